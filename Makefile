@@ -1,0 +1,80 @@
+# make demo, make test: both make everything that they need. `make help` lists the targets.
+#
+# PYTHON=...       the interpreter to make .venv with (3.10, 3.11 or 3.12; found by itself)
+# PYTEST_ARGS=...  more arguments for pytest, e.g. PYTEST_ARGS='-k spec'
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# A name on the PATH is not enough: version managers put names there that do not run.
+in_range = $(shell $(1) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $(1))
+PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3,$(call in_range,$(name))))
+
+VENV := .venv
+# What is in the virtual environment: it is made anew when any of it changes.
+STAMP := $(VENV)/.made-$(shell cat requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
+PYTEST := $(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+.PHONY: venv
+venv: $(STAMP) ## the virtual environment .venv, from pinned and hashed requirements
+
+$(STAMP): requirements/test.txt pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+	  echo "No Python 3.10, 3.11 or 3.12 with venv was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
+	  echo "or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
+	@echo "making $(VENV) with $(PYTHON)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@# pluginbase, which the tests need through conan-server, exists as source only.
+	@$(PIP) install --require-hashes --only-binary :all: --no-binary pluginbase --requirement requirements/test.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: demo
+demo: $(STAMP) ## publish the sample model, use it from C++, print its accuracy on held-out data
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" bash tools/demo.sh
+
+.PHONY: test
+test: $(STAMP) system-packages lint ## everything: set-up, lint, types, all tests
+	@$(PYTEST)
+
+.PHONY: test-quick
+test-quick: $(STAMP) ## the tests that take seconds
+	@$(PYTEST) -m 'not slow'
+
+.PHONY: lint
+lint: $(STAMP) ## ruff (format and rules) and mypy --strict
+	@$(VENV)/bin/ruff format --check --quiet .
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/mypy
+
+.PHONY: format
+format: $(STAMP) ## format, and mend what ruff can mend by itself
+	@$(VENV)/bin/ruff check --fix-only --quiet .
+	@$(VENV)/bin/ruff format --quiet .
+
+.PHONY: lock
+lock: $(STAMP) ## resolve anew and rewrite requirements/*.txt (needs uv)
+	@$(VENV)/bin/python tools/lock_requirements.py
+	@$(VENV)/bin/python tools/lock_requirements.py --toolchains
+
+.PHONY: reference
+reference: $(STAMP) ## rewrite what is made from the types: docs/reference, docs/spec.schema.json
+	@$(VENV)/bin/python tools/make_reference.py
+	@$(VENV)/bin/tfaot-pkg schema --output docs/spec.schema.json
+
+.PHONY: system-packages
+system-packages: ## what the tests need from Debian or Ubuntu (quick when it is all there)
+	@bash tools/install_system_packages.sh
+
+.PHONY: clean
+clean: ## remove what was made here (not the user's caches)
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

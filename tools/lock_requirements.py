@@ -1,0 +1,102 @@
+"""Write lock files: every distribution pinned, with the hashes of all of its files, and no host named.
+
+    python tools/lock_requirements.py                              the project's own (make lock)
+    python tools/lock_requirements.py --toolchains                 those of TensorFlow's environments
+    python tools/lock_requirements.py OUTPUT REQUIREMENT...        any other, for one Python: --python 3.11
+
+uv resolves once for all Python versions from `--python` up, so one file serves each of them by environment markers.
+Where packages come from is the user's own set-up (UV_DEFAULT_INDEX or pip's default) and is never written down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLCHAINS = ROOT / "tfaot_pkg" / "toolchain" / "requirements"
+OLDEST_PYTHON = "3.10"
+_HEADER = "# Made by tools/lock_requirements.py; do not edit.\n# Where packages come from is the user's choice.\n"
+
+# What the environments of toolchains do without: nothing that this tool runs imports it, and it is much to download.
+_LEFT_OUT = (
+    *("tensorboard", "tensorboard-data-server", "markdown", "markupsafe", "werkzeug", "grpcio"),  # a web server
+    *("libclang", "wheel"),  # for building TensorFlow
+    *("tensorflow-intel", "tensorflow-io-gcs-filesystem"),  # other platforms, other file systems
+)
+
+
+def uv() -> str:
+    """The uv program: beside this Python or on the PATH."""
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if not found:
+        sys.exit("uv is missing: pip install uv")
+    return found
+
+
+def lock(
+    sources: Sequence[str],
+    *,
+    python: str = OLDEST_PYTHON,
+    one_python: bool = False,
+    requirements: str = "",
+    more: Sequence[str] = (),
+) -> str:
+    """The text of the lock file for `sources` (names of files) and `requirements` (lines), from `python` up.
+
+    With `one_python` for that version of Python on Linux only; `more` are further options of uv.
+    """
+    scope = ["--python-platform", "x86_64-manylinux_2_28"] if one_python else ["--universal"]
+    options = ["--generate-hashes", "--no-annotate", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
+    argv = [uv(), "pip", "compile", "--quiet", "--python-version", python, *scope, *options, *more, *sources]
+    if requirements:
+        argv.append("-")
+    result = subprocess.run(argv, cwd=ROOT, input=requirements, capture_output=True, text=True, check=False)
+    if result.returncode:
+        sys.exit(result.stderr)
+    return _HEADER + result.stdout
+
+
+def lock_project() -> None:
+    """requirements/run.txt from pyproject.toml's ranges, requirements/test.txt from the same and test.in."""
+    folder = ROOT / "requirements"
+    (folder / "run.txt").write_text(lock(["pyproject.toml"]))
+    (folder / "test.txt").write_text(lock(["pyproject.toml", "requirements/test.in", "-c", "requirements/run.txt"]))
+
+
+def lock_toolchains() -> None:
+    """tensorflow-VERSION.txt from tensorflow-VERSION.in, with the same versions for every Python where that can be."""
+    more = ["--fork-strategy", "fewest", *(f"--no-emit-package={name}" for name in _LEFT_OUT)]
+    for source in sorted(TOOLCHAINS.glob("*.in")):
+        source.with_suffix(".txt").write_text(lock([str(source)], more=more))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", nargs="?", type=Path)
+    parser.add_argument("requirement", nargs="*")
+    parser.add_argument("--python", help="lock for this version of Python only")
+    parser.add_argument("--toolchains", action="store_true", help="lock TensorFlow's environments")
+    arguments = parser.parse_args()
+    if arguments.toolchains:
+        lock_toolchains()
+        return
+    if arguments.output is None:
+        lock_project()
+        return
+    text = lock(
+        [],
+        python=arguments.python or OLDEST_PYTHON,
+        one_python=arguments.python is not None,
+        requirements="\n".join(arguments.requirement),
+    )
+    arguments.output.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Write docs/reference/ from the types: commands, spec, errors, toolchains and targets.
+
+    python tools/make_reference.py [--check]
+
+With --check nothing is written; exit code 1 where a page is outdated. Output depends on the code only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from typer.main import get_command  # noqa: E402 (after the path to the checkout)
+
+from tfaot_pkg import errors  # noqa: E402
+from tfaot_pkg.cli.app import INTERNAL, INTERRUPTED, app  # noqa: E402
+from tfaot_pkg.spec.schema import json_schema  # noqa: E402
+from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
+
+REFERENCE = ROOT / "docs" / "reference"
+_NOTE = "<!-- Written by tools/make_reference.py; do not edit. -->\n"
+_PROGRAM = "tfaot-pkg"
+
+
+def pages() -> dict[str, str]:
+    """Every page by its file name."""
+    made = {"cli.md": _cli(), "spec.md": _spec(), "errors.md": _errors(), "toolchains.md": _toolchains()}
+    return {name: _NOTE + text.rstrip() + "\n" for name, text in made.items()}
+
+
+def outdated(folder: Path = REFERENCE) -> list[str]:
+    """Names of pages in `folder` that are not what the code says now."""
+    return [name for name, text in pages().items() if not _is(folder / name, text)]
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
+    )
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+def _cli() -> str:
+    command = get_command(app)
+    context = command.make_context(_PROGRAM, [], resilient_parsing=True)
+    names = [f"[`{path}`](#{path.replace(' ', '-')})" for path, _ in _commands(command, context, "")]
+    parts = ["# Commands\n", "Shown by `--help` too, for each of them. `--json` works with all.\n", ", ".join(names)]
+    parts += [_command(path, each) for path, each in _commands(command, context, "")]
+    return "\n".join(parts)
+
+
+def _commands(group: Any, context: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """All commands by their path ("toolchain add"), in the order of `--help`."""
+    for name in group.list_commands(context):
+        command, where = group.get_command(context, name), f"{path} {name}".strip()
+        if hasattr(command, "list_commands"):
+            yield from _commands(command, context, where)
+        else:
+            yield where, command
+
+
+def _command(path: str, command: Any) -> str:
+    text, _, example = (command.help or "").partition("Example")
+    rows = [(_names(parameter), _help(parameter)) for parameter in command.params if parameter.name != "help"]
+    parts = [f"\n## {path}\n", _plain(text)]
+    if example:
+        examples = example.partition(":")[2].split("; ") if example.startswith("s:") else [example.partition(":")[2]]
+        parts.append("\n```sh\n" + "\n".join(line.strip() for line in examples) + "\n```")
+    return "\n".join([*parts, "", _table(("argument or option", "meaning"), rows)])
+
+
+def _plain(text: str) -> str:
+    """Paragraphs, each on lines of their own."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n") if part.strip())
+
+
+def _names(parameter: Any) -> str:
+    shown = parameter.metavar or ""
+    if parameter.param_type_name == "argument":
+        return f"`{shown or parameter.name.upper()}`"
+    flags = [*parameter.opts, *parameter.secondary_opts]
+    kind = "" if parameter.is_flag else f" {shown or _kind(parameter.default)}"
+    return ", ".join(f"`{flag}{kind}`" for flag in flags)
+
+
+def _kind(default: object) -> str:
+    return "PATH" if isinstance(default, Path) else "NUMBER" if isinstance(default, (int, float)) else "TEXT"
+
+
+def _help(parameter: Any) -> str:
+    text = parameter.help or ""
+    if parameter.required and parameter.param_type_name == "option":
+        text += " Required."
+    default = parameter.default
+    if isinstance(default, (str, Path, int, float)) and not isinstance(default, bool) and str(default):
+        text += f" Default: `{default}`."
+    if default is True and parameter.secondary_opts:
+        text += " On by default."
+    return text
+
+
+# --- the spec -------------------------------------------------------------------------------------------------------
+
+
+def _spec() -> str:
+    schema = json_schema()
+    parts = [
+        "# The spec\n",
+        "A YAML file; a superset of the `aot_config.yaml` of cms-tfaot. Unknown keys are errors. Strings may hold",
+        "expressions over the spec's own `model.*` and over `env.*` (given with `-D KEY=VALUE`), such as",
+        "`'{{ model.name }}-{{ env.release }}'`. Relative paths are relative to the spec.\n",
+        "The same as a JSON Schema for editors: `tfaot-pkg schema`, or [spec.schema.json](../spec.schema.json).",
+    ]
+    for name, value in schema["properties"].items():
+        form = schema["$defs"][_form_of(value)]
+        required = " Required." if name in schema.get("required", ()) else ""
+        parts += [f"\n## {name}\n", f"{form['description']}{required}\n", _fields(form)]
+    return "\n".join(parts)
+
+
+def _form_of(value: Mapping[str, Any]) -> str:
+    choices = [value, *value.get("anyOf", ())]
+    return str(next(each["$ref"] for each in choices if "$ref" in each)).rpartition("/")[2]
+
+
+def _fields(form: Mapping[str, Any]) -> str:
+    rows = [
+        (f"`{name}`", _shown(field.get("default"), required=name in form.get("required", ())), field["description"])
+        for name, field in form["properties"].items()
+    ]
+    return _table(("key", "default", "meaning"), rows)
+
+
+def _shown(default: object, *, required: bool) -> str:
+    if required:
+        return "required"
+    if default is None or default in ("", []):
+        return ""
+    text = f"[{', '.join(map(str, default))}]" if isinstance(default, list) else f"{default}"
+    return f"`{text}`"
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def _errors() -> str:
+    families = sorted(errors.TfaotError.__subclasses__(), key=lambda family: family.exit_code)
+    rows = [
+        ("0", "", "Done."),
+        ("1", "", "`doctor` found that something needed is missing."),
+        ("2", "", "Wrong usage."),
+    ]
+    rows += [(str(family.exit_code), f"`{family.kind}`", _plain(family.__doc__ or "")) for family in families]
+    rows += [
+        (str(INTERNAL), "`internal`", "A fault of tfaot-pkg itself: please report it, with what `--debug` prints."),
+        (str(INTERRUPTED), "", "Interrupted (Ctrl-C); nothing half-made is left behind."),
+    ]
+    return "\n".join([
+        "# Errors and exit codes\n",
+        "An error is a message, a hint what to do next and, where a tool failed, the name of its log, on standard",
+        'error. With `--json` it is an object on standard output, `{"error": {"kind", "exit_code", "message", "hint",',
+        '"log"}}`; errors of a spec add `faults`, each with `file`, `line`, `path` and `message`.\n',
+        _table(("exit code", "kind", "meaning"), rows),
+    ])  # fmt: skip
+
+
+# --- toolchains and targets -----------------------------------------------------------------------------------------
+
+
+def _toolchains() -> str:
+    toolchains = [
+        (
+            f"`{each.version}`" + (" (default)" if each.version == DEFAULT_VERSION else ""),
+            f"`{each.python}`",
+            "one entry function per model" if each.interface == "classic" else "kernels and code that calls them",
+            f"{each.alignment} bytes",
+            " ".join(f"`{flag}`" for flag in each.xla_flags),
+        )
+        for each in TOOLCHAINS.values()
+    ]
+    targets = [
+        (
+            f"`{each.name}`" + (" (default)" if each.name in DEFAULT_TARGETS else ""),
+            each.architecture,
+            f"`{' '.join(each.flags)}`",
+            " ".join(sorted(each.features)),
+        )
+        for each in TARGETS.values()
+    ]
+    return "\n".join([
+        "# Toolchains and targets\n",
+        "## Toolchains\n",
+        "`compilation.tensorflow` names one. Its environment is made on demand (`tfaot-pkg toolchain add VERSION`).\n",
+        _table(("TensorFlow", "Python", "form of the code", "alignment", "XLA flags always set"), toolchains),
+        "\n## Targets\n",
+        "`compilation.targets` names those that the library carries code for, all of one architecture. The best that",
+        "the CPU can run is chosen when a program makes an instance. Levels are those of the x86-64 psABI.\n",
+        _table(("target", "architecture", "compiler flags", "what the CPU must have"), targets),
+    ])  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing, say what is outdated")
+    if parser.parse_args().check:
+        print("\n".join(f"outdated: docs/reference/{name}" for name in outdated()))
+        return 1 if outdated() else 0
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
