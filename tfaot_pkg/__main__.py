@@ -1,0 +1,18 @@
+"""`python -m tfaot_pkg` is `tfaot-pkg`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit; Ctrl-C while it is being imported is one, too."""
+    try:
+        from tfaot_pkg.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Every error that a user can meet: what is wrong, where, what to do next, and a stable exit code.
+
+One class per party at fault, because that decides who acts: the author of the spec, the author of the
+model, whoever runs the machine, the registry's keeper. Only the command line prints errors and exits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+
+class TfaotError(Exception):
+    """Base of all expected failures.
+
+    `hint` says what to do next, `log` names a file with the full output of the tool that failed.
+    """
+
+    exit_code: ClassVar[int] = 1
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "", log: Path | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.log = log
+
+    def as_dict(self) -> dict[str, object]:
+        """The form that `--json` prints."""
+        return {
+            "kind": self.kind,
+            "exit_code": self.exit_code,
+            "message": self.message,
+            "hint": self.hint,
+            "log": str(self.log) if self.log else None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault of an input file: `spec.yaml:14: compilation.batch_sizes[1]: must be at least 1, got -2`."""
+
+    file: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class SpecError(TfaotError):
+    """The spec is wrong: all of its faults at once."""
+
+    exit_code = 10
+    kind = "spec"
+
+    def __init__(self, faults: list[Fault] | tuple[Fault, ...] | str, *, hint: str = "") -> None:
+        self.faults: tuple[Fault, ...] = () if isinstance(faults, str) else tuple(faults)
+        message = faults if isinstance(faults, str) else "\n".join(map(str, self.faults))
+        super().__init__(message, hint=hint)
+
+    def as_dict(self) -> dict[str, object]:
+        faults = [{"file": f.file, "line": f.line, "path": f.path, "message": f.message} for f in self.faults]
+        return {**super().as_dict(), "faults": faults}
+
+
+class SourceError(TfaotError):
+    """The model's files cannot be had: missing folder, wrong checksum, unsafe archive, unknown revision."""
+
+    exit_code = 11
+    kind = "source"
+
+
+class ModelError(TfaotError):
+    """The model itself cannot be compiled: damaged SavedModel, unknown signature, unsupported operation."""
+
+    exit_code = 12
+    kind = "model"
+
+
+class ToolchainError(TfaotError):
+    """TensorFlow's environment is missing, broken, or its process crashed, hung or ran out of memory."""
+
+    exit_code = 13
+    kind = "toolchain"
+
+
+class CompilerError(TfaotError):
+    """The C++ compiler or linker is missing, or failed on generated code."""
+
+    exit_code = 14
+    kind = "compiler"
+
+
+class ValidationError(TfaotError):
+    """The compiled library does not give TensorFlow's answers within the tolerance."""
+
+    exit_code = 15
+    kind = "validation"
+
+
+class RegistryError(TfaotError):
+    """The registry refuses or lacks something: unknown package, same version with other content."""
+
+    exit_code = 16
+    kind = "registry"
+
+
+class NetworkError(TfaotError):
+    """A server cannot be reached or answers wrongly."""
+
+    exit_code = 17
+    kind = "network"
+
+
+class TrustError(TfaotError):
+    """Content is not what was promised: digest, signature, freshness."""
+
+    exit_code = 18
+    kind = "trust"
+
+
+class ConanError(TfaotError):
+    """Conan failed on the package."""
+
+    exit_code = 19
+    kind = "conan"
+
+
+class StorageError(TfaotError):
+    """The disk refuses: full, read-only, no permission, or a lock held by someone else."""
+
+    exit_code = 20
+    kind = "storage"
+
+
+class RunError(TfaotError):
+    """A library cannot be loaded or run, or got arrays that do not fit."""
+
+    exit_code = 21
+    kind = "run"
+
+
+class PrefixError(TfaotError):
+    """A prefix is not as an installation needs it: files in the way, nothing installed there, damaged manifest."""
+
+    exit_code = 22
+    kind = "prefix"
+
+
+class RebuildError(TfaotError):
+    """A published package cannot be built again here: another compiler, another version of this tool, no source."""
+
+    exit_code = 23
+    kind = "rebuild"

@@ -1,0 +1,56 @@
+"""Where the tool keeps things: caches that may be deleted at any time, and data that may not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+_NAME = "tfaot-pkg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """The user's folders. `TFAOT_HOME` puts both below one folder; else XDG's rules hold."""
+
+    cache: Path
+    data: Path
+
+    @classmethod
+    def of_user(cls) -> Folders:
+        home = os.environ.get("TFAOT_HOME")
+        if home:
+            root = Path(home).expanduser().absolute()
+            return cls(cache=root / "cache", data=root / "data")
+        return cls(cache=Path(platformdirs.user_cache_dir(_NAME)), data=Path(platformdirs.user_data_dir(_NAME)))
+
+    @property
+    def builds(self) -> Path:
+        """The build cache: one folder per stage and key."""
+        return self.cache / "builds"
+
+    @property
+    def toolchains(self) -> Path:
+        """One virtual environment per TensorFlow version and Python."""
+        return self.cache / "toolchains"
+
+    @property
+    def downloads(self) -> Path:
+        """Source archives by SHA-256, git clones by URL."""
+        return self.cache / "downloads"
+
+    @property
+    def logs(self) -> Path:
+        return self.cache / "logs"
+
+    @property
+    def registry(self) -> Path:
+        """The default registry."""
+        return self.data / "registry"
+
+    @property
+    def conan_home(self) -> Path:
+        """A Conan home of our own: no remotes, not shared with the user's other work."""
+        return self.data / "conan"

@@ -1,0 +1,56 @@
+"""Keys: the SHA-256 of everything that a value's content depends on.
+
+One idea is used everywhere: the build cache is addressed by keys, "is it up to date?" compares them,
+and provenance records them. A key is made from plain data only (no clock, no path of this machine).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NewType
+
+Key = NewType("Key", str)
+"""64 lower-case hexadecimal digits."""
+
+_CHUNK = 1 << 20
+
+
+def key_of(stage: str, version: int, parts: Mapping[str, object]) -> Key:
+    """Key of what `stage` (in this `version` of its code) makes from `parts`.
+
+    `parts` holds JSON values only; the order of its names does not matter.
+    Raises TypeError on anything that JSON cannot hold, so that no object's `repr` slips into a key.
+    """
+    document = {"stage": stage, "version": version, "parts": parts}
+    return Key(sha256_bytes(canonical_json(document)))
+
+
+def canonical_json(value: object) -> bytes:
+    """The one byte form of a JSON value: sorted names, no blanks, UTF-8, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def sha256_bytes(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_tree(root: Path, files: Iterable[Path]) -> str:
+    """Digest of names (relative to `root`, with `/`) and contents of `files`, whatever their order."""
+    listing = sorted((path.relative_to(root).as_posix(), sha256_file(path)) for path in files)
+    return sha256_bytes(canonical_json(listing))
+
+
+def files_below(root: Path) -> list[Path]:
+    """The regular files below `root`, sorted by relative name; links are not followed."""
+    return sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())

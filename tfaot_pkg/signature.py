@@ -1,0 +1,105 @@
+"""What a model takes and gives: names, dtypes, shapes. The same words from the frozen graph to the registry."""
+
+from __future__ import annotations
+
+import enum
+import math
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class DType(enum.Enum):
+    """Element types that a compiled model's interface can have, by NumPy's name.
+
+    float16, bfloat16 and complex are missing because tfcompile's header writer has no C++ type for them.
+    """
+
+    BOOL = "bool"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return 1 if self is DType.BOOL else int(self.value.strip(string.ascii_lowercase)) // 8
+
+    @property
+    def cpp(self) -> str:
+        """The C++ type of one element."""
+        if self in (DType.BOOL, DType.FLOAT32, DType.FLOAT64):
+            return {"bool": "bool", "float32": "float", "float64": "double"}[self.value]
+        return f"std::{self.value}_t"
+
+    @property
+    def enumerator(self) -> str:
+        """Its constant in the C ABI (tfaot/c_api.h)."""
+        return f"TFAOT_{self.value.upper()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One input or output.
+
+    `shape` is row-major; None marks the batch axis, which can only be the first one. A tensor without None
+    has the same shape at every batch size.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int | None, ...]
+
+    @property
+    def has_batch_axis(self) -> bool:
+        return bool(self.shape) and self.shape[0] is None
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape without the batch axis."""
+        return tuple(size for size in self.shape if size is not None)
+
+    def shape_at(self, batch_size: int) -> tuple[int, ...]:
+        return tuple(batch_size if size is None else size for size in self.shape)
+
+    def nbytes_at(self, batch_size: int) -> int:
+        return math.prod(self.shape_at(batch_size)) * self.dtype.itemsize
+
+    def as_dict(self) -> dict[str, object]:
+        return {"name": self.name, "dtype": self.dtype.value, "shape": list(self.shape)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Tensor:
+        shape = data["shape"]
+        assert isinstance(shape, list)
+        return cls(name=str(data["name"]), dtype=DType(data["dtype"]), shape=tuple(shape))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.value}[{', '.join('N' if s is None else str(s) for s in self.shape)}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """All inputs and outputs, each in the order of their names: positions never depend on TensorFlow's order."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {"inputs": [t.as_dict() for t in self.inputs], "outputs": [t.as_dict() for t in self.outputs]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Signature:
+        inputs, outputs = data["inputs"], data["outputs"]
+        assert isinstance(inputs, list) and isinstance(outputs, list)
+        return cls(
+            inputs=tuple(map(Tensor.from_dict, inputs)),
+            outputs=tuple(map(Tensor.from_dict, outputs)),
+        )

@@ -1,0 +1,169 @@
+"""Writing to disk: all or nothing.
+
+Every file and folder that others may read is made beside its final place, made durable, then renamed.
+A reader, a killed process or a full disk finds the old state or the new one, never a half.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
+
+from tfaot_pkg.errors import StorageError
+
+_HINTS = {
+    errno.ENOSPC: "free some space, or set TFAOT_HOME to a folder on another disk",
+    errno.EDQUOT: "the quota is used up: free some space, or set TFAOT_HOME to a folder on another disk",
+    errno.EFBIG: "the file is larger than this process may write (ulimit -f), or than the file system allows",
+    errno.EROFS: "the file system is read-only: choose another folder",
+    errno.EACCES: "no permission: choose another folder or change its rights",
+    errno.EPERM: "no permission: choose another folder or change its rights",
+}
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether the disk or its owner refused: full, read-only, no permission."""
+    return error.errno in _HINTS
+
+
+_REFUSALS = {
+    "No space left on device": errno.ENOSPC,
+    "No usable temporary directory found": errno.ENOSPC,
+    "Disk quota exceeded": errno.EDQUOT,
+    "File too large": errno.EFBIG,
+    "Read-only file system": errno.EROFS,
+}
+"""What programs say, in English, of a disk that refuses; the second is Python's."""
+
+
+def refusal_in(text: str) -> str:
+    """The line of another program's output that says that the disk refused; "" where none does."""
+    return next((line.strip() for line in text.splitlines() if any(words in line for words in _REFUSALS)), "")
+
+
+def refused(action: str, line: str) -> StorageError:
+    """The error for a program that could not do `action`, by the `line` of its output that says why."""
+    hint = next((_HINTS[number] for words, number in _REFUSALS.items() if words in line), "")
+    return StorageError(f"cannot {action}: {line}", hint=hint)
+
+
+def keep_newest(folder: Path, pattern: str, count: int) -> None:
+    """Delete all but the newest `count` files in `folder` whose names match `pattern`; what cannot be deleted stays."""
+    dated = []
+    for path in folder.glob(pattern):
+        try:
+            dated.append((path.stat().st_mtime_ns, path))
+        except OSError:  # another process deletes too
+            continue
+    for _, path in sorted(dated)[: max(0, len(dated) - count)]:
+        try:
+            path.unlink()
+        except OSError:
+            continue
+
+
+@contextmanager
+def storage_errors(action: str) -> Iterator[None]:
+    """Turn the operating system's refusal in `action` ("write the registry") into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, filelock.Timeout):
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        raise StorageError(
+            f"cannot {action}: {error.strerror or error}{where}", hint=_HINTS.get(error.errno or 0, "")
+        ) from error
+
+
+def write_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Replace `path` by `data` in one step; durable when this returns. Raises OSError."""
+    write_chunks(path, (data,), mode=mode)
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes], *, mode: int = 0o644) -> None:
+    """Replace `path` by all of `chunks` in one step, without holding them in memory; durable when this returns.
+
+    Whatever `chunks` raises (a digest that does not fit, say) leaves `path` as it was. Raises OSError.
+    """
+    make_folder(path.parent)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make `path` and its missing parents; their names are durable when this returns. Raises OSError."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync_folder(folder.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `path` that becomes `path` when the block ends well.
+
+    Where `path` exists by then (someone else made it), ours is dropped and theirs stays. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        try:
+            os.rename(temporary, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        sync_folder(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside `path` durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, *, what: str, timeout: float = 600) -> Iterator[None]:
+    """Hold the lock file `path` (between processes); StorageError after `timeout` seconds, naming the holder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    owner = path.with_name(path.name + ".owner")
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=timeout)
+    except filelock.Timeout as error:
+        holder = owner.read_text() if owner.exists() else "an unknown process"
+        raise StorageError(
+            f"{what} is in use by {holder} for more than {timeout:g} s",
+            hint=f"wait for it to end; if it hangs, stop that process (lock file: {path})",
+        ) from error
+    try:
+        owner.write_text(f"process {os.getpid()} on {os.uname().nodename}")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
