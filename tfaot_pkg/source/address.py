@@ -1,0 +1,78 @@
+"""Addresses that a spec names: which kinds are taken, and how they may be shown.
+
+An address may carry a password or a token; what is shown, logged or recorded never does.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from tfaot_pkg.errors import SourceError
+
+_USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
+_QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\"]*=[^\s'\"]*")
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+
+
+def split(url: str) -> SplitResult:
+    """The parts of `url`. Raises SourceError where it is none (blanks, control characters, bad port)."""
+    if not url or _CONTROL.search(url) or url.startswith("-"):
+        raise SourceError(f"not an address: {without_secrets(url)!r}", hint="write the whole URL, with blanks as %20")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise SourceError(f"not an address: {without_secrets(url)!r} ({error})") from None
+    return parts
+
+
+def without_secrets(text: str) -> str:
+    """`text` (an address, or a message with addresses in it) without user names, passwords and query strings."""
+    return _QUERY.sub("?...", _USERINFO.sub("", text))
+
+
+def path_of_file_url(url: str) -> Path:
+    """The path that a `file://` address names on this machine. Raises SourceError."""
+    parts = split(url)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise SourceError(
+            f"{without_secrets(url)}: a file address has neither host nor query",
+            hint="write file:///absolute/path, with special characters escaped (%23 for #, %3F for ?)",
+        )
+    path = Path(unquote(parts.path))
+    if not path.is_absolute() or "\0" in str(path):
+        raise SourceError(f"{url}: the path is not absolute", hint="write file:///absolute/path")
+    return path
+
+
+def inside(root: Path, relative: str | Path, *, what: str) -> Path:
+    """`root / relative`, which exists in `root` itself or below it, links resolved.
+
+    `what` names the setting at fault in messages. Raises SourceError: leads out, or is not there.
+    """
+    path = root / relative
+    if ".." in PurePosixPath(relative).parts or not _within(path, root):
+        raise SourceError(
+            f"{what}: {str(relative)!r} leads out of the source folder {root}", hint="name a path below the source"
+        )
+    if not path.exists():
+        raise SourceError(f"{what}: {str(relative)!r} is not in {root}", hint=_what_is_there(root))
+    return path
+
+
+def _within(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL in the name
+        return False
+
+
+def _what_is_there(root: Path) -> str:
+    try:
+        names = sorted(path.name + ("/" if path.is_dir() else "") for path in root.iterdir())
+    except OSError:
+        return ""
+    shown = ", ".join(ascii(name)[1:-1] for name in names[:10]) + (", ..." if len(names) > 10 else "")
+    return f"it holds: {shown}" if names else "it is empty"

@@ -1,0 +1,61 @@
+"""A source that is an archive at an address: downloaded once, kept by its SHA-256, unpacked once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.errors import SourceError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import Key, sha256_file
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.source.address import without_secrets
+from tfaot_pkg.source.unpack import unpack
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ARCHIVES = "archives"
+_TREES = "archive-trees"
+_FILE = "archive"
+
+
+def fetch_archive(url: str, sha256: str, *, folders: Folders, progress: Progress) -> Path:
+    """The unpacked tree of the archive at `url`, whose SHA-256 must be `sha256`.
+
+    The second call with this checksum, from whatever address, needs neither network nor archive.
+    Raises SourceError (refused, wrong checksum, unsafe), NetworkError, StorageError.
+    """
+    sha256 = sha256.lower()
+    if not _SHA256.fullmatch(sha256):
+        raise SourceError(f"{without_secrets(url)}: sha256 must be 64 hexadecimal digits", hint="run: sha256sum FILE")
+    cache = BuildCache(root=folders.downloads)
+
+    def make(tree: Path) -> None:
+        archive = _archive(url, sha256, cache, progress)
+        left_out = unpack(archive, tree, label=without_secrets(url))
+        if left_out:
+            progress.note(f"{without_secrets(url)}: links not unpacked: {', '.join(map(ascii, left_out[:5]))}")
+
+    return cache.get_or_make(_TREES, Key(sha256), make)
+
+
+def _archive(url: str, sha256: str, cache: BuildCache, progress: Progress) -> Path:
+    """The archive as a file; one that was damaged on the disk is downloaded again."""
+    kept = cache.folder(_ARCHIVES, Key(sha256))
+    if kept.is_dir() and not _is_whole(kept / _FILE, sha256):
+        shutil.rmtree(kept)
+
+    def make(folder: Path) -> None:
+        from tfaot_pkg.source.download import download  # requests takes 0.1 s to import: only where it is needed
+
+        download(url, sha256, folder / _FILE, progress=progress)
+
+    return cache.get_or_make(_ARCHIVES, Key(sha256), make) / _FILE
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    try:
+        return sha256_file(path) == sha256
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,115 @@
+"""`SourceTree`: the model's files in a local folder, and the digest of those that the model uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import SourceError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import sha256_tree
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.source.address import inside
+from tfaot_pkg.source.archive import fetch_archive
+from tfaot_pkg.source.folder import local_folder
+from tfaot_pkg.source.git import fetch_git
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, Source
+
+_MOST_FILES = 10_000
+_LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
+_LFS_MOST_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTree:
+    """A folder with the model's files.
+
+    `digest` is the SHA-256 over names and contents of the files that the model uses; it does not depend on where
+    the folder lies, nor on anything else in it.
+    """
+
+    root: Path
+    digest: str
+
+
+def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
+    """The local folder of `source` (absolute; inside `subdir` where one is given).
+
+    Archives and revisions are fetched once and kept below `folders.downloads`; later calls need no network.
+    Raises SourceError, NetworkError, StorageError.
+    """
+    match source:
+        case FolderSource():
+            return local_folder(source.path)
+        case ArchiveSource():
+            root = fetch_archive(source.url, source.sha256, folders=folders, progress=progress)
+        case GitSource():
+            root = fetch_git(source.url, source.revision, folders=folders, progress=progress)
+    return local_folder(inside(root, source.subdir, what="source.subdir"))
+
+
+def source_tree(root: Path, used: Path) -> SourceTree:
+    """The tree at `root` of which the model uses `used`: a SavedModel's folder, or one file.
+
+    `used` is relative to `root` or below it. Names count from the SavedModel's folder, so moving it changes nothing.
+    Raises SourceError: missing, empty, unreadable, leading out of `root`, not plain files, or pointers of Git LFS.
+    """
+    path = inside(root, used, what="model.saved_model")
+    folder = path if path.is_dir() else path.parent
+    try:
+        files = list(_files(path, root.resolve(), ()))
+        if not files:
+            raise SourceError(f"{path} holds no files", hint="export the model again")
+        for file in files:
+            _refuse_lfs_pointer(file)
+        return SourceTree(root=root, digest=sha256_tree(folder, files))
+    except OSError as error:
+        raise SourceError(
+            f"cannot read {error.filename or path}: {error.strerror}", hint="check the rights of the model's files"
+        ) from error
+    except UnicodeEncodeError as error:
+        raise SourceError(f"a file name below {path} is not UTF-8", hint="rename it") from error
+
+
+def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+    """The files at or below `path`. Links are followed inside `root` (resolved) only; `above` finds their loops."""
+    real = path.resolve()
+    if not real.is_relative_to(root):
+        raise SourceError(
+            f"{path} is a link that leads out of the source folder {root}", hint="put the file itself in its place"
+        )
+    if real.is_file():
+        yield path
+    elif not real.is_dir():
+        raise SourceError(f"{path} is neither a file nor a folder", hint="remove it, or repair the link")
+    elif real in above:
+        raise SourceError(f"{path} is a link to a folder that holds it", hint="remove the link")
+    else:
+        yield from _files_in(path, real, root, above)
+
+
+def _files_in(path: Path, real: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+    count = 0
+    for name in sorted(os.listdir(path)):
+        for file in _files(path / name, root, (*above, real)):
+            count += 1
+            if count > _MOST_FILES:
+                raise SourceError(
+                    f"{path} holds more than {_MOST_FILES} files",
+                    hint="model.saved_model must name the SavedModel itself",
+                )
+            yield file
+
+
+def _refuse_lfs_pointer(file: Path) -> None:
+    if file.stat().st_size > _LFS_MOST_BYTES:
+        return
+    with file.open("rb") as content:
+        head = content.read(len(_LFS_MAGIC))
+    if head == _LFS_MAGIC:
+        raise SourceError(
+            f"{file} is a pointer of Git LFS, not the file itself",
+            hint="fetch the content with 'git lfs pull' and use the folder, or publish the model as an archive",
+        )

@@ -1,0 +1,61 @@
+"""The spec: YAML in, `ModelSpec` out, every fault with its line.
+
+Functions that need the parsing libraries are imported at their first use, so that importing the types stays cheap.
+`scaffold` has the name of its module and is imported from there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from tfaot_pkg.spec.names import cpp_identifiers, package_name
+from tfaot_pkg.spec.types import (
+    DEFAULT_TENSORFLOW,
+    ArchiveSource,
+    Compilation,
+    FolderSource,
+    GitSource,
+    ModelInfo,
+    ModelSpec,
+    Source,
+    Validation,
+    spec_document,
+)
+
+if TYPE_CHECKING:
+    from tfaot_pkg.spec.expand import defines_from
+    from tfaot_pkg.spec.parse import load_spec, parse_spec
+    from tfaot_pkg.spec.schema import json_schema
+
+__all__ = [
+    "DEFAULT_TENSORFLOW",
+    "ArchiveSource",
+    "Compilation",
+    "FolderSource",
+    "GitSource",
+    "ModelInfo",
+    "ModelSpec",
+    "Source",
+    "Validation",
+    "cpp_identifiers",
+    "defines_from",
+    "json_schema",
+    "load_spec",
+    "package_name",
+    "parse_spec",
+    "spec_document",
+]
+
+_LAZY = {
+    "defines_from": "expand",
+    "load_spec": "parse",
+    "parse_spec": "parse",
+    "json_schema": "schema",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)

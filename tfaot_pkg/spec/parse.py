@@ -1,0 +1,319 @@
+"""A spec file to a `ModelSpec`, or all of its faults at once, in the file's order, each with line and path."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from tfaot_pkg.errors import Fault, SpecError
+from tfaot_pkg.spec import document as yaml_document
+from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.spec.expand import expand
+from tfaot_pkg.spec.form import (
+    CompilationForm,
+    Form,
+    ModelForm,
+    SourceForm,
+    SpecForm,
+    ValidationForm,
+    archive_url_fault,
+    described,
+    git_url_fault,
+    inner_path_fault,
+)
+from tfaot_pkg.spec.types import (
+    DEFAULT_SAVED_MODEL,
+    ArchiveSource,
+    Compilation,
+    FolderSource,
+    GitSource,
+    ModelInfo,
+    ModelSpec,
+    Source,
+    Validation,
+)
+from tfaot_pkg.targets import TARGETS
+
+_SECTIONS: dict[str, type[Form]] = {
+    "model": ModelForm,
+    "source": SourceForm,
+    "compilation": CompilationForm,
+    "validation": ValidationForm,
+}
+# Texts that YAML would take for numbers: 1.10 is not 1.1, and a digest may have no letter in it.
+_VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
+_EXPECTED = {
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+}
+_PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
+_MAX_FAULTS = 100
+_INIT_HINT = "`tfaot-pkg init SAVED_MODEL` writes a first spec"
+_SCHEMA_HINT = "`tfaot-pkg schema` prints everything that a spec may hold"
+
+
+def load_spec(path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
+    """Read the spec at `path`; `defines` are the values of `env.*` in its expressions.
+
+    Files that the spec names are not looked at. Raises SpecError with every fault of the spec; faults name the
+    file as `path` does.
+    """
+    return parse_spec(_content(path), path, defines)
+
+
+def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
+    """As `load_spec`, for the `content` of the file at `path`, which is not read and need not exist."""
+    document = read_document(content, str(path))
+    if not isinstance(document.data, dict):
+        _report_no_mapping(document)
+        raise _error(document)
+    given = _Defines(defines or {})
+    failed = expand(document, given)
+    _prepare(document)
+    form = _validated(document, failed)
+    _check_source(document, failed)
+    _check_validation(document)
+    if document.faults or form is None:
+        raise _error(document)
+    return replace(_spec(form, Path(os.path.abspath(path))), defines=given.used)
+
+
+class _Defines(dict[str, str]):
+    """Values of `env.*`; `used` holds those that were asked for."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.used: dict[str, str] = {}
+
+    def __getitem__(self, key: str) -> str:
+        self.used[key] = value = super().__getitem__(key)
+        return value
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise SpecError(f"{path}: is a folder: name the spec file in it", hint=_INIT_HINT)
+        if path.exists() and not path.is_file():
+            raise SpecError(f"{path}: is not a regular file", hint=_INIT_HINT)
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(f"{path}: cannot read the spec: {reason}", hint=_INIT_HINT) from error
+
+
+def _error(document: Document) -> SpecError:
+    """All faults in the file's order, without repetitions; a flood of them is cut."""
+    ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
+    faults = list(dict.fromkeys(fault for _, fault in ordered))
+    if (more := len(faults) - _MAX_FAULTS) > 0:
+        line = faults[_MAX_FAULTS].line
+        faults[_MAX_FAULTS:] = [Fault(file=document.file, line=line, path="", message=f"and {more} more faults")]
+    return SpecError(faults, hint=_SCHEMA_HINT)
+
+
+def _report_no_mapping(document: Document) -> None:
+    if document.faults:
+        return
+    if document.data is None:
+        document.report((), "is empty: a spec needs at least model.name, model.version and compilation.batch_sizes")
+    else:
+        document.report((), f"must be a mapping with model and compilation, got {described(document.data)}")
+
+
+def _prepare(document: Document) -> None:
+    """Bring the data to the form's shape: no nulls for "not given", versions as written, a folder source as mapping."""
+    data = document.data
+    if isinstance(data.get("source"), str) and "://" not in data["source"]:
+        data["source"] = {"path": data["source"]}
+    for section, key in _VERBATIM:
+        holder = data.get(section)
+        if isinstance(holder, dict) and isinstance(holder.get(key), (int, float)):
+            holder[key] = document.texts[section, key]
+    document.data = {
+        section: {key: value for key, value in values.items() if value is not None or key not in _known(section)}
+        if isinstance(values, dict)
+        else values
+        for section, values in data.items()
+        if values is not None or section not in _SECTIONS
+    }
+
+
+def _known(section: str) -> list[str]:
+    return list(_SECTIONS[section].model_fields) if section in _SECTIONS else []
+
+
+def _validated(document: Document, failed: set[yaml_document.Path]) -> SpecForm | None:
+    try:
+        return SpecForm.model_validate(document.data)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            if not any(details["loc"][: len(path)] == path for path in failed):
+                document.report(details["loc"], _message(details, document))
+        return None
+
+
+def _message(details: ErrorDetails, document: Document) -> str:
+    """A finding of pydantic in plain words."""
+    kind, path, value = details["type"], details["loc"], details["input"]
+    if kind == "spec":
+        return details["msg"]
+    if kind == "missing":
+        return "is required, but has no value" if path in document.lines else "is required"
+    if kind == "extra_forbidden":
+        return _unknown_key(path)
+    if path == ("source",) and isinstance(value, str):
+        return "must be a folder, or a mapping: url and sha256 for an archive, git and revision for a repository"
+    if kind in _EXPECTED:
+        return f"{_EXPECTED[kind]}, got {described(value)}"
+    return f"{details['msg']}, got {described(value)}"
+
+
+def _unknown_key(path: yaml_document.Path) -> str:
+    key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
+    known = _known(section) if section else list(_SECTIONS)
+    homes = [name for name in _SECTIONS if key in _known(name)]
+    if homes:
+        return f"unknown key: it belongs under {' or '.join(homes)}"
+    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.5):
+        return f"unknown key; did you mean {near[0]}?"
+    elsewhere = {field: name for name in _SECTIONS for field in _known(name)}
+    if near := difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.75):
+        return f"unknown key; did you mean {elsewhere[near[0]]}.{near[0]}?"
+    nearest = max(known, key=lambda name: difflib.SequenceMatcher(a=key, b=name).ratio())
+    return f"unknown key; the nearest known key is {nearest} (all: {', '.join(known)})"
+
+
+def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
+    """What the keys of `source` say together; each alone was checked by the form."""
+    source = document.data.get("source")
+    if source is None:
+        return
+    _check_saved_model(document)
+    if not isinstance(source, dict) or any(path[0] == "source" for path in failed):
+        return
+    places = [key for key in ("path", "url", "git") if key in source]
+    if len(places) != 1:
+        got = " and ".join(places) or "none"
+        document.report(("source",), f"must have exactly one of path (folder), url (archive) and git, got {got}")
+        return
+    if places == ["path"]:
+        _refuse(document, source, ("sha256", "revision"), "a folder")
+    elif places == ["git"] or "revision" in source:
+        _refuse(document, source, ("sha256",), "a git repository: its revision is a digest already")
+        _check_place(document, places[0], "revision", git_url_fault)
+    else:
+        _check_place(document, "url", "sha256", archive_url_fault)
+
+
+def _check_saved_model(document: Document) -> None:
+    model = document.data.get("model")
+    saved_model = model.get("saved_model") if isinstance(model, dict) else None
+    path = ("model", "saved_model")
+    reported = any(found == path for found, _ in document.faults)
+    if isinstance(saved_model, str) and not reported and (fault := inner_path_fault(saved_model)):
+        document.report(path, fault)
+
+
+def _refuse(document: Document, source: dict[str, Any], keys: tuple[str, ...], what: str) -> None:
+    for key in keys:
+        if key in source:
+            document.report(("source", key), f"makes no sense for {what}")
+
+
+def _check_place(document: Document, place: str, pin: str, fault_of: Callable[[str], str]) -> None:
+    source = document.data["source"]
+    if isinstance(source[place], str) and (fault := fault_of(source[place])):
+        document.report(("source", place), fault)
+    if pin not in source:
+        document.report(("source", pin), f"is required with {place}: {_PINS[pin]}")
+
+
+def _check_validation(document: Document) -> None:
+    validation = document.data.get("validation")
+    if isinstance(validation, dict) and "inputs" in validation:
+        for key in ("seed", "samples"):
+            if key in validation:
+                document.report(("validation", key), "is for random inputs: give either it or inputs")
+
+
+def _spec(form: SpecForm, path: Path) -> ModelSpec:
+    source, saved_model = _source(form, path.parent)
+    return ModelSpec(
+        path=path,
+        model=_model(form.model, saved_model),
+        source=source,
+        compilation=_compilation(form.compilation),
+        validation=_validation(form.validation, path.parent),
+    )
+
+
+def _model(form: ModelForm, saved_model: str) -> ModelInfo:
+    given = _given(form) | {"saved_model": saved_model}
+    if form.tags:
+        given["tags"] = tuple(dict.fromkeys(form.tags))
+    if form.shapes:
+        given["shapes"] = {name: tuple(shape) for name, shape in sorted(form.shapes.items())}
+    return ModelInfo(**given)
+
+
+def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
+    """The source and the SavedModel's place in it."""
+    saved_model = posixpath.normpath(form.model.saved_model or DEFAULT_SAVED_MODEL)
+    source = form.source
+    if source is None:
+        return _beside_the_spec(saved_model, folder)
+    subdir = posixpath.normpath(source.subdir) if source.subdir else ""
+    subdir = "" if subdir == "." else subdir
+    if source.revision is not None:
+        url = str(source.git or source.url)
+        return GitSource(url=url, revision=source.revision.lower(), subdir=subdir), saved_model
+    if source.sha256 is not None:
+        return ArchiveSource(url=str(source.url), sha256=source.sha256.lower(), subdir=subdir), saved_model
+    return FolderSource(path=_absolute(str(source.path), folder) / subdir), saved_model
+
+
+def _beside_the_spec(saved_model: str, folder: Path) -> tuple[FolderSource, str]:
+    """cms-tfaot lets `saved_model` leave the spec's folder: then the folder that holds it is the source."""
+    place = _absolute(saved_model, folder)
+    if place.is_relative_to(folder):
+        return FolderSource(path=folder), place.relative_to(folder).as_posix()
+    return FolderSource(path=place.parent), place.name or "."
+
+
+def _compilation(form: CompilationForm) -> Compilation:
+    given: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in _given(form).items()
+    }
+    given["batch_sizes"] = tuple(sorted(set(form.batch_sizes)))
+    if form.targets:
+        given["targets"] = tuple(sorted(form.targets, key=lambda name: TARGETS[name].level))
+    return Compilation(**given)
+
+
+def _validation(form: ValidationForm | None, folder: Path) -> Validation:
+    given = _given(form) if form else {}
+    if form and form.inputs:
+        given["inputs"] = _absolute(form.inputs, folder)
+    return Validation(**given)
+
+
+def _given(form: Form) -> dict[str, Any]:
+    """The fields that the file gives; texts as plain `str`, whether an expression made them or not."""
+    return {key: value for key, value in form.model_dump().items() if value is not None}
+
+
+def _absolute(path: str, folder: Path) -> Path:
+    return Path(os.path.abspath(folder / os.path.expanduser(path)))

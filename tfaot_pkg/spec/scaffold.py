@@ -1,0 +1,131 @@
+"""The text of a first spec, with comments, for a SavedModel that exists. Pure: the command line reads and writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from tfaot_pkg.signature import Signature
+from tfaot_pkg.spec.expand import MARKS
+from tfaot_pkg.spec.schema import modeline
+from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation
+
+DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
+
+# Characters that JSON leaves as they are, and YAML refuses or takes for the end of a line.
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def scaffold(
+    *,
+    name: str,
+    version: str,
+    saved_model: str,
+    serving_key: str,
+    signature: Signature,
+    other_keys: Iterable[str] = (),
+    shapes: Mapping[str, tuple[int | None, ...]] | None = None,
+    batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
+    schema: str = "",
+) -> str:
+    """The text of a spec that `load_spec` accepts, given a good name and version.
+
+    `saved_model` is relative to the folder that the text is written to. `other_keys` are signatures of the SavedModel
+    that were not chosen. `shapes` are full shapes of inputs whose unknown axes had to be chosen. `schema` is the
+    place of the JSON Schema, for editors ("" leaves it out).
+    """
+    lines = [
+        *([modeline(schema), ""] if schema else []),
+        *_model_lines(name, version, saved_model, serving_key, sorted(other_keys)),
+        *_shape_lines(shapes or {}),
+        "",
+        *_signature_lines(signature),
+        "",
+        *_compilation_lines(tuple(batch_sizes)),
+        "",
+        *_validation_lines(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _model_lines(name: str, version: str, saved_model: str, serving_key: str, others: list[str]) -> list[str]:
+    defaults = ModelInfo(name=name, version=version)
+    also = f"; the SavedModel also has {', '.join(map(_quoted, others))}" if others else ""
+    return [
+        "model:",
+        f"  # The package is {defaults.package_name}, the C++ class {Compilation(batch_sizes=()).namespace}::{name}.",
+        f"  name: {_scalar(name)}",
+        f"  version: {_quoted(version)}",
+        "  # Folder of the SavedModel, relative to this file.",
+        f"  saved_model: {_scalar(saved_model)}",
+        f"  # Signature to compile{also}.",
+        f"  serving_key: {_scalar(serving_key)}",
+        '  author: ""',
+        '  description: ""',
+        "  # Licence of the model, as an SPDX expression such as MIT or CC-BY-4.0.",
+        '  license: ""',
+        '  homepage: ""',
+    ]
+
+
+def _shape_lines(shapes: Mapping[str, tuple[int | None, ...]]) -> list[str]:
+    if not shapes:
+        return []
+    comment = ["  # The SavedModel leaves axes of these inputs open: their full shapes, null for the batch axis."]
+    entries = [f"    {_scalar(name)}: {json.dumps(list(shape))}" for name, shape in sorted(shapes.items())]
+    return [*comment, "  shapes:", *entries]
+
+
+def _signature_lines(signature: Signature) -> list[str]:
+    """The interface as comments: N is the batch axis."""
+    inputs = [f"#   in   {_comment(str(tensor))}" for tensor in signature.inputs]
+    outputs = [f"#   out  {_comment(str(tensor))}" for tensor in signature.outputs]
+    return ["# What the model takes and gives (N is the batch axis):", *inputs, *outputs]
+
+
+def _compilation_lines(batch_sizes: tuple[int, ...]) -> list[str]:
+    defaults = Compilation(batch_sizes=batch_sizes)
+    return [
+        "compilation:",
+        "  # Sizes that are compiled; any other batch is put together from these.",
+        f"  batch_sizes: {json.dumps(list(batch_sizes))}",
+        "  # Kinds of CPU to carry code for; the best one that the machine has is chosen at load time.",
+        f"  targets: [{', '.join(defaults.targets)}]",
+        f"  # namespace: {defaults.namespace}",
+        f"  # tensorflow: {defaults.tensorflow}",
+        f"  # weights: {defaults.weights}  # or embedded: a copy in every object",
+        "  # xla_flags: []",
+        "  # tf_xla_flags: []",
+    ]
+
+
+def _validation_lines() -> list[str]:
+    defaults = Validation()
+    return [
+        "# The library must give TensorFlow's answers on these inputs before a package is made of it.",
+        "validation:",
+        f"  seed: {defaults.seed}  # of random inputs; or `inputs: FILE.npz` with one array per input",
+        f"  samples: {defaults.samples}",
+        f"  rtol: {defaults.rtol:.1e}",
+        f"  atol: {defaults.atol:.1e}",
+    ]
+
+
+def _quoted(text: str) -> str:
+    """`text` as a double-quoted YAML scalar (JSON's strings are such), with no expression in it."""
+    literal = text.replace("{", "{{ '{' }}") if any(mark in text for mark in MARKS) else text
+    text = json.dumps(literal, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _scalar(text: str) -> str:
+    """`text` plain where no reader of YAML could take it for anything but a string."""
+    words = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+    plain = re.fullmatch(r"[A-Za-z./][\w./-]*", text, re.ASCII) and text.lower() not in words and text.strip(".")
+    return text if plain else _quoted(text)
+
+
+def _comment(text: str) -> str:
+    """`text` on one line, as a comment can hold it."""
+    return text if text.isprintable() else ascii(text)

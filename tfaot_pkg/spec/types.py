@@ -1,0 +1,194 @@
+"""`ModelSpec`: what a user wants built, checked and with every default filled in. The first value of the pipeline."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.targets import DEFAULT_TARGETS
+
+DEFAULT_TENSORFLOW = "2.17.1"
+DEFAULT_SAVED_MODEL = "saved_model"
+
+Weights = Literal["shared", "embedded"]
+
+_SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """The model and what is told about it.
+
+    `saved_model` is relative to the root of the source, with `/`, and never leaves it. `shapes` gives full shapes
+    by input name, None for the batch axis: it fixes axes that the SavedModel leaves unknown.
+    """
+
+    name: str
+    version: str
+    saved_model: str = DEFAULT_SAVED_MODEL
+    serving_key: str = "serving_default"
+    tags: tuple[str, ...] = ("serve",)
+    author: str = ""
+    description: str = ""
+    license: str = ""
+    homepage: str = ""
+    shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+
+    @property
+    def package_name(self) -> str:
+        return package_name(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSource:
+    """A folder of this machine; `path` is absolute."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSource:
+    """An archive at an `https://` or `file://` URL; `sha256` has 64 lower-case hexadecimal digits.
+
+    `subdir` is the folder inside it that is the source's root ("" for all of it).
+    """
+
+    url: str
+    sha256: str
+    subdir: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitSource:
+    """One commit of a git repository; `revision` is its full id, 40 lower-case hexadecimal digits."""
+
+    url: str
+    revision: str
+    subdir: str = ""
+
+
+Source = FolderSource | ArchiveSource | GitSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """How the model is compiled.
+
+    `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
+    architecture, lowest level first; flags are single words that start with `--`.
+    """
+
+    batch_sizes: tuple[int, ...]
+    namespace: str = "tfaot_model"
+    tf_xla_flags: tuple[str, ...] = ()
+    xla_flags: tuple[str, ...] = ()
+    tensorflow: str = DEFAULT_TENSORFLOW
+    targets: tuple[str, ...] = DEFAULT_TARGETS
+    weights: Weights = "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """How the library's answers are compared with TensorFlow's: `|ours - theirs| <= atol + rtol * |theirs|`.
+
+    `inputs` is a `.npz` file (absolute path) with one array per input; without it, `samples` rows are drawn from
+    the generator seeded with `seed`.
+    """
+
+    seed: int = 0
+    inputs: Path | None = None
+    samples: int = 64
+    rtol: float = 1e-4
+    atol: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """One model, to be made into one package.
+
+    `path` is the absolute path of the file that it was read from, `defines` the values of `env.*` that its expressions
+    took: they are told in the package's provenance.
+    """
+
+    path: Path
+    model: ModelInfo
+    source: Source
+    compilation: Compilation
+    validation: Validation = field(default_factory=Validation)
+    defines: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """What relative paths of the spec are relative to."""
+        return self.path.parent
+
+
+def spec_document(spec: ModelSpec) -> dict[str, object]:
+    """`spec` as JSON values in the form of a spec file, all defaults filled in.
+
+    It holds no absolute path: what lies outside the spec's folder is reduced to its last name, so that keys and
+    packages do not depend on where a checkout lies. Files are to be identified by their digests beside it.
+    """
+    model, compilation, validation = spec.model, spec.compilation, spec.validation
+    return {
+        "model": {
+            "name": model.name,
+            "version": model.version,
+            "saved_model": model.saved_model,
+            "serving_key": model.serving_key,
+            "tags": list(model.tags),
+            "author": model.author,
+            "description": model.description,
+            "license": model.license,
+            "homepage": model.homepage,
+            "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+        },
+        "source": _source_document(spec.source, spec.folder),
+        "compilation": {
+            "batch_sizes": list(compilation.batch_sizes),
+            "namespace": compilation.namespace,
+            "tf_xla_flags": list(compilation.tf_xla_flags),
+            "xla_flags": list(compilation.xla_flags),
+            "tensorflow": compilation.tensorflow,
+            "targets": list(compilation.targets),
+            "weights": compilation.weights,
+        },
+        "validation": _validation_document(validation, spec.folder),
+    }
+
+
+def _source_document(source: Source, folder: Path) -> dict[str, object]:
+    match source:
+        case FolderSource():
+            return {"path": _portable_path(source.path, folder)}
+        case ArchiveSource():
+            return {"url": _portable_url(source.url), "sha256": source.sha256, "subdir": source.subdir}
+        case GitSource():
+            return {"git": _portable_url(source.url), "revision": source.revision, "subdir": source.subdir}
+
+
+def _validation_document(validation: Validation, folder: Path) -> dict[str, object]:
+    tolerance: dict[str, object] = {"rtol": validation.rtol, "atol": validation.atol}
+    if validation.inputs is not None:
+        return {"inputs": _portable_path(validation.inputs, folder), **tolerance}
+    return {"seed": validation.seed, "samples": validation.samples, **tolerance}
+
+
+def _portable_path(path: Path, folder: Path) -> str:
+    relative = Path(os.path.relpath(path, folder))
+    return path.name if ".." in relative.parts else relative.as_posix()
+
+
+def _portable_url(url: str) -> str:
+    """`url` without folders of this machine and tokens. Passwords are refused when a spec is parsed."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return f"file:///{Path(parts.path).name}"
+    query = [(name, value) for name, value in parse_qsl(parts.query) if not _SECRET_PARAMETER.search(name)]
+    return parts._replace(query=urlencode(query)).geturl() if parts.query else url
