@@ -1,0 +1,1 @@
+"""From a SavedModel to a frozen graph, its weights and its signature."""

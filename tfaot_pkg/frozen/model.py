@@ -1,0 +1,145 @@
+"""`FrozenModel`: one signature of a SavedModel as a graph without variables, with the weights apart."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.keys import Key, files_below, key_of, sha256_tree
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+STAGE = "frozen"
+_VERSION = 2
+_WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
+
+SHARED_FROM = 1024
+"""Bytes from which on a constant is shared between batch sizes and targets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenModel:
+    """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
+
+    `inputs`, `outputs` and `weights` are the worker's words for tensors (with the graph's node names), in the order of
+    arguments and results; `signature` is the same for people. `warnings` tell what compiled code does differently.
+    `outline` is the graph to look at, as values for JSON (worker_program/outline.py), None where it would say nothing.
+    """
+
+    folder: Path
+    key: Key
+    signature: Signature
+    inputs: tuple[Mapping[str, Any], ...]
+    outputs: tuple[Mapping[str, Any], ...]
+    weights: tuple[Mapping[str, Any], ...]
+    warnings: tuple[str, ...]
+    outline: Mapping[str, object] | None
+
+    @property
+    def graph(self) -> Path:
+        return self.folder / "graph.pb"
+
+    @property
+    def weights_file(self) -> Path | None:
+        path = self.folder / "weights.bin"
+        return path if path.exists() else None
+
+    def weight(self, weight: Mapping[str, Any]) -> bytes:
+        """The values of one of `weights`, row-major."""
+        with (self.folder / "weights.bin").open("rb") as blob:
+            blob.seek(weight["offset"])
+            return blob.read(weight_size(weight))
+
+
+def weight_size(weight: Mapping[str, Any]) -> int:
+    """Bytes of one of a model's weights."""
+    shape: list[int] = weight["shape"]
+    return math.prod(shape) * DType(weight["dtype"]).itemsize
+
+
+def worker_program_digest() -> str:
+    """Digest of the program that runs in toolchains: a part of every key that depends on what it does."""
+    return sha256_tree(_WORKER_PROGRAM, [path for path in files_below(_WORKER_PROGRAM) if path.suffix == ".py"])
+
+
+def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> Key:
+    return key_of(
+        STAGE,
+        _VERSION,
+        {
+            "source": source.digest,
+            "signature": spec.model.serving_key,
+            "tags": list(spec.model.tags),
+            "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
+            "weights": spec.compilation.weights,
+            "shared_from": SHARED_FROM,
+            "toolchain": toolchain_identity,
+            "worker": worker_program_digest(),
+        },
+    )
+
+
+def freeze(
+    spec: ModelSpec, source: SourceTree, *, pool: WorkerPool, cache: BuildCache, progress: Progress
+) -> FrozenModel:
+    """The frozen model of `spec`, from the cache where it is there. Raises ModelError, ToolchainError, StorageError."""
+    key = frozen_key(spec, source, pool.environment.identity)
+    with progress.step("freeze") as step:
+        if cache.has(STAGE, key):
+            step.skip("cached")
+        folder = cache.get_or_make(STAGE, key, lambda folder: _make(spec, source, pool, folder))
+    return _read(folder, key)
+
+
+def freeze_arguments(spec: ModelSpec, source: SourceTree) -> dict[str, object]:
+    """What the worker needs to know of the model."""
+    return {
+        "folder": str(source.root / spec.model.saved_model),
+        "tags": list(spec.model.tags),
+        "signature": spec.model.serving_key,
+        "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
+        "weights": spec.compilation.weights,
+        "threshold": SHARED_FROM,
+    }
+
+
+def _make(spec: ModelSpec, source: SourceTree, pool: WorkerPool, folder: Path) -> None:
+    made = pool.new_folder(STAGE)
+    description = pool.get().call("freeze", {**freeze_arguments(spec, source), "out": str(made)})
+    (made / "frozen.json").write_text(json.dumps(description, indent=1))
+    for path in made.iterdir():
+        shutil.move(path, folder / path.name)
+
+
+def _read(folder: Path, key: Key) -> FrozenModel:
+    description = json.loads((folder / "frozen.json").read_text())
+    return FrozenModel(
+        folder=folder,
+        key=key,
+        signature=signature_of(description),
+        inputs=tuple(description["inputs"]),
+        outputs=tuple(description["outputs"]),
+        weights=tuple(description["weights"]),
+        warnings=tuple(description["warnings"]),
+        outline=description["graph"],
+    )
+
+
+def signature_of(description: Mapping[str, Any]) -> Signature:
+    """The worker's inputs and outputs as a Signature; an output's first unknown axis is the batch."""
+
+    def tensors(items: list[Mapping[str, Any]]) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(name=item["name"], dtype=DType(item["dtype"]), shape=tuple(item["shape"] or ())) for item in items
+        )
+
+    return Signature(inputs=tensors(description["inputs"]), outputs=tensors(description["outputs"]))

@@ -1,0 +1,157 @@
+"""The toolchains that this tool knows: data about TensorFlow releases, and nothing else.
+
+The rest of the code asks a `Toolchain` what it needs to know and never compares version numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from tfaot_pkg.errors import ToolchainError
+
+ObjectKind = Literal["function", "constants"]
+Interface = Literal["classic", "thunks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePart:
+    """One source of functions that compiled models call, compiled only where a model's code asks for one of them.
+
+    `symbols` is a regular expression that matches, whole, exactly the symbols that the part defines: one that it
+    does not define would be asked for in vain. `source` is relative to templates/native, `defines` are flags.
+    """
+
+    symbols: str
+    source: str
+    defines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """One TensorFlow release.
+
+    `python` is the range of Pythons (PEP 440) that its pinned requirements are for. `object_kinds` names the objects
+    that one compilation gives and that must be linked. `interface` is the form of the generated code: one entry
+    function ("classic"), or kernels and C++ that calls them ("thunks"). `xla_flags` are needed by every compilation.
+    `tested` says whether this project's tests build with it.
+    """
+
+    version: str
+    python: str
+    object_kinds: tuple[ObjectKind, ...]
+    interface: Interface
+    xla_flags: tuple[str, ...]
+    tested: bool
+    alignment: int
+    """Bytes: what the code expects of the addresses of arguments and results."""
+    parts: tuple[RuntimePart, ...]
+    unstable_symbols: str = ""
+    """A regular expression for the part of the objects' symbols that differs from one compilation to the next."""
+    corrections: tuple[tuple[str, str], ...] = ()
+    """Regular expressions and replacements for faults of the generated headers."""
+    eigen: str = ""
+    """Version of Eigen in the wheel's headers."""
+
+
+def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
+    return RuntimePart(
+        symbols=symbols, source=source, defines=tuple(f"-D{name}={value}" for name, value in defines.items())
+    )
+
+
+_INTRINSICS = _part(
+    "__(trunc[sd]f[hb]f2|extendhf[sd]f2|gnu_f2h_ieee|gnu_h2f_ieee|powi[sd]f2)",
+    "runtime/intrinsics.cc",
+)
+
+
+def _classic_matmul(suffix: str, scalar: str) -> RuntimePart:
+    return _part(
+        f"__xla_cpu_runtime_EigenSingleThreadedMatMul{suffix}",
+        "classic/matmul.cc",
+        TFAOT_SUFFIX=suffix,
+        TFAOT_SCALAR=scalar,
+    )
+
+
+_CLASSIC_PARTS = (
+    _classic_matmul("F16", "Eigen::half"),
+    _classic_matmul("F32", "float"),
+    _classic_matmul("F64", "double"),
+    _classic_matmul("C64", "std::complex<float>"),
+    _classic_matmul("C128", "std::complex<double>"),
+    _classic_matmul("S32", "std::int32_t"),
+    _part("__xla_cpu_runtime_EigenSingleThreadedConv[23]DF(16|32)", "classic/convolution.cc"),
+    _part("__xla_cpu_runtime_(KeyValueSort|TopKF32)", "classic/sort.cc"),
+    _part("XlaCustomCallStatusSet(Success|Failure)|__xla_cpu_runtime_StatusIsSuccess", "classic/status.cc"),
+    _INTRINSICS,
+)
+
+
+def _thunks_matmul(mangled: str, scalar: str, result: str) -> RuntimePart:
+    """`mangled` is that of the three template arguments (Itanium C++ ABI, 5.1.5)."""
+    return _part(
+        f"_ZN3xla3cpu8internal11TypedMatMulI{mangled}E.*", "thunks/matmul.cc", TFAOT_SCALAR=scalar, TFAOT_RESULT=result
+    )
+
+
+_THUNKS_PARTS = (
+    _thunks_matmul("N5Eigen4halfES4_S4_", "Eigen::half", "Eigen::half"),
+    _thunks_matmul("fff", "float", "float"),
+    _thunks_matmul("ddd", "double", "double"),
+    _thunks_matmul("St7complexIfES4_S4_", "std::complex<float>", "std::complex<float>"),
+    _thunks_matmul("St7complexIdES4_S4_", "std::complex<double>", "std::complex<double>"),
+    _thunks_matmul("iii", "std::int32_t", "std::int32_t"),
+    _thunks_matmul("aai", "std::int8_t", "std::int32_t"),
+    _part("_ZN3xla3cpu8internal11EigenConv2DI(f|N5Eigen4halfE)E.*", "thunks/convolution.cc"),
+    _INTRINSICS,
+)
+
+_KNOWN = (
+    Toolchain(
+        version="2.17.1",
+        python=">=3.10,<3.13",
+        object_kinds=("function",),
+        interface="classic",
+        # The runtime is built without a thread pool: one call stays on its caller's thread.
+        xla_flags=("--xla_cpu_multi_thread_eigen=false",),
+        tested=True,
+        alignment=16,
+        parts=_CLASSIC_PARTS,
+        eigen="3.4.90",
+    ),
+    Toolchain(
+        version="2.21.0",
+        python=">=3.10,<3.13",
+        object_kinds=("function", "constants"),
+        interface="thunks",
+        # The empty list of YNN fusions keeps convolutions in the form that ahead-of-time compilation supports.
+        xla_flags=("--xla_cpu_multi_thread_eigen=false", "--xla_cpu_experimental_ynn_fusion_type="),
+        tested=True,
+        alignment=64,
+        parts=_THUNKS_PARTS,
+        # A counter of the process that compiled.
+        unstable_symbols=r"tfcompile_xla_generated_tfcompile_[0-9]+_",
+        # Products of complex matrices lack the last bracket of their template arguments.
+        corrections=((r"(TypedMatMul<std::complex<(\w+)>, std::complex<\2>, std::complex<\2>)\(", r"\1>("),),
+        eigen="5.0.1-dev",
+    ),
+)
+
+TOOLCHAINS: Mapping[str, Toolchain] = MappingProxyType({each.version: each for each in _KNOWN})
+"""By version, oldest first."""
+
+DEFAULT_VERSION = "2.17.1"
+
+
+def toolchain(version: str) -> Toolchain:
+    """The toolchain of the TensorFlow release `version`; ToolchainError where it is not a known one."""
+    try:
+        return TOOLCHAINS[version]
+    except KeyError:
+        raise ToolchainError(
+            f"there is no toolchain for TensorFlow {version}", hint=f"known toolchains: {', '.join(TOOLCHAINS)}"
+        ) from None

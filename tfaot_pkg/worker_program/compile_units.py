@@ -1,0 +1,187 @@
+"""Compile a frozen graph: one object and header per unit (batch size x target), by tfcompile in this process."""
+
+import os
+import re
+
+import specialize
+from faults import ModelFault
+
+_NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
+
+
+def compile_units(args: dict, report) -> dict:
+    """Compile args["units"] of args["graph"] into args["out"].
+
+    Returns {"seconds": {prefix: time}, "embed": [node, ...]}.
+
+    A unit is {prefix, name, batch_size, target, triple, cpu}: `prefix` of its files, `name` of its symbols. Feeds are
+    the inputs, then the weights, in the order given, but for args["embed"]: weights that stay constants of the graph.
+    Where "embed" of the answer is not empty, XLA must know the values of those weights too, and the answer holds
+    nothing else: call again with them embedded. With args["constants"] the toolchain writes a second object, for
+    constants.
+    """
+    import time
+
+    _read_flags()
+    job = _Job(args)
+    seconds = {}
+    for unit in args["units"]:
+        start = time.perf_counter()
+        wanted = job.compile(unit)
+        if wanted:
+            return {"seconds": {}, "embed": wanted}
+        seconds[unit["prefix"]] = time.perf_counter() - start
+        report(1, f"{unit['target']}, batch size {unit['batch_size']}")
+    return {"seconds": seconds, "embed": []}
+
+
+def _read_flags() -> None:
+    """Make TensorFlow read TF_XLA_FLAGS now: where a flag is unknown, that ends the process, at the first use."""
+    from tensorflow.python import pywrap_tfe
+
+    pywrap_tfe.TF_GetXlaConstantFoldingDisabled()
+
+
+class _NeedsConstant(Exception):
+    """XLA must know the value of an operation's input while it compiles, and cannot."""
+
+    def __init__(self, index: str, node: str, operation: str) -> None:
+        super().__init__(node)
+        self.node = node
+        self.text = (
+            f"the value of input {index} of operation {operation} (node {node}) must be known while the model is "
+            "compiled, but it depends on the values of the model's inputs"
+        )
+
+
+class _Job:
+    """One model to be compiled, with some of its weights embedded."""
+
+    def __init__(self, args: dict) -> None:
+        self._args = args
+        self._weights = [weight for weight in args["weights"] if weight["node"] not in args["embed"]]
+        self._graph = _read_graph(args)
+        self._folding = False  # on from the first unit that needs it
+
+    def compile(self, unit: dict) -> list:
+        """Compile `unit`; [] where that is done, else the weights to embed. ModelFault where nothing helps."""
+        try:
+            try:
+                self._run(unit, self._path(unit, folding=self._folding))
+            except _NeedsConstant:
+                if self._folding:
+                    raise
+                self._run(unit, self._path(unit, folding=True))
+                self._folding = True
+        except _NeedsConstant as fault:
+            return self._blamed(fault) or _refuse(unit, fault.text)
+        return []
+
+    def _blamed(self, fault: _NeedsConstant) -> list:
+        """The weights that the operation's inputs are made of; where that cannot be told, all."""
+        from freeze import ancestors
+
+        names = [weight["node"] for weight in self._weights]
+        made_of = ancestors(self._graph, [fault.node])
+        return [name for name in names if name in made_of] or names
+
+    def _feeds(self) -> list:
+        return [*self._args["inputs"], *self._weights]
+
+    def _path(self, unit: dict, *, folding: bool) -> str:
+        """The file of the graph to compile."""
+        if not folding and not self._args["embed"]:
+            return self._args["graph"]
+        graph = self._graph
+        if folding:
+            graph = specialize.at_batch_size(graph, self._feeds(), unit["batch_size"])
+            graph = specialize.folded(graph, self._feeds(), self._args["outputs"])
+        path = os.path.join(self._args["out"], unit["prefix"] + ".graph.pb")
+        with open(path, "wb") as file:
+            file.write(graph.SerializeToString(deterministic=True))
+        return path
+
+    def _run(self, unit: dict, graph: str) -> None:
+        from tensorflow.python import _pywrap_tfcompile
+
+        prefix = os.path.join(self._args["out"], unit["prefix"])
+        config = prefix + ".config.pbtxt"
+        with open(config, "w") as file:
+            file.write(str(_config(self._args, self._weights, unit["batch_size"])))
+        extra = {"out_constant_buffers_object": prefix + ".constants.o"} if self._args["constants"] else {}
+        try:
+            _pywrap_tfcompile.Compile(
+                graph=graph,
+                config=config,
+                cpp_class=f"{unit['name']}::Unit",
+                target_triple=unit["triple"],
+                target_cpu=unit["cpu"],
+                target_features="",
+                entry_point=f"{unit['name']}_run",
+                out_function_object=prefix + ".o",
+                out_metadata_object=prefix + ".metadata.o",
+                out_header=prefix + ".h",
+                gen_name_to_index=False,
+                gen_program_shape=False,
+                **extra,
+            )
+        except Exception as error:  # the binding raises whatever its C++ status maps to
+            text = " ".join(str(error).split())
+            needed = _NEEDS_CONSTANT.search(text)
+            if needed:
+                raise _NeedsConstant(*needed.groups()) from error
+            _refuse(unit, text[:600])
+        finally:
+            os.unlink(config)
+            if graph != self._args["graph"]:
+                os.unlink(graph)
+        os.unlink(prefix + ".metadata.o")  # not needed, and not reproducible
+
+
+def _refuse(unit: dict, text: str):
+    raise ModelFault(
+        f"XLA cannot compile the model for batch size {unit['batch_size']}: {text}",
+        "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)",
+    )
+
+
+def _read_graph(args: dict):
+    """The frozen graph, with the weights of args["embed"] as constants again."""
+    import numpy as np
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.python.framework import dtypes, tensor_util
+
+    graph = graph_pb2.GraphDef()
+    with open(args["graph"], "rb") as file:
+        graph.ParseFromString(file.read())
+    weights = {weight["node"]: weight for weight in args["weights"] if weight["node"] in args["embed"]}
+    for node in graph.node:
+        weight = weights.get(node.name)
+        if weight is None:
+            continue
+        dtype = dtypes.as_dtype(weight["dtype"])
+        count = int(np.prod(weight["shape"], dtype=np.int64))
+        values = np.fromfile(args["blob"], dtype.as_numpy_dtype, count, offset=weight["offset"])
+        node.op = "Const"
+        del node.attr["shape"]
+        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values, dtype, weight["shape"]))
+    return graph
+
+
+def _config(args: dict, weights: list, batch_size: int):
+    """tf2xla's Config: feeds and fetches in our order, with names of ours that are C identifiers."""
+    from tensorflow.compiler.tf2xla import tf2xla_pb2
+    from tensorflow.python.framework import dtypes, tensor_shape
+
+    config = tf2xla_pb2.Config()
+    for kind, tensors in (("in", args["inputs"]), ("w", weights)):
+        for index, tensor in enumerate(tensors):
+            feed = config.feed.add(name=f"{kind}{index}", type=dtypes.as_dtype(tensor["dtype"]).as_datatype_enum)
+            feed.id.node_name = tensor["node"]
+            shape = [batch_size if size is None else size for size in tensor["shape"]]
+            feed.shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
+    for index, tensor in enumerate(args["outputs"]):
+        fetch = config.fetch.add(name=f"out{index}")
+        fetch.id.node_name = tensor["node"]
+        fetch.id.output_index = tensor["index"]
+    return config

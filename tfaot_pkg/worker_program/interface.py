@@ -1,0 +1,69 @@
+"""The border of a model: which tensors go in and out, checked against what a compiled library can have."""
+
+from faults import ModelFault
+
+ALLOWED = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+_ADVICE = {
+    "string": "text cannot be compiled: tokenize it in the calling program",
+    "float16": "cast to float32 at the model's border (tf.cast)",
+    "bfloat16": "cast to float32 at the model's border (tf.cast)",
+    "complex64": "pass real and imaginary part as two float32 tensors",
+    "complex128": "pass real and imaginary part as two float64 tensors",
+}
+
+
+def require_dtype(kind: str, name: str, dtype: str) -> str:
+    """`dtype`, where a compiled library can have it at its border; else ModelFault."""
+    if dtype not in ALLOWED:
+        raise ModelFault(
+            f"{kind} {name!r} has dtype {dtype}, which a compiled model cannot take or give",
+            _ADVICE.get(dtype, f"supported are {', '.join(ALLOWED)}"),
+        )
+    return dtype
+
+
+def input_shape(name: str, shape, override):
+    """The shape of an input with None at most for the batch axis (first).
+
+    `shape` is TensorFlow's (None for unknown rank), `override` is what the spec's `model.shapes` says, if anything.
+    """
+    if override is not None:
+        _require_fits(name, shape, override)
+        shape = override
+    if shape is None:
+        raise ModelFault(f"input {name!r} has an unknown number of axes", f"set model.shapes.{name} in the spec")
+    if any(size is None for size in shape[1:]):
+        text = ", ".join("null" if size is None else str(size) for size in shape)
+        raise ModelFault(
+            f"input {name!r} has the shape [{text}]: only the first axis, the batch, may be unknown",
+            f"fix the others in the spec, such as `model: {{shapes: {{{name}: [null, 10]}}}}`",
+        )
+    if any(size == 0 for size in shape if size is not None):
+        raise ModelFault(f"input {name!r} has an axis of size 0", "there is nothing to compute")
+    return list(shape)
+
+
+def output_shape(name: str, batch_sizes, shapes):
+    """The shape of an output with None for the batch axis, from its `shapes` at two `batch_sizes`."""
+    first, second = shapes
+    if first == second:
+        return list(first)
+    grows = [axis for axis, sizes in enumerate(zip(first, second, strict=False)) if sizes[0] != sizes[1]]
+    if len(first) == len(second) and grows == [0] and (first[0], second[0]) == tuple(batch_sizes):
+        return [None, *first[1:]]
+    raise ModelFault(
+        f"output {name!r} has the shape {first} at batch size {batch_sizes[0]} "
+        f"and {second} at batch size {batch_sizes[1]}: "
+        "only the first axis may grow, and it must be the batch",
+        "reshape the output so that its first axis is the batch, and its other axes are fixed",
+    )
+
+
+def _require_fits(name: str, shape, override) -> None:
+    if shape is None:
+        return
+    clash = len(shape) != len(override) or any(
+        fixed is not None and chosen != fixed for fixed, chosen in zip(shape, override, strict=True)
+    )
+    if clash:
+        raise ModelFault(f"model.shapes.{name} is {override}, but the model's input has the shape {list(shape)}")

@@ -1,0 +1,178 @@
+"""The outline of a frozen graph, for people to look at: operations with shapes and what flows between them.
+
+Constants, what is made of constants and shapes alone, and operations that only pass values on are left out. Large
+graphs are grouped by the names of their layers.
+The same for the same graph, whatever order TensorFlow gives its nodes in.
+"""
+
+import collections
+import heapq
+
+MOST_NODES = 100
+_PASSED_THROUGH = frozenset("Identity IdentityN StopGradient PreventGradient Snapshot".split())
+_HIDDEN = frozenset("Const NoOp Placeholder Shape ShapeN Size Rank".split())
+_LONGEST_NAME = 120
+
+
+def outline(graph, inputs: list, outputs: list):
+    """{"format", "nodes": [{"name", "op", "kind", "dtype", "shape", "inputs", "members"}]}; None where it says nothing.
+
+    `inputs` of a node are places in the list. `graph` is TensorFlow's, `inputs` and `outputs` are freeze's.
+    """
+    room = MOST_NODES - len(inputs) - len(outputs)
+    if room < 1:
+        return None
+    operations = {operation.name: operation for operation in graph.get_operations()}
+    fed = {tensor["node"] for tensor in inputs}
+    sources = _sources(operations, fed)
+    used = _used(sources, [tensor["node"] for tensor in outputs], operations, fed)
+    used = _fed_only(used, sources, fed)
+    group_of = _groups([name for name in used if name not in fed], operations, room)
+    nodes, places = [], {}
+    for tensor in inputs:
+        places[tensor["node"]] = len(nodes)
+        nodes.append(_border(tensor, "input", []))
+    for group, members in _sorted_groups(group_of, sources):
+        for name in members:
+            places[name] = len(nodes)
+        nodes.append(_operation(group, members, operations))
+    for number, members in _members(group_of, places):
+        found = {places[source] for name in members for source in sources[name] if source in places}
+        nodes[number]["inputs"] = sorted(found - {number})
+    for tensor in outputs:
+        ends = _through(operations[tensor["node"]], operations, places)
+        nodes.append(_border(tensor, "output", sorted({places[name] for name in ends if name in places})))
+    return {"format": 1, "nodes": nodes}
+
+
+def _through(operation, operations: dict, kept) -> list:
+    """The operation, or what it only passes on."""
+    waiting, found, seen = [operation], [], set()
+    while waiting:
+        one = waiting.pop()
+        if one.name in seen:
+            continue
+        seen.add(one.name)
+        if one.type in _PASSED_THROUGH and one.name not in kept:
+            waiting.extend(tensor.op for tensor in one.inputs)
+        else:
+            found.append(one.name)
+    return sorted(found)
+
+
+def _sources(operations: dict, fed: set) -> dict:
+    """What each operation that is shown takes its values from."""
+    shown = {
+        name: operation
+        for name, operation in operations.items()
+        if name in fed or operation.type not in _HIDDEN | _PASSED_THROUGH
+    }
+    sources = {}
+    for name, operation in shown.items():
+        found = {end for tensor in operation.inputs for end in _through(tensor.op, operations, shown)}
+        sources[name] = [] if name in fed else sorted(found & shown.keys())
+    return sources
+
+
+def _used(sources: dict, ends: list, operations: dict, fed: set) -> list:
+    """The shown operations that the outputs depend on, sorted."""
+    waiting = [name for end in ends for name in _through(operations[end], operations, sources)]
+    seen = set()
+    while waiting:
+        name = waiting.pop()
+        if name in sources and name not in seen:
+            seen.add(name)
+            waiting.extend(sources[name])
+    return sorted(seen | (fed & sources.keys()))
+
+
+def _fed_only(used: list, sources: dict, fed: set) -> list:
+    """Those of `used` that depend on an input; all of them where none does."""
+    after: dict = {}
+    for name in used:
+        for source in sources[name]:
+            after.setdefault(source, []).append(name)
+    waiting, seen = sorted(fed), set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(after.get(name, ()))
+    kept = [name for name in used if name in seen]
+    return kept if len(kept) > len(fed) else used
+
+
+def _groups(names: list, operations: dict, room: int) -> dict:
+    """Name -> group: itself where there is room, else the longest beginning of names (or its kind) that leaves room."""
+    deepest = max((name.count("/") for name in names), default=0) + 1
+    for depth in range(deepest, 0, -1):
+        groups = {name: "/".join(name.split("/")[:depth]) for name in names}
+        if len(names) <= room:
+            groups = {name: name for name in names}
+        if len(set(groups.values())) <= room:
+            return groups
+    kinds = collections.Counter(operations[name].type for name in names).most_common(room - 1)
+    kept = {kind for kind, _ in kinds}
+    return {name: operations[name].type if operations[name].type in kept else "others" for name in names}
+
+
+def _sorted_groups(group_of: dict, sources: dict) -> list:
+    """[(group, its members)], each after what it depends on (as far as there are no circles), else by name."""
+    members: dict = {}
+    for name in sorted(group_of):
+        members.setdefault(group_of[name], []).append(name)
+    before = {
+        group: {group_of[source] for name in names for source in sources[name] if source in group_of} - {group}
+        for group, names in members.items()
+    }
+    after: dict = {}
+    for group, needed in before.items():
+        for one in needed:
+            after.setdefault(one, set()).add(group)
+    ready = sorted(group for group, needed in before.items() if not needed)
+    order, placed = [], set()
+    while len(order) < len(members):
+        group = heapq.heappop(ready) if ready else min(members.keys() - placed)  # the latter breaks a circle
+        if group in placed:
+            continue
+        placed.add(group)
+        order.append((group, members[group]))
+        for one in sorted(after.get(group, ())):
+            before[one].discard(group)
+            if not before[one] and one not in placed:
+                heapq.heappush(ready, one)
+    return order
+
+
+def _members(group_of: dict, places: dict) -> list:
+    """[(place of a group, its members)]."""
+    found: dict = {}
+    for name in sorted(group_of):
+        found.setdefault(places[name], []).append(name)
+    return sorted(found.items())
+
+
+def _operation(group: str, members: list, operations: dict) -> dict:
+    if len(members) > 1:
+        return _node(group, group.rpartition("/")[2], "operation", "", None, len(members))
+    operation = operations[members[0]]
+    outputs = operation.outputs
+    shape = outputs[0].shape if outputs else None
+    dims = None if shape is None or shape.rank is None else shape.as_list()
+    return _node(operation.name, operation.type, "operation", outputs[0].dtype.name if outputs else "", dims, 1)
+
+
+def _border(tensor: dict, kind: str, inputs: list) -> dict:
+    return {**_node(tensor["name"], kind, kind, tensor["dtype"], tensor["shape"], 1), "inputs": inputs}
+
+
+def _node(name: str, operation: str, kind: str, dtype: str, shape, members: int) -> dict:
+    return {
+        "name": name[:_LONGEST_NAME],
+        "op": operation[:_LONGEST_NAME],
+        "kind": kind,
+        "dtype": dtype,
+        "shape": shape,
+        "inputs": [],
+        "members": members,
+    }

@@ -1,0 +1,82 @@
+"""A frozen graph at one batch size: all shapes known, what depends on shapes alone computed."""
+
+
+def at_batch_size(graph_def, feeds: list, batch_size: int):
+    """A copy of `graph_def` with placeholders of the shapes of `feeds` ({node, shape}), None meaning `batch_size`."""
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.python.framework import tensor_shape
+
+    shapes = {feed["node"]: feed["shape"] for feed in feeds}
+    copy = graph_pb2.GraphDef()
+    copy.CopyFrom(graph_def)
+    for node in copy.node:
+        if node.name in shapes and node.op == "Placeholder":
+            shape = [batch_size if size is None else size for size in shapes[node.name]]
+            node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
+        node.attr.pop("_output_shapes", None)  # what was known when the model was saved
+    return copy
+
+
+def inferred_shapes(graph_def, outputs: list) -> list:
+    """The shapes that TensorFlow infers for `outputs` ({node, index}): lists with None for unknown sizes, or None."""
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(graph_def, name="")
+    shapes = [graph.get_tensor_by_name(f"{out['node']}:{out['index']}").shape for out in outputs]
+    return [None if shape.rank is None else shape.as_list() for shape in shapes]
+
+
+def folded(graph_def, feeds: list, outputs: list):
+    """`graph_def`, whose shapes are known, with constants and what is made of shapes and constants computed.
+
+    XLA does some of this itself, but not for every operation (scattering into a shape, say).
+    """
+    import tensorflow as tf
+    from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
+    from tensorflow.python.grappler import tf_optimizer
+    from tensorflow.python.training.saver import export_meta_graph
+
+    graph_def = _with_constant_shapes(graph_def)
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(graph_def, name="")
+    meta_graph = export_meta_graph(graph_def=graph_def, graph=graph)
+    kept = meta_graph_pb2.CollectionDef()
+    kept.node_list.value.extend([f"{out['node']}:{out['index']}" for out in outputs] + [feed["node"] for feed in feeds])
+    meta_graph.collection_def["train_op"].CopyFrom(kept)
+    config = config_pb2.ConfigProto()
+    options = config.graph_options.rewrite_options
+    options.optimizers.append("constfold")
+    options.min_graph_nodes = -1
+    options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
+    return tf_optimizer.OptimizeGraph(config, meta_graph)
+
+
+def _with_constant_shapes(graph_def):
+    """A copy of `graph_def` in which `Shape`, `Size` and `Rank` of tensors of known shape are constants."""
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.core.framework import graph_pb2
+
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(graph_def, name="")
+    copy = graph_pb2.GraphDef()
+    copy.CopyFrom(graph_def)
+    for node in copy.node:
+        if node.op not in ("Shape", "Size", "Rank"):
+            continue
+        shape = graph.get_operation_by_name(node.name).inputs[0].shape
+        if not shape.is_fully_defined():
+            continue
+        value = {"Shape": shape.as_list(), "Size": shape.num_elements(), "Rank": shape.rank}[node.op]
+        dtype = tf.dtypes.as_dtype(node.attr["out_type"].type or tf.int32)
+        tensor = tf.make_tensor_proto(np.array(value, dtype.as_numpy_dtype))
+        node.op = "Const"
+        del node.input[:]
+        node.attr.clear()
+        node.attr["dtype"].type = dtype.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tensor)
+    return copy
