@@ -1,0 +1,16 @@
+// tfaot/abi.h: the C ABI as C++ sees it.
+#ifndef TFAOT_ABI_H_
+#define TFAOT_ABI_H_
+
+#include <tfaot/c_api.h>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// The table that a model library's entry function returns.
+using Table = ::tfaot_model_table;
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_ABI_H_

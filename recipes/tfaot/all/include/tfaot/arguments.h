@@ -1,0 +1,60 @@
+// tfaot/arguments.h: from the typed buffers of a call to the untyped pointers of the C ABI, sizes checked.
+#ifndef TFAOT_ARGUMENTS_H_
+#define TFAOT_ARGUMENTS_H_
+
+#include <cstddef>
+#include <string>
+
+#include <tfaot/error.h>
+#include <tfaot/span.h>
+#include <tfaot/tensor.h>
+
+namespace tfaot {
+inline namespace v1 {
+namespace detail {
+
+/// Where the pointers of tensors without elements point: the C ABI takes no null pointer.
+inline void* no_elements() noexcept {
+  alignas(64) static unsigned char nothing[64];
+  return nothing;
+}
+
+[[noreturn]] inline void throw_wrong_size(const char* model, const char* kind, const TensorInfo& tensor,
+                                          std::size_t batch_size, std::size_t got) {
+  std::string expected = std::to_string(tensor.size_at(batch_size)) + " elements";
+  if (tensor.has_batch_axis) {
+    expected += " (" + std::to_string(batch_size) + (batch_size == 1 ? " row" : " rows") + " of " +
+                std::to_string(tensor.row_size) + ")";
+  }
+  throw Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
+}
+
+/// Whether `size` is `tensor.size_at(batch_size)`, without overflow at any batch size.
+constexpr bool has_size(const TensorInfo& tensor, std::size_t batch_size, std::size_t size) noexcept {
+  if (!tensor.has_batch_axis || tensor.row_size == 0) return size == tensor.row_size;
+  return size % tensor.row_size == 0 && size / tensor.row_size == batch_size;
+}
+
+/// The pointer to hand to the C ABI. Throws Error where the buffer has not exactly the elements of `batch_size` rows.
+template <class T>
+const void* input(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<const T> buffer) {
+  if (!has_size(tensor, batch_size, buffer.size())) {
+    throw_wrong_size(model, "input", tensor, batch_size, buffer.size());
+  }
+  return buffer.empty() ? no_elements() : buffer.data();
+}
+
+/// The same for an output.
+template <class T>
+void* output(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<T> buffer) {
+  if (!has_size(tensor, batch_size, buffer.size())) {
+    throw_wrong_size(model, "output", tensor, batch_size, buffer.size());
+  }
+  return buffer.empty() ? no_elements() : buffer.data();
+}
+
+}  // namespace detail
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_ARGUMENTS_H_

@@ -1,0 +1,134 @@
+/* tfaot/c_api.h: the C ABI of a compiled model, version 1.
+ *
+ * A model library exports one function,
+ *
+ *     const tfaot_model_table* tfaot_model_NAME_UID(void);
+ *
+ * where UID (12 hexadecimal digits) is a digest of the model's content, so that two models, and two versions of
+ * one model, can live in one process. The generated header <tfaot-model-NAME/model.h> declares it. A shared library
+ * exports the same function once more under the name TFAOT_ENTRY_POINT, for programs that open it with dlopen.
+ *
+ * The function returns a table that lives as long as the library is loaded. All that a program needs is in it:
+ *
+ *     const tfaot_model_table* model = tfaot_model_digits_0123456789ab();
+ *     tfaot_instance* instance;
+ *     char message[TFAOT_MESSAGE_SIZE];
+ *     if (model->create(NULL, &instance, message, sizeof message) != TFAOT_OK) { ... print message ... }
+ *     const void* inputs[] = {image};               // in the order of model->info->inputs
+ *     void* outputs[] = {digit, probability};       // in the order of model->info->outputs
+ *     if (model->run(instance, 4, inputs, outputs) != TFAOT_OK) { ... print model->message(instance) ... }
+ *     model->destroy(instance);
+ *
+ * Order: inputs and outputs are each sorted by name (byte order, as strcmp does).
+ * Memory: tensors are dense, row-major, batch axis first. Buffers that are aligned to `alignment` bytes (see
+ *     tfaot_info) are read and written in place; others are copied. Inputs and outputs must not overlap.
+ * Threads: the table and the model's weights are constant and shared. An instance holds scratch memory and serves one
+ *     thread at a time: use one instance per thread.
+ * Versions: a library of ABI version V is understood by every program that was compiled for a version of at most V with
+ *     the same major meaning: fields are only ever added at the end of a struct, and `struct_size` tells which are there.
+ */
+#ifndef TFAOT_C_API_H_
+#define TFAOT_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TFAOT_ABI_VERSION 1
+#define TFAOT_ENTRY_POINT "tfaot_model_entry"
+
+/* Enough for every message of `create`, with its final zero. */
+#define TFAOT_MESSAGE_SIZE 256
+
+/* Results of calls. */
+typedef int32_t tfaot_status;
+enum {
+  TFAOT_OK = 0,
+  TFAOT_UNSUPPORTED_CPU = 1,     /* this CPU lacks what the lowest target of the library needs */
+  TFAOT_OUT_OF_MEMORY = 2,
+  TFAOT_INVALID_ARGUMENT = 3,    /* a null pointer, an unknown target */
+  TFAOT_NO_SUCH_BATCH_SIZE = 4,  /* not one of info->batch_sizes */
+  TFAOT_COMPUTATION_FAILED = 5   /* the compiled computation reported an error */
+};
+
+/* Element types. */
+enum {
+  TFAOT_BOOL = 1, /* one byte, 0 or 1 */
+  TFAOT_INT8 = 2,
+  TFAOT_INT16 = 3,
+  TFAOT_INT32 = 4,
+  TFAOT_INT64 = 5,
+  TFAOT_UINT8 = 6,
+  TFAOT_UINT16 = 7,
+  TFAOT_UINT32 = 8,
+  TFAOT_UINT64 = 9,
+  TFAOT_FLOAT32 = 10,
+  TFAOT_FLOAT64 = 11
+};
+
+/* An input or output. */
+typedef struct tfaot_tensor {
+  const char* name;
+  int32_t dtype;          /* TFAOT_FLOAT32, ... */
+  int32_t rank;           /* number of axes */
+  const int64_t* shape;   /* `rank` sizes; -1 is the batch axis, which can only be the first */
+  int64_t row_elements;   /* product of all sizes but the batch axis */
+  int32_t element_size;   /* bytes */
+  int32_t has_batch_axis; /* 0: the tensor has the same shape at every batch size */
+} tfaot_tensor;
+
+/* What a library holds. All strings are UTF-8 and end with zero. */
+typedef struct tfaot_info {
+  uint32_t struct_size; /* sizeof(tfaot_info) of the library */
+  uint32_t alignment;   /* bytes; buffers so aligned are used in place */
+  const char* name;
+  const char* version;
+  const char* uid;
+  const char* toolchain; /* "tensorflow 2.17.1" */
+  size_t num_inputs;
+  const tfaot_tensor* inputs;
+  size_t num_outputs;
+  const tfaot_tensor* outputs;
+  size_t num_batch_sizes;
+  const int64_t* batch_sizes; /* ascending */
+  size_t num_targets;
+  const char* const* targets; /* lowest first, such as "x86-64-v2" */
+} tfaot_info;
+
+/* Scratch memory of one thread of computation. */
+typedef struct tfaot_instance tfaot_instance;
+
+typedef struct tfaot_model_table {
+  uint32_t abi_version; /* TFAOT_ABI_VERSION of the library */
+  uint32_t struct_size; /* sizeof(tfaot_model_table) of the library */
+  const tfaot_info* info;
+
+  /* Make an instance that runs the code of `target`, or of the best target for this CPU where `target` is NULL.
+   * On failure `*instance` is NULL and `message` (may be NULL) holds the reason, cut to `message_size` bytes. */
+  tfaot_status (*create)(const char* target, tfaot_instance** instance, char* message, size_t message_size);
+
+  /* Free an instance; NULL is allowed. */
+  void (*destroy)(tfaot_instance* instance);
+
+  /* Compute one batch of a compiled size. `inputs` and `outputs` hold one pointer per tensor. Scratch memory of a
+   * batch size is allocated at its first run; after that nothing is allocated. */
+  tfaot_status (*run)(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs);
+
+  /* The reason of the last failure of `run` on this instance; "" where there was none. */
+  const char* (*message)(const tfaot_instance* instance);
+
+  /* The target whose code this instance runs. */
+  const char* (*target)(const tfaot_instance* instance);
+
+  /* Bytes that this instance holds now. */
+  size_t (*memory)(const tfaot_instance* instance);
+} tfaot_model_table;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TFAOT_C_API_H_ */

@@ -1,0 +1,67 @@
+// tfaot/error.h: the one exception of the tfaot headers.
+#ifndef TFAOT_ERROR_H_
+#define TFAOT_ERROR_H_
+
+#include <cstddef>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// What went wrong, in which model, and, where a single argument is at fault, in which one:
+/// `digits: input "image": expected 128 elements (2 rows of 64), got 100`.
+///
+/// The views that the accessors return point into `what()` and live as long as the exception.
+class Error : public std::runtime_error {
+ public:
+  /// `model` failed for `reason`.
+  Error(std::string_view model, std::string_view reason)
+      : std::runtime_error(join({model, ": ", reason})), model_(model.size()) {}
+
+  /// `argument` (`input "image"`, `batch size`) of `model` is not what it must be.
+  Error(std::string_view model, std::string_view argument, std::string_view expected, std::string_view got)
+      : std::runtime_error(join({model, ": ", argument, kExpected, expected, kGot, got})),
+        model_(model.size()),
+        argument_(argument.size()),
+        expected_(expected.size()),
+        got_(got.size()) {}
+
+  /// The model's name.
+  std::string_view model() const noexcept { return part(0, model_); }
+  /// The argument at fault; empty where no single argument is.
+  std::string_view argument() const noexcept { return part(model_ + 2, argument_); }
+  /// What the argument must be; empty where `argument()` is.
+  std::string_view expected() const noexcept { return part(model_ + 2 + argument_ + kExpected.size(), expected_); }
+  /// What the argument was; empty where `argument()` is.
+  std::string_view got() const noexcept {
+    return part(model_ + 2 + argument_ + kExpected.size() + expected_ + kGot.size(), got_);
+  }
+
+ private:
+  static constexpr std::string_view kExpected = ": expected ";
+  static constexpr std::string_view kGot = ", got ";
+
+  static std::string join(std::initializer_list<std::string_view> parts) {
+    std::string text;
+    for (std::string_view part : parts) text += part;
+    return text;
+  }
+
+  std::string_view part(std::size_t offset, std::size_t size) const noexcept {
+    return size == 0 ? std::string_view() : std::string_view(what() + offset, size);
+  }
+
+  // Sizes of the parts of what(): copying the exception copies no string, so it cannot throw.
+  std::size_t model_ = 0;
+  std::size_t argument_ = 0;
+  std::size_t expected_ = 0;
+  std::size_t got_ = 0;
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_ERROR_H_

@@ -1,0 +1,56 @@
+// tfaot/span.h: a view of contiguous elements. The same type in C++17 and C++20, so that both can be linked together.
+#ifndef TFAOT_SPAN_H_
+#define TFAOT_SPAN_H_
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// A pointer and a number of elements, which it does not own. Made from any container with `data()` and `size()`
+/// (std::vector, std::array, std::span ...) or from an array, implicitly.
+template <class T>
+class span {
+  // A temporary is asked as a constant: a container would take what is written to it away with it, a view does not.
+  template <class C>
+  using DataOf =
+      decltype(std::declval<std::conditional_t<std::is_lvalue_reference<C>::value, C, const C&>>().data());
+
+  // U[] to T[] adds const at most; it never converts between element types.
+  template <class U>
+  using IfCompatible = std::enable_if_t<std::is_convertible<std::remove_pointer_t<U> (*)[], T (*)[]>::value>;
+
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+
+  constexpr span() noexcept = default;
+  constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+
+  template <std::size_t N>
+  constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+
+  template <class C, class = IfCompatible<DataOf<C>>, class = decltype(std::declval<C&>().size())>
+  constexpr span(C&& container) noexcept : data_(container.data()), size_(container.size()) {}
+
+  constexpr T* data() const noexcept { return data_; }
+  constexpr std::size_t size() const noexcept { return size_; }
+  constexpr bool empty() const noexcept { return size_ == 0; }
+  constexpr T& operator[](std::size_t index) const noexcept { return data_[index]; }
+  constexpr T* begin() const noexcept { return data_; }
+  constexpr T* end() const noexcept { return data_ + size_; }
+
+  /// `count` elements from `offset` on; the caller keeps to the size.
+  constexpr span subspan(std::size_t offset, std::size_t count) const noexcept { return {data_ + offset, count}; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_SPAN_H_

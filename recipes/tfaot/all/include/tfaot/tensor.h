@@ -1,0 +1,46 @@
+// tfaot/tensor.h: what is known of an input or output when a program is compiled.
+#ifndef TFAOT_TENSOR_H_
+#define TFAOT_TENSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tfaot/abi.h>
+
+namespace tfaot {
+inline namespace v1 {
+
+static_assert(sizeof(bool) == 1 && sizeof(float) == 4 && sizeof(double) == 8, "the C ABI's element types");
+
+/// Element types, by NumPy's names; the values are the C ABI's.
+enum class DType : std::int32_t {
+  boolean = TFAOT_BOOL,
+  int8 = TFAOT_INT8,
+  int16 = TFAOT_INT16,
+  int32 = TFAOT_INT32,
+  int64 = TFAOT_INT64,
+  uint8 = TFAOT_UINT8,
+  uint16 = TFAOT_UINT16,
+  uint32 = TFAOT_UINT32,
+  uint64 = TFAOT_UINT64,
+  float32 = TFAOT_FLOAT32,
+  float64 = TFAOT_FLOAT64,
+};
+
+/// Name, element type and size of an input or output.
+struct TensorInfo {
+  const char* name;
+  DType dtype;
+  std::size_t row_size;   ///< elements of one row: the product of all axes but the batch axis
+  bool has_batch_axis;    ///< false: one row, whatever the batch size
+
+  /// Number of elements at `batch_size`.
+  constexpr std::size_t size_at(std::size_t batch_size) const noexcept {
+    return has_batch_axis ? batch_size * row_size : row_size;
+  }
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_TENSOR_H_

@@ -1,0 +1,14 @@
+// tfaot/tfaot.h: all of the C++ side.
+#ifndef TFAOT_TFAOT_H_
+#define TFAOT_TFAOT_H_
+
+#include <tfaot/abi.h>
+#include <tfaot/arguments.h>
+#include <tfaot/batching.h>
+#include <tfaot/error.h>
+#include <tfaot/instance.h>
+#include <tfaot/span.h>
+#include <tfaot/tensor.h>
+#include <tfaot/version.h>
+
+#endif  // TFAOT_TFAOT_H_

@@ -1,0 +1,304 @@
+// The C ABI of a model (tfaot/c_api.h): instances, dispatch on the CPU, binding of buffers.
+//
+// The same code for every model and toolchain; what differs is in model.cc (data) and units_TARGET.cc (code).
+// Nothing here throws: exceptions of the XLA runtime become a status.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "model.h"
+
+namespace tfaot_native {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t align_up(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % model_data.info.alignment == 0;
+}
+
+// `size` bytes; null where there is no memory.
+unsigned char* allocate(std::size_t size) {
+  void* memory = nullptr;
+  return posix_memalign(&memory, kAlignment, size) == 0 ? static_cast<unsigned char*>(memory) : nullptr;
+}
+
+std::size_t bytes_at(const tfaot_tensor& tensor, std::int64_t batch_size) {
+  const std::int64_t rows = tensor.has_batch_axis ? batch_size : 1;
+  return static_cast<std::size_t>(rows * tensor.row_elements * tensor.element_size);
+}
+
+// Memory for one batch size: the table of addresses that the computation runs over, and what they point to.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() {
+    std::free(scratch_);
+    std::free(staging_);
+  }
+
+  bool ready() const { return scratch_ != nullptr; }
+  std::size_t memory() const { return scratch_size_ + staging_size_; }
+
+  // Allocate the table and the scratch buffers; bind constants and weights.
+  bool prepare(const Unit& unit) {
+    const std::size_t table_size = align_up(unit.num_buffers * sizeof(void*));
+    std::size_t size = table_size;
+    for (std::size_t i = 0; i < unit.num_buffers; ++i) {
+      if (is_scratch(unit, i)) size += align_up(unit.buffers[i].size);
+    }
+    unsigned char* memory = allocate(size);
+    if (memory == nullptr) return false;
+    table_ = reinterpret_cast<void**>(memory);
+    std::size_t offset = table_size;
+    for (std::size_t i = 0; i < unit.num_buffers; ++i) {
+      table_[i] = const_cast<void*>(unit.buffers[i].constant);
+      if (is_scratch(unit, i)) {
+        table_[i] = memory + offset;
+        offset += align_up(unit.buffers[i].size);
+      }
+    }
+    bind_weights(unit);
+    scratch_ = memory;
+    scratch_size_ = size;
+    return true;
+  }
+
+  // Compute one batch; false where memory for misaligned buffers is missing (`*out_of_memory`) or the computation failed.
+  bool run(const Unit& unit, const void* const* inputs, void* const* outputs, bool* out_of_memory) {
+    *out_of_memory = !bind_inputs(unit, inputs) || !bind_outputs(unit, outputs);
+    if (*out_of_memory || !unit.run(table_)) return false;
+    copy_outputs(unit, outputs);
+    return true;
+  }
+
+ private:
+  // Results are written to the caller's memory, not to scratch memory of ours.
+  static bool is_scratch(const Unit& unit, std::size_t buffer) {
+    if (unit.buffers[buffer].kind != BufferKind::kScratch) return false;
+    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
+      if (unit.result_buffers[i] == static_cast<std::int32_t>(buffer)) return false;
+    }
+    return true;
+  }
+
+  void bind_weights(const Unit& unit) {
+    for (std::size_t i = 0; i < model_data.num_weights; ++i) {
+      const unsigned char* weights = model_data.weights + model_data.weight_offsets[i];
+      // The computation does not write to its arguments; XLA's interface just has no const.
+      table_[unit.argument_buffers[model_data.info.num_inputs + i]] = const_cast<unsigned char*>(weights);
+    }
+  }
+
+  // Copies of misaligned inputs and outputs, one after the other.
+  unsigned char* staging(const Unit& unit) {
+    if (staging_ == nullptr) {
+      std::size_t size = 0;
+      const tfaot_info& info = model_data.info;
+      for (std::size_t i = 0; i < info.num_inputs; ++i) size += align_up(bytes_at(info.inputs[i], unit.batch_size));
+      for (std::size_t i = 0; i < info.num_outputs; ++i) size += align_up(bytes_at(info.outputs[i], unit.batch_size));
+      staging_ = allocate(size);
+      staging_size_ = staging_ == nullptr ? 0 : size;
+    }
+    return staging_;
+  }
+
+  bool bind_inputs(const Unit& unit, const void* const* inputs) {
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < model_data.info.num_inputs; ++i) {
+      const std::size_t size = bytes_at(model_data.info.inputs[i], unit.batch_size);
+      void* address = const_cast<void*>(inputs[i]);
+      if (!is_aligned(address)) {
+        if (staging(unit) == nullptr) return false;
+        address = std::memcpy(staging_ + offset, inputs[i], size);
+      }
+      table_[unit.argument_buffers[i]] = address;
+      offset += align_up(size);
+    }
+    outputs_offset_ = offset;
+    return true;
+  }
+
+  bool bind_outputs(const Unit& unit, void* const* outputs) {
+    std::size_t offset = outputs_offset_;
+    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
+      const std::int32_t buffer = unit.result_buffers[i];
+      if (is_bindable(unit, i)) {
+        void* address = outputs[i];
+        if (!is_aligned(address)) {
+          if (staging(unit) == nullptr) return false;
+          address = staging_ + offset;
+        }
+        table_[buffer] = address;
+      }
+      offset += align_up(bytes_at(model_data.info.outputs[i], unit.batch_size));
+    }
+    return true;
+  }
+
+  // Not so: a result that is a constant or an argument, or that an earlier output has bound already.
+  static bool is_bindable(const Unit& unit, std::size_t output) {
+    const std::int32_t buffer = unit.result_buffers[output];
+    if (unit.buffers[buffer].kind == BufferKind::kConstant) return false;
+    for (std::size_t i = 0; i < output; ++i) {
+      if (unit.result_buffers[i] == buffer) return false;
+    }
+    for (std::size_t i = 0; i < model_data.info.num_inputs + model_data.num_weights; ++i) {
+      if (unit.argument_buffers[i] == buffer) return false;
+    }
+    return true;
+  }
+
+  void copy_outputs(const Unit& unit, void* const* outputs) {
+    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
+      const void* result = table_[unit.result_buffers[i]];
+      if (result != outputs[i]) std::memcpy(outputs[i], result, bytes_at(model_data.info.outputs[i], unit.batch_size));
+    }
+  }
+
+  void** table_ = nullptr;  // at the start of scratch_
+  unsigned char* scratch_ = nullptr;
+  std::size_t scratch_size_ = 0;
+  unsigned char* staging_ = nullptr;
+  std::size_t staging_size_ = 0;
+  std::size_t outputs_offset_ = 0;
+};
+
+void write_message(char* message, std::size_t size, const char* format, const char* a, const char* b) {
+  if (message != nullptr && size != 0) std::snprintf(message, size, format, a, b);
+}
+
+// The index of the target to run, or -1 with a status and message.
+int choose_target(const char* wanted, char* message, std::size_t size, tfaot_status* status) {
+  const tfaot_info& info = model_data.info;
+  for (int i = static_cast<int>(info.num_targets) - 1; i >= 0; --i) {
+    const TargetCode& code = model_data.targets[i];
+    if (wanted != nullptr && std::strcmp(wanted, code.name) != 0) continue;
+    if (code.runs_here()) return i;
+    if (wanted == nullptr) continue;
+    *status = TFAOT_UNSUPPORTED_CPU;
+    write_message(message, size, "model %s: this CPU cannot run code for %s", info.name, wanted);
+    return -1;
+  }
+  if (wanted != nullptr) {
+    *status = TFAOT_INVALID_ARGUMENT;
+    write_message(message, size, "model %s: the library has no code for target %s", info.name, wanted);
+  } else {
+    *status = TFAOT_UNSUPPORTED_CPU;
+    write_message(message, size, "model %s: this CPU is below %s, the lowest target of the library", info.name,
+                  info.targets[0]);
+  }
+  return -1;
+}
+
+}  // namespace
+}  // namespace tfaot_native
+
+struct tfaot_instance {
+  const tfaot_native::Target* target;
+  tfaot_native::Workspace* workspaces;  // one per unit, empty until first used
+  char message[TFAOT_MESSAGE_SIZE];
+};
+
+namespace tfaot_native {
+namespace {
+
+tfaot_status create(const char* target, tfaot_instance** instance, char* message, std::size_t message_size) {
+  if (instance == nullptr) {
+    write_message(message, message_size, "model %s: no place for an instance was given%s", model_data.info.name, "");
+    return TFAOT_INVALID_ARGUMENT;
+  }
+  *instance = nullptr;
+  tfaot_status status = TFAOT_OK;
+  const int index = choose_target(target, message, message_size, &status);
+  if (index < 0) return status;
+  auto* made = static_cast<tfaot_instance*>(std::calloc(1, sizeof(tfaot_instance)));
+  if (made != nullptr) {
+    made->target = model_data.targets[index].units();
+    made->workspaces = new (std::nothrow) Workspace[made->target->num_units];
+  }
+  if (made == nullptr || made->workspaces == nullptr) {
+    std::free(made);
+    write_message(message, message_size, "model %s: out of memory%s", model_data.info.name, "");
+    return TFAOT_OUT_OF_MEMORY;
+  }
+  *instance = made;
+  return TFAOT_OK;
+}
+
+void destroy(tfaot_instance* instance) {
+  if (instance == nullptr) return;
+  delete[] instance->workspaces;
+  std::free(instance);
+}
+
+tfaot_status fail(tfaot_instance* instance, tfaot_status status, std::int64_t batch_size, const char* reason) {
+  std::snprintf(instance->message, sizeof instance->message, "model %s, batch size %lld: %s", model_data.info.name,
+                static_cast<long long>(batch_size), reason);
+  return status;
+}
+
+bool any_null(const void* const* pointers, std::size_t count) {
+  if (pointers == nullptr) return count != 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pointers[i] == nullptr) return true;
+  }
+  return false;
+}
+
+tfaot_status run(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  if (instance == nullptr) return TFAOT_INVALID_ARGUMENT;
+  std::size_t index = 0;
+  while (index < instance->target->num_units && instance->target->units[index].batch_size != batch_size) ++index;
+  if (index == instance->target->num_units) {
+    return fail(instance, TFAOT_NO_SUCH_BATCH_SIZE, batch_size, "this batch size was not compiled");
+  }
+  if (any_null(inputs, model_data.info.num_inputs) || any_null(outputs, model_data.info.num_outputs)) {
+    return fail(instance, TFAOT_INVALID_ARGUMENT, batch_size, "a null pointer among inputs or outputs");
+  }
+  const Unit& unit = instance->target->units[index];
+  Workspace& workspace = instance->workspaces[index];
+  if (!workspace.ready() && !workspace.prepare(unit)) {
+    return fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
+  }
+  try {
+    bool out_of_memory = false;
+    if (workspace.run(unit, inputs, outputs, &out_of_memory)) return TFAOT_OK;
+    if (out_of_memory) return fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
+    return fail(instance, TFAOT_COMPUTATION_FAILED, batch_size, "the computation failed");
+  } catch (const std::bad_alloc&) {
+    return fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(instance, TFAOT_COMPUTATION_FAILED, batch_size, error.what());
+  } catch (...) {
+    return fail(instance, TFAOT_COMPUTATION_FAILED, batch_size, "the computation failed");
+  }
+}
+
+const char* message(const tfaot_instance* instance) { return instance == nullptr ? "" : instance->message; }
+
+const char* target(const tfaot_instance* instance) { return instance->target->name; }
+
+std::size_t memory(const tfaot_instance* instance) {
+  std::size_t size = sizeof(tfaot_instance) + instance->target->num_units * sizeof(Workspace);
+  for (std::size_t i = 0; i < instance->target->num_units; ++i) size += instance->workspaces[i].memory();
+  return size;
+}
+
+}  // namespace
+
+const tfaot_model_table* model_table() {
+  static const tfaot_model_table table = {
+      TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
+  };
+  return &table;
+}
+
+}  // namespace tfaot_native

@@ -1,0 +1,42 @@
+// What the fixed part of a library (library.cc) needs to know about its model; the values are in model.cc.
+#ifndef TFAOT_NATIVE_MODEL_H_
+#define TFAOT_NATIVE_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tfaot/c_api.h"
+#include "unit.h"
+
+namespace tfaot_native {
+
+struct TargetCode {
+  const char* name;
+  bool (*runs_here)();
+  const Target* (*units)();  // code for the target: to be called only where runs_here()
+};
+
+struct ModelData {
+  tfaot_info info;
+  const TargetCode* targets;  // lowest first, as info.targets
+  // Weights follow the inputs in the order of arguments.
+  std::size_t num_weights;
+  const std::uint64_t* weight_offsets;  // bytes from the start of `weights`
+  const unsigned char* weights;
+};
+
+extern const ModelData model_data;
+
+// Whether this CPU and operating system can run a target's code (cpu.cc).
+bool runs_x86_64();
+bool runs_x86_64_v2();
+bool runs_x86_64_v3();
+bool runs_x86_64_v4();
+bool runs_aarch64();
+
+// The model's table; the exported entry functions return it.
+const tfaot_model_table* model_table();
+
+}  // namespace tfaot_native
+
+#endif  // TFAOT_NATIVE_MODEL_H_

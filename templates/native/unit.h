@@ -1,0 +1,45 @@
+// One compiled unit (batch size x target) as the library sees it, whatever toolchain made it.
+//
+// tfcompile's generated header describes a computation by tables of buffers. The files `units_TARGET.cc` read such
+// tables through a stand-in of TensorFlow's base class (classic/ or thunks/) and hand them over in this form.
+#ifndef TFAOT_NATIVE_UNIT_H_
+#define TFAOT_NATIVE_UNIT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tfaot_native {
+
+enum class BufferKind : std::uint8_t {
+  kUnused,    // lives on the stack or inside the code: no memory of ours
+  kScratch,   // allocated by the instance
+  kArgument,  // bound to an input or to weights at each run
+  kConstant   // address known when the library is loaded
+};
+
+struct Buffer {
+  std::uint64_t size;  // bytes
+  BufferKind kind;
+  const void* constant;  // kConstant only
+};
+
+struct Unit {
+  std::int64_t batch_size;
+  std::size_t num_buffers;
+  const Buffer* buffers;
+  const std::int32_t* argument_buffers;  // argument index -> buffer index
+  const std::int32_t* result_buffers;    // result index -> buffer index
+  // Runs the computation over a table of `num_buffers` addresses; false on failure.
+  bool (*run)(void** table);
+};
+
+// The units of one target, ascending in batch size.
+struct Target {
+  const char* name;
+  std::size_t num_units;
+  const Unit* units;
+};
+
+}  // namespace tfaot_native
+
+#endif  // TFAOT_NATIVE_UNIT_H_

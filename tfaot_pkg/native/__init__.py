@@ -1,0 +1,1 @@
+"""From compiled objects to one static and one shared library behind the C ABI."""

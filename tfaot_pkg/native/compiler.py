@@ -1,0 +1,210 @@
+"""The C++ compiler and the binary tools that come with it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import CompilerError
+from tfaot_pkg.process import CommandFailed, Finished, run
+from tfaot_pkg.storage import refusal_in, refused
+
+_TIMEOUT = 1800.0
+_CANDIDATES = ("g++", "c++", "clang++")
+_FLAGS = (
+    "-std=c++17",
+    "-O2",
+    "-DNDEBUG",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fvisibility-inlines-hidden",
+    "-ffunction-sections",
+    "-fdata-sections",
+)
+# GCC's "unique" symbols are merged between all libraries of a process, whatever their visibility: two models would
+# share their statics. Clang has no such symbols, and no such option.
+_GCC_FLAGS = ("-fno-gnu-unique",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """A C++17 compiler for one architecture.
+
+    `version` and `linker` are version lines, `libc` is the C library that is linked against. `identity` is these and
+    the target: the same compiler elsewhere has the same one. `log` collects what is run and printed; `output` gets
+    what is printed too.
+    """
+
+    command: tuple[str, ...]
+    version: str
+    linker: str
+    libc: str
+    machine: str
+    is_gcc: bool
+    tools: Mapping[str, str]
+    log: Path
+    output: Callable[[str], None]
+
+    @property
+    def identity(self) -> str:
+        return f"{self.version}; {self.linker}; {self.libc}; {self.machine}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """For every source of ours and of XLA's runtime."""
+        return (*_FLAGS, *(_GCC_FLAGS if self.is_gcc else ()))
+
+    def compile(self, source: Path, output: Path, *, flags: Sequence[str | Path], folder: Path) -> None:
+        """Compile one source file with `flags` besides ours, running in `folder`. Raises CompilerError."""
+        # Relative names keep the machine's paths out of the object.
+        prefix_map = f"-ffile-prefix-map={folder}=."
+        self._run([*self.command, *self.flags, prefix_map, *flags, "-c", source, "-o", output], folder)
+
+    def merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> None:
+        """Link `objects` into one relocatable object in which only the symbols `keep` are global.
+
+        Groups are dissolved first: a linker merges COMDAT groups by name even where their symbols are local, and would
+        take one target's code for another's.
+        """
+        options = ["-r", "-nostdlib", "-Wl,--force-group-allocation", "-Wl,--build-id=none"]
+        if not self.is_gcc:
+            options.append("-fuse-ld=bfd")
+        self._run([*self.command, *options, *objects, "-o", output], output.parent)
+        kept = [f"--keep-global-symbol={name}" for name in keep]
+        self._run([self.tools["objcopy"], *kept, "--strip-unneeded", output], output.parent)
+
+    def archive(self, objects: Sequence[Path], output: Path) -> None:
+        """A static library whose bytes depend on the objects only."""
+        self._run([self.tools["ar"], "rcsD", output, *[path.name for path in objects]], objects[0].parent)
+
+    def link_shared(self, objects: Sequence[Path], output: Path, *, exports: Path) -> None:
+        """A shared library that needs only the C library, and exports what the version script `exports` names."""
+        options = [
+            "-shared",
+            "-static-libstdc++",
+            "-static-libgcc",
+            f"-Wl,--version-script={exports}",
+            f"-Wl,-soname,{output.name}",
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,-z,defs",
+            "-Wl,-z,relro,-z,now",
+            "-Wl,-z,noexecstack",
+            "-Wl,--gc-sections",
+            "-Wl,--build-id=none",
+            "-Wl,--hash-style=gnu",
+            "-Wl,--as-needed",
+            "-s",
+        ]
+        self._run([*self.command, *options, *objects, "-lm", "-o", output], output.parent)
+
+    def program(self, source: Path, output: Path, *, includes: Sequence[Path]) -> None:
+        """Compile and link a program of one source file, for this machine. Raises CompilerError."""
+        flags = [flag for include in includes for flag in ("-I", include)]
+        self._run([*self.command, *self.flags, *flags, source, "-o", output, "-ldl"], output.parent)
+
+    def rename_symbols(self, code: Path, names: Mapping[str, str]) -> None:
+        """Rename symbols of an object in place."""
+        listing = code.with_suffix(".names")
+        listing.write_text("".join(f"{old} {new}\n" for old, new in sorted(names.items())))
+        self._run([self.tools["objcopy"], f"--redefine-syms={listing}", code], code.parent)
+        listing.unlink()
+
+    def _run(self, argv: Sequence[str | Path], folder: Path) -> Finished:
+        try:
+            # Its temporary files go with the folder, also when it is killed.
+            environment = {**_environment(), "TMPDIR": str(folder)}
+            finished = run(argv, cwd=folder, env=environment, timeout=_TIMEOUT, log=self.log)
+            self.output(f"$ {shlex.join(map(str, argv))}\n{finished.stdout}{finished.stderr}")
+            return finished
+        except CommandFailed as error:
+            if line := refusal_in(error.output):
+                raise refused(f"compile in {folder}", line) from error
+            raise CompilerError(
+                f"{Path(error.argv[0]).name} failed on generated code ({error.reason}):\n{error.tail}".rstrip(":\n"),
+                hint="the log holds the whole command and all that it printed",
+                log=self.log,
+            ) from error
+
+
+def find_compiler(architecture: str, *, log: Path, output: Callable[[str], None]) -> Compiler:
+    """The compiler for `architecture` ("x86_64"): $CXX, else the system's; for another machine's, the cross compiler.
+
+    Raises CompilerError where there is none, with the package that has it.
+    """
+    command = _command(architecture)
+    version = _ask([*command, "--version"]).partition("\n")[0]
+    machine = _ask([*command, "-dumpmachine"])
+    if not machine.startswith(architecture):
+        raise CompilerError(
+            f"the C++ compiler {shlex.join(command)} makes code for {machine}, not for {architecture}",
+            hint=f"set CXX to a compiler for {architecture}",
+        )
+    return Compiler(
+        command=tuple(command),
+        version=version,
+        linker=_ask([_tool(command, "ld", machine), "--version"]).partition("\n")[0],
+        libc=_libc(architecture),
+        machine=machine,
+        is_gcc="clang" not in version.lower(),
+        tools={name: _tool(command, name, machine) for name in ("objcopy", "ar")},
+        log=log,
+        output=output,
+    )
+
+
+def _command(architecture: str) -> list[str]:
+    named = os.environ.get("CXX")
+    if named:
+        try:
+            command = shlex.split(named)
+        except ValueError as error:
+            raise CompilerError(f"CXX is no command: {error}, in {named}", hint="correct or unset CXX") from error
+        if command and shutil.which(command[0]):
+            return command
+        raise CompilerError(f"the C++ compiler that CXX names does not exist: {named}", hint="correct or unset CXX")
+    native = architecture == platform.machine()
+    for name in _CANDIDATES if native else (f"{architecture}-linux-gnu-g++",):
+        if shutil.which(name):
+            return [name]
+    package = "g++" if native else f"g++-{architecture.replace('_', '-')}-linux-gnu"
+    raise CompilerError(
+        f"no C++ compiler for {architecture} is installed", hint=f"install one (Debian, Ubuntu: apt install {package})"
+    )
+
+
+def _tool(command: Sequence[str], name: str, machine: str) -> str:
+    """The binary tool `name` that belongs to the compiler."""
+    answer = _ask([*command, f"-print-prog-name={name}"])
+    for candidate in (answer, f"{machine}-{name}", name):
+        found = shutil.which(candidate)
+        if found:
+            return found
+    raise CompilerError(f"{name} is not installed", hint="install it (Debian, Ubuntu: apt install binutils)")
+
+
+def _libc(architecture: str) -> str:
+    """`glibc 2.36`: libraries carry the versions of its symbols. Empty for another machine's, which nobody can ask."""
+    return (os.confstr("CS_GNU_LIBC_VERSION") or "") if architecture == platform.machine() else ""
+
+
+def _ask(argv: Sequence[str]) -> str:
+    try:
+        return run(argv, env=_environment(), timeout=60).stdout.strip()
+    except CommandFailed as error:
+        said = error.output.strip().partition("\n")[0]
+        raise CompilerError(
+            f"the C++ compiler does not work: {shlex.join(argv)}: {error.reason}" + (f": {said}" if said else ""),
+            hint="set CXX to a C++17 compiler (GCC or Clang), or unset it",
+        ) from error
+
+
+def _environment() -> dict[str, str]:
+    """Messages in English, and nothing that changes what a compiler does behind our back."""
+    dropped = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}

@@ -1,0 +1,237 @@
+"""`NativeLibrary`: glue generated and compiled, runtime parts added, everything linked behind the C ABI."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from tfaot_pkg import resources
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.compiled.model import CompiledModel, weight_offsets
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.keys import Key, files_below, key_of, sha256_bytes, sha256_file, sha256_tree
+from tfaot_pkg.native.compiler import Compiler
+from tfaot_pkg.native.parts import LinkedPart, Parts
+from tfaot_pkg.package.render import render
+from tfaot_pkg.process import kill_running
+from tfaot_pkg.progress import Progress, Step
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import TARGETS, Target
+from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+
+STAGE = "native"
+_VERSION = 2
+_PARTS = "parts.json"
+_UID_DIGITS = 12
+_WARNINGS = ("-Wall", "-Wextra", "-Werror")
+_KILL_INTERVAL = 0.02  # seconds
+_COMMON_STEPS = 7  # cpu, library, model, weights, merge, archive, shared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeLibrary:
+    """The static and the shared library in `folder`, which export `symbol` (and TFAOT_ENTRY_POINT)."""
+
+    folder: Path
+    key: Key
+    name: str
+    uid: str
+
+    @property
+    def symbol(self) -> str:
+        """The entry function."""
+        return f"{self.name.replace('-', '_')}_{self.uid}"
+
+    @property
+    def static(self) -> Path:
+        return self.folder / f"lib{self.name}.a"
+
+    @property
+    def shared(self) -> Path:
+        return self.folder / f"lib{self.name}.so"
+
+    @property
+    def parts(self) -> tuple[LinkedPart, ...]:
+        """The parts of XLA's runtime that were linked, by target and source."""
+        return tuple(LinkedPart(**item) for item in json.loads((self.folder / _PARTS).read_text()))
+
+
+def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
+    native = resources.templates() / "native"
+    return key_of(
+        STAGE,
+        _VERSION,
+        {
+            "compiled": compiled,
+            "name": spec.model.name,
+            "version": spec.model.version,
+            "compiler": compiler.identity,
+            "flags": list(compiler.flags),
+            "templates": sha256_tree(native, files_below(native)),
+            "c_api": sha256_file(resources.headers() / "tfaot" / "c_api.h"),
+        },
+    )
+
+
+def build_native(
+    spec: ModelSpec,
+    frozen: FrozenModel,
+    compiled: CompiledModel,
+    *,
+    environment: ToolchainEnvironment,
+    compiler: Compiler,
+    cache: BuildCache,
+    progress: Progress,
+) -> NativeLibrary:
+    """The libraries of `compiled`, from the cache where they are there.
+
+    Raises CompilerError, ModelError, StorageError.
+    """
+    key = native_key(spec, compiled.key, compiler)
+    # The uid is in the symbols: it names the content, and does not change with the compiler.
+    uid = sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled.key}".encode())[:_UID_DIGITS]
+    total = _COMMON_STEPS + 3 * len(spec.compilation.targets)
+    with progress.step("link", total=total, unit="files") as step:
+        if cache.has(STAGE, key):
+            step.skip("cached")
+        build = _Build(
+            spec=spec, frozen=frozen, compiled=compiled, environment=environment, compiler=compiler,
+            parts=Parts(environment=environment, compiler=compiler, cache=cache), uid=uid, step=step,
+        )  # fmt: skip
+        folder = cache.get_or_make(STAGE, key, build.make)
+    return NativeLibrary(folder=folder, key=key, name=spec.model.package_name, uid=uid)
+
+
+def together(tasks: Sequence[Callable[[], Path]]) -> list[Path]:
+    """What `tasks` give, as many at once as there are cores. Interrupted, it ends the programs that they run."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
+        futures: list[Future[Path]] = []
+        try:
+            futures.extend(executor.submit(task) for task in tasks)
+            return [future.result() for future in futures]
+        except Exception:
+            executor.shutdown(cancel_futures=True)
+            raise
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            # To `wait`, a future that was cancelled before it began is never done.
+            begun = [future for future in futures if not future.cancelled()]
+            while wait(begun, timeout=_KILL_INTERVAL).not_done:  # a task may be between two of its programs
+                kill_running()
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Build:
+    """One build of the libraries."""
+
+    spec: ModelSpec
+    frozen: FrozenModel
+    compiled: CompiledModel
+    environment: ToolchainEnvironment
+    compiler: Compiler
+    parts: Parts
+    uid: str
+    step: Step
+
+    def make(self, folder: Path) -> None:
+        """Fill `folder` with the two libraries and the list of parts in them, and nothing else."""
+        library = NativeLibrary(folder=folder, key=self.compiled.key, name=self.spec.model.package_name, uid=self.uid)
+        work = folder / "work"
+        work.mkdir()
+        common = [partial(self._source, work, name) for name in ("cpu.cc", "library.cc")]
+        common += [partial(self._model, work, library.symbol), partial(self._weights, work)]
+        per_target = [partial(self._target, work, target) for target in self._targets]
+        objects = together([*per_target, *common])
+        whole = work / f"{library.name}.o"
+        self.compiler.merge(objects, whole, keep=[library.symbol])
+        self.step.advance(note="merge")
+        self.compiler.archive([whole], library.static)
+        self.step.advance(note=library.static.name)
+        self._shared(work, whole, library)
+        self.step.advance(note=library.shared.name)
+        linked = [item for path in sorted(work.glob(f"*.{_PARTS}")) for item in json.loads(path.read_text())]
+        (folder / _PARTS).write_text(json.dumps(linked, indent=1))
+        for path in work.iterdir():
+            path.unlink()
+        work.rmdir()
+
+    @property
+    def _targets(self) -> tuple[Target, ...]:
+        return tuple(TARGETS[name] for name in self.spec.compilation.targets)
+
+    def _includes(self) -> list[str | Path]:
+        native = resources.templates() / "native"
+        interface = self.environment.toolchain.interface
+        return ["-I", native, "-I", native / interface, "-I", native / "absl", "-I", resources.headers()]
+
+    def _baseline(self) -> tuple[str, ...]:
+        """Flags of the lowest level of the architecture: this code runs before the CPU has been looked at."""
+        architecture = self._targets[0].architecture
+        lowest = min((t for t in TARGETS.values() if t.architecture == architecture), key=lambda t: t.level)
+        return lowest.flags
+
+    def _compile(self, work: Path, source: Path, flags: Sequence[str | Path]) -> Path:
+        output = work / f"{source.stem}.o"
+        self.compiler.compile(source, output, flags=[*flags, *self._includes()], folder=work)
+        self.step.advance(note=source.name)
+        return output
+
+    def _source(self, work: Path, name: str) -> Path:
+        return self._compile(work, resources.templates() / "native" / name, [*self._baseline(), *_WARNINGS])
+
+    def _rendered(self, work: Path, template: str, output: str, context: dict[str, object]) -> Path:
+        path = work / output
+        path.write_text(render(f"native/{template}", context))
+        return path
+
+    def _model(self, work: Path, symbol: str) -> Path:
+        context: dict[str, object] = {
+            "model": self.spec.model,
+            "uid": self.uid,
+            "symbol": symbol,
+            "toolchain": f"tensorflow {self.environment.toolchain.version}",
+            "alignment": self.environment.toolchain.alignment,
+            "signature": self.frozen.signature,
+            "batch_sizes": self.spec.compilation.batch_sizes,
+            "targets": self._targets,
+            "weight_offsets": weight_offsets(self.compiled.weights),
+        }
+        source = self._rendered(work, "model.cc.j2", "model.cc", context)
+        return self._compile(work, source, [*self._baseline(), *_WARNINGS])
+
+    def _weights(self, work: Path) -> Path:
+        with (work / "weights.bin").open("wb") as blob:
+            for weight, offset in zip(self.compiled.weights, weight_offsets(self.compiled.weights), strict=True):
+                blob.write(bytes(offset - blob.tell()))
+                blob.write(self.frozen.weight(weight))
+        return self._compile(work, self._rendered(work, "weights.S.j2", "weights.S", {}), [])
+
+    def _target(self, work: Path, target: Target) -> Path:
+        """All that runs on one target, as one object with one global symbol."""
+        units = self.compiled.of_target(target)
+        name = f"units_{target.identifier}"
+        source = self._rendered(work, "units.cc.j2", f"{name}.cc", {"target": target, "units": units})
+        # Generated headers are not ours to warn about: they are system headers to the compiler.
+        glue = self._compile(work, source, [*target.flags, *_WARNINGS, "-isystem", units[0].folder])
+        objects = [glue, *[path for unit in units for path in unit.objects]]
+        parts = self.parts.objects_for(target, objects)
+        linked = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
+        (work / f"{name}.{_PARTS}").write_text(json.dumps([asdict(part) for part in linked]))
+        self.step.advance(note=f"{len(parts)} runtime parts for {target.name}")
+        merged = work / f"target_{target.identifier}.o"
+        self.compiler.merge([*objects, *parts.values()], merged, keep=[f"tfaot_{name}"])
+        self.step.advance(note=target.name)
+        return merged
+
+    def _shared(self, work: Path, whole: Path, library: NativeLibrary) -> None:
+        entry = self._compile(
+            work, self._rendered(work, "entry.cc.j2", "entry.cc", {"symbol": library.symbol}), [*self._baseline()]
+        )
+        exports = self._rendered(work, "exports.map.j2", "exports.map", {"symbol": library.symbol})
+        self.compiler.link_shared([whole, entry], library.shared, exports=exports)

@@ -1,0 +1,129 @@
+"""Runtime parts: functions that compiled models call.
+
+Compiled once per toolchain, target and compiler, and only where they are asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg import resources
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.keys import files_below, key_of, sha256_tree
+from tfaot_pkg.native.compiler import Compiler
+from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.targets import Target
+from tfaot_pkg.toolchain.definition import RuntimePart
+from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+
+STAGE = "part"
+_VERSION = 2
+_FOREIGN = re.compile(r"__xla_cpu_runtime_\w+|_ZN3xla\w+|XlaCustomCall\w+|\w*DuccFft\w*")
+"""Symbols that only a part of XLA's runtime could define."""
+_EIGEN_NAMESPACE = "5Eigen"  # mangled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedPart:
+    """A part that was linked into a library for `target`.
+
+    `source` is its file; `ours` says that it is this project's, not TensorFlow's, `eigen` that it carries code of
+    Eigen.
+    """
+
+    target: str
+    source: str
+    ours: bool
+    eigen: bool
+
+    @classmethod
+    def of(cls, part: RuntimePart, code: Path, target: Target) -> LinkedPart:
+        eigen = any(_EIGEN_NAMESPACE in symbol for symbol in defined_symbols(code))
+        ours = (resources.templates() / "native" / part.source).is_file()
+        return cls(target=target.name, source=part.source, ours=ours, eigen=eigen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Where parts come from and go to."""
+
+    environment: ToolchainEnvironment
+    compiler: Compiler
+    cache: BuildCache
+
+    def objects_for(self, target: Target, objects: Iterable[Path]) -> dict[RuntimePart, Path]:
+        """The parts that `objects` need, and the parts that those need, compiled for `target`.
+
+        Raises ModelError where code needs a function of XLA that this toolchain has no source for.
+        """
+        chosen: dict[RuntimePart, Path] = {}
+        defined: set[str] = set()
+        waiting = list(objects)
+        needed: set[str] = set()
+        while waiting:
+            for path in waiting:
+                defined |= defined_symbols(path)
+                needed |= undefined_symbols(path)
+            wanted = {part for symbol in needed - defined if (part := self._part_of(symbol))} - set(chosen)
+            waiting = []
+            for part in sorted(wanted, key=lambda part: part.source):
+                chosen[part] = self.compiled(part, target)
+                waiting.append(chosen[part])
+        self._refuse_missing(needed - defined)
+        return chosen
+
+    def compiled(self, part: RuntimePart, target: Target) -> Path:
+        """The object of `part` for `target`, from the cache where it is there."""
+        key = key_of(
+            STAGE,
+            _VERSION,
+            {
+                "source": part.source,
+                "defines": list(part.defines),
+                "sources": self._sources_digest(),
+                "toolchain": self.environment.identity,
+                "target": list(target.flags),
+                "compiler": self.compiler.identity,
+                "flags": list(self.compiler.flags),
+            },
+        )
+        return self.cache.get_or_make(STAGE, key, lambda folder: self._compile(part, target, folder)) / "part.o"
+
+    def _part_of(self, symbol: str) -> RuntimePart | None:
+        parts = self.environment.toolchain.parts
+        return next((part for part in parts if re.fullmatch(part.symbols, symbol)), None)
+
+    def _refuse_missing(self, symbols: Iterable[str]) -> None:
+        missing = sorted(symbol for symbol in symbols if _FOREIGN.fullmatch(symbol))
+        if missing:
+            raise ModelError(
+                f"the model needs functions of XLA's runtime that TensorFlow {self.environment.toolchain.version} "
+                f"does not ship: {', '.join(missing)}",
+                hint="try another toolchain (compilation.tensorflow), or move that operation out of the model",
+            )
+
+    def _compile(self, part: RuntimePart, target: Target, folder: Path) -> None:
+        native = resources.templates() / "native"
+        includes: list[str | Path] = [
+            "-I",
+            native,
+            *[word for name in self._stand_ins for word in ("-I", native / name)],
+        ]
+        # Of Eigen, only what may be linked into anything (MPL 2.0).
+        eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
+        flags = [*target.flags, "-Wall", "-Wextra", "-Werror", *part.defines, *includes, *eigen]
+        self.compiler.compile(native / part.source, folder / "part.o", flags=flags, folder=folder)
+
+    @property
+    def _stand_ins(self) -> tuple[str, ...]:
+        return (self.environment.toolchain.interface, "absl")
+
+    def _sources_digest(self) -> str:
+        native = resources.templates() / "native"
+        return sha256_tree(
+            native, [path for name in ("runtime", *self._stand_ins) for path in files_below(native / name)]
+        )
