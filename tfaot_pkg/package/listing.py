@@ -1,0 +1,126 @@
+"""What an install tree holds, by path: archives, manifests and digests agree on this listing.
+
+It alone decides what a package can hold: files and links inside of it, with names that are safe everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.keys import canonical_json, sha256_bytes, sha256_file
+
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
+_MAX_PATH = 255
+
+Kind = Literal["file", "program", "link"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A file of a tree. `content` is its SHA-256, for a link its target; a program may be executed."""
+
+    path: str
+    kind: Kind
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What an install tree holds, sorted by path. Empty folders are no part of it."""
+
+    members: tuple[Member, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over names, kinds and contents."""
+        return sha256_bytes(canonical_json([[m.path, m.kind, m.content] for m in self.members]))
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Regular files: path to SHA-256."""
+        return {m.path: m.content for m in self.members if m.kind != "link"}
+
+    @property
+    def links(self) -> dict[str, str]:
+        """Links: path to target."""
+        return {m.path: m.content for m in self.members if m.kind == "link"}
+
+
+def scan_tree(root: Path) -> Tree:
+    """The tree at `root`. Raises RegistryError for what a package cannot hold, OSError."""
+    tree = Tree(members=tuple(sorted(_scan(root, root), key=lambda m: m.path)))
+    fault = tree_fault(tree)
+    if fault:
+        raise RegistryError(f"{root} cannot be a package: {fault}")
+    return tree
+
+
+def _scan(root: Path, folder: Path) -> Iterator[Member]:
+    for path in folder.iterdir():
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            yield Member(path=name, kind="link", content=os.readlink(path))
+        elif path.is_dir():
+            yield from _scan(root, path)
+        elif path.is_file():
+            kind: Kind = "program" if path.stat().st_mode & 0o100 else "file"
+            yield Member(path=name, kind=kind, content=sha256_file(path))
+        else:
+            raise RegistryError(f"{root} cannot be a package: {name} is neither a file nor a folder")
+
+
+def tree_fault(tree: Tree) -> str:
+    """Why `tree` cannot be a package; empty where it can. Pure: this alone decides what may be unpacked."""
+    paths = {member.path for member in tree.members}
+    if len(paths) != len(tree.members):
+        return "a name occurs twice"
+    for member in tree.members:
+        fault = path_fault(member.path)
+        if fault:
+            return f"{member.path!r} {fault}"
+        inner = next((parent for parent in parents(member.path) if parent in paths), None)
+        if inner is not None:
+            return f"{inner!r} is both a file and a folder"
+    links = tree.links
+    return next((fault for path in links if (fault := _link_fault(path, links, paths))), "")
+
+
+def path_fault(path: str) -> str:
+    """Why `path` cannot be a member's name; empty where it can."""
+    if not path or len(path.encode("utf-8", "surrogateescape")) > _MAX_PATH:
+        return "is empty or too long"
+    if _UNSAFE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
+        return "holds characters that a name must not have"
+    if path.startswith("/"):
+        return "is an absolute path"
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "leads out of the tree"
+    if parts[0].startswith("."):
+        return "is hidden"
+    return ""
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders that `path` lies in, innermost first."""
+    while path := posixpath.dirname(path):
+        yield path
+
+
+def _link_fault(path: str, links: dict[str, str], paths: set[str]) -> str:
+    current = path
+    for _ in range(len(links) + 1):
+        if current not in links:
+            return "" if current in paths else f"link {path!r} leads to {links[path]!r}, no file of the package"
+        target = links[current]
+        if target.startswith("/") or _UNSAFE.search(target):
+            return f"link {path!r} leads to {target!r}, outside of the package"
+        current = posixpath.normpath(posixpath.join(posixpath.dirname(current), target))
+    return f"link {path!r} leads to itself"

@@ -1,0 +1,94 @@
+"""The one template environment of the project: how values reach C++, CMake and pkg-config files.
+
+Every value that did not come from this code goes through the filter of the language it lands in. Output depends on
+template and context only: no clock, no path, no host name.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping
+
+import jinja2
+
+from tfaot_pkg import resources
+
+SUFFIX = ".j2"
+
+
+def render(template: str, context: Mapping[str, object]) -> str:
+    """The text of `template` (a path below the templates folder, with `/`) for `context`.
+
+    Raises jinja2.UndefinedError for a name that the context lacks: a fault of ours, never of the user's.
+    """
+    return _environment().get_template(template).render(**context)
+
+
+def template_names(folder: str) -> tuple[str, ...]:
+    """All templates below `folder` (relative to the templates folder), sorted."""
+    prefix = folder.rstrip("/") + "/"
+    return tuple(sorted(n for n in _environment().list_templates() if n.startswith(prefix) and n.endswith(SUFFIX)))
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resources.templates()),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # no output is HTML
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        c_string=c_string,
+        product=math.prod,
+        comment=comment,
+        cmake_string=cmake_string,
+        cmake_bracket=cmake_bracket,
+        pc_value=pc_value,
+    )
+    return environment
+
+
+def c_string(text: str) -> str:
+    """`text` as a string literal of C and C++, in UTF-8 whatever the compiler's source encoding is."""
+    return '"' + "".join(map(_c_byte, text.encode())) + '"'
+
+
+def _c_byte(byte: int) -> str:
+    char = chr(byte)
+    if char in '"\\?':  # "??/" would be a trigraph
+        return "\\" + char
+    # Three octal digits end by themselves; a hexadecimal escape would swallow the digits after it.
+    return char if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
+
+
+def comment(text: str) -> str:
+    """`text` for the rest of a `//` or `#` comment's line: one line that cannot end or extend the comment.
+
+    Characters that do not print, which includes those that change the direction of writing, become `?`.
+    """
+    line = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+    return f"{line}." if line.endswith(("\\", "??/")) else line
+
+
+def cmake_string(text: str) -> str:
+    """`text` as a quoted argument of CMake, without any variable reference."""
+    escaped = re.sub(r'([\\"$@])', r"\\\1", text)
+    return '"' + escaped.replace("\n", "\\n") + '"'
+
+
+def cmake_bracket(text: str) -> str:
+    """`text` as a bracket argument of CMake: nothing in it is special."""
+    equals = "="
+    while f"]{equals}]" in text or text.endswith("]" + equals):
+        equals += "="
+    return f"[{equals}[{text}]{equals}]"
+
+
+def pc_value(text: str) -> str:
+    """`text` as a value of a pkg-config file: one line, no variable, no comment."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("$", "$$").replace("#", r"\#")

@@ -1,0 +1,310 @@
+"""`PackageTree`: from a native library, its spec and its signature to the relocatable install tree.
+
+Its business is what lies where in a package. How the library is made is `native`'s, how a package travels is
+`registry`'s and `conan`'s.
+
+    include/tfaot-model-NAME/model.h      the typed class
+    include/tfaot/*.h                     what it builds on
+    lib/libtfaot-model-NAME.{a,so}
+    lib/cmake/tfaot-model-NAME/           find_package
+    lib/pkgconfig/tfaot-model-NAME.pc
+    etc/scram.d/tfaot-model-NAME.xml
+    share/tfaot-model-NAME/               spec.yaml, info.json, licenses/, validation.json, sbom.cdx.json,
+                                          graph.json, provenance.json
+
+Templates lie in folders that mirror this, with NAME in their names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from packaging.version import Version
+
+from tfaot_pkg import resources
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
+from tfaot_pkg.package.listing import Member, Tree
+from tfaot_pkg.package.render import SUFFIX, template_names
+from tfaot_pkg.package.render import render as render_template
+from tfaot_pkg.package.scram import tool_file
+from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.spec.names import cpp_identifiers
+from tfaot_pkg.spec.types import ModelSpec, spec_document
+from tfaot_pkg.storage import write_file
+from tfaot_pkg.targets import TARGETS
+
+STAGE = "package"
+_VERSION = 1
+_INFO_FORMAT = 1
+_TEMPLATES = "package"
+
+MEMBER_NAMES = frozenset(
+    {"name", "version", "uid", "batch_sizes", "inputs", "outputs", "run", "target", "memory", "table"}
+)
+"""Members of the generated class: C++ lets no class have a member of its own name."""
+
+# Types that hold one member per tensor; a tensor of such a name gets another one.
+_TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo"})
+
+# What CMake calls the processors that can run code for an architecture.
+_CMAKE_PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|arm64|ARM64)$"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageContents:
+    """All that a package is made of.
+
+    `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
+    `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
+    the system, without `lib`; `stdc++` stands for the C++ runtime. `notices` are the licence texts of everything
+    linked in, by file name. `validation` is the report, as JSON values, and so are `sbom` and `graph`.
+    `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
+    files.
+    """
+
+    spec: ModelSpec
+    signature: Signature
+    symbol: str
+    uid: str
+    toolchain: str
+    static_library: Path
+    shared_library: Path
+    notices: Mapping[str, bytes]
+    validation: Mapping[str, object]
+    system_libraries: tuple[str, ...] = ("stdc++", "m")
+    sbom: Mapping[str, object] | None = None
+    graph: Mapping[str, object] | None = None
+    provenance: Callable[[Tree], Mapping[str, object]] | None = None
+
+    @property
+    def package_name(self) -> str:
+        return self.spec.model.package_name
+
+    @property
+    def libraries(self) -> dict[str, Path]:
+        """The library files by their place in the package."""
+        return {
+            f"lib/lib{self.package_name}.a": self.static_library,
+            f"lib/lib{self.package_name}.so": self.shared_library,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageTree:
+    """A package on disk. `root` can be moved or copied anywhere: nothing in it names its place."""
+
+    root: Path
+    key: Key
+    package_name: str
+    version: str
+
+    @property
+    def static_library(self) -> Path:
+        return self.root / f"lib/lib{self.package_name}.a"
+
+    @property
+    def shared_library(self) -> Path:
+        return self.root / f"lib/lib{self.package_name}.so"
+
+
+def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
+    """The package of `contents` in the build cache. Raises SpecError, StorageError."""
+    rendered = render(contents)
+    key = _key(contents, rendered)
+    root = cache.get_or_make(STAGE, key, lambda folder: _write(rendered, contents.libraries, folder))
+    return _tree(contents, key, root)
+
+
+def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
+    """Write the package of `contents` into `folder`, which is made where missing. Raises SpecError, OSError."""
+    rendered = render(contents)
+    _write(rendered, contents.libraries, folder)
+    return _tree(contents, _key(contents, rendered), folder)
+
+
+def render(contents: PackageContents) -> dict[str, bytes]:
+    """Every file of the package but the libraries, by its path in it. Raises SpecError for a name C++ cannot take."""
+    files = {**_rendered_templates(contents), **_headers(), **_share(contents)}
+    model = contents.spec.model
+    files[f"etc/scram.d/{contents.package_name}.xml"] = tool_file(
+        package=contents.package_name, version=model.version, homepage=model.homepage
+    )
+    if contents.provenance is not None:
+        tree = _listing(files, contents.libraries)
+        files[f"share/{contents.package_name}/provenance.json"] = _json(contents.provenance(tree))
+    return dict(sorted(files.items()))
+
+
+def _listing(rendered: Mapping[str, bytes], libraries: Mapping[str, Path]) -> Tree:
+    """What `package.listing.scan_tree` would find once all is written."""
+    digests = {path: sha256_bytes(data) for path, data in rendered.items()}
+    digests |= {path: sha256_file(file) for path, file in libraries.items()}
+    members = [
+        Member(path=path, kind="program" if _is_program(path) else "file", content=digest)
+        for path, digest in sorted(digests.items())
+    ]
+    return Tree(members=tuple(members))
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith(".so")
+
+
+def info_document(contents: PackageContents) -> dict[str, object]:
+    """What info.json says: how to use the package, without reading its binaries."""
+    spec = contents.spec
+    return {
+        "format": _INFO_FORMAT,
+        "package": contents.package_name,
+        "name": spec.model.name,
+        "version": spec.model.version,
+        "description": spec.model.description,
+        "author": spec.model.author,
+        "license": spec.model.license,
+        "homepage": spec.model.homepage,
+        "uid": contents.uid,
+        "symbol": contents.symbol,
+        "toolchain": contents.toolchain,
+        "cpp": {
+            "header": f"{contents.package_name}/model.h",
+            "class": f"{spec.compilation.namespace}::{spec.model.name}",
+        },
+        "libraries": sorted(contents.libraries),
+        "batch_sizes": list(spec.compilation.batch_sizes),
+        "targets": list(spec.compilation.targets),
+        "weights": spec.compilation.weights,
+        **contents.signature.as_dict(),
+    }
+
+
+def _key(contents: PackageContents, rendered: Mapping[str, bytes]) -> Key:
+    # Rendering is pure and takes milliseconds, so what it gives is the shortest complete account of its inputs.
+    parts = {
+        "rendered": {path: sha256_bytes(data) for path, data in rendered.items()},
+        "libraries": {path: sha256_file(file) for path, file in contents.libraries.items()},
+    }
+    return key_of(STAGE, _VERSION, parts)
+
+
+def _tree(contents: PackageContents, key: Key, root: Path) -> PackageTree:
+    return PackageTree(root=root, key=key, package_name=contents.package_name, version=contents.spec.model.version)
+
+
+def _write(rendered: Mapping[str, bytes], libraries: Mapping[str, Path], folder: Path) -> None:
+    for path, data in rendered.items():
+        write_file(folder / path, data)
+    for path, file in libraries.items():
+        write_file(folder / path, file.read_bytes(), mode=0o755 if _is_program(path) else 0o644)
+
+
+def _rendered_templates(contents: PackageContents) -> dict[str, bytes]:
+    context = template_context(contents)
+    return {
+        _output_path(template, contents.spec.model.name): render_template(template, context).encode()
+        for template in template_names(_TEMPLATES)
+    }
+
+
+def _output_path(template: str, name: str) -> str:
+    relative = template.removeprefix(f"{_TEMPLATES}/").removesuffix(SUFFIX)
+    return relative.replace("tfaot-model-NAME", f"tfaot-model-{name}")
+
+
+def template_context(contents: PackageContents) -> dict[str, object]:
+    """What the templates of a package see."""
+    spec = contents.spec
+    check_class_name(spec)
+    release = Version(spec.model.version).release
+    architecture = TARGETS[spec.compilation.targets[0]].architecture
+    return {
+        "package": contents.package_name,
+        "model": spec.model,
+        "compilation": spec.compilation,
+        "namespace": spec.compilation.namespace,
+        "toolchain": contents.toolchain,
+        "symbol": contents.symbol,
+        "uid": contents.uid,
+        # CMake compares numbers only: 1.0.0rc1 counts as 1.0.0.
+        "numeric_version": ".".join(map(str, release)),
+        "major_version": release[0],
+        "system_libraries": contents.system_libraries,
+        "inputs": _tensors(contents.signature.inputs),
+        "outputs": _tensors(contents.signature.outputs),
+        "architecture": architecture,
+        "processors": _CMAKE_PROCESSORS[architecture],
+        "headers_version": headers_version(_header_text("version.h")),
+    }
+
+
+def check_class_name(spec: ModelSpec) -> None:
+    """Raise SpecError where the model's name cannot name the generated class. Cheap: to be asked before a build."""
+    if spec.model.name in MEMBER_NAMES:
+        raise SpecError(
+            f"model.name: '{spec.model.name}' is a member of every generated class, so no class can have that name",
+            hint=f"choose another name, such as {spec.model.name}_model",
+        )
+
+
+def _tensors(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
+    identifiers = cpp_identifiers((tensor.name for tensor in tensors), taken=_TYPE_NAMES)
+    return [
+        {
+            "name": tensor.name,
+            "identifier": identifiers[tensor.name],
+            "cpp": "::" + tensor.dtype.cpp if tensor.dtype.cpp.startswith("std::") else tensor.dtype.cpp,
+            "dtype": "boolean" if tensor.dtype.value == "bool" else tensor.dtype.value,
+            "row_size": math.prod(tensor.row_shape),
+            "has_batch_axis": tensor.has_batch_axis,
+            "shown": str(tensor),
+        }
+        for tensor in tensors
+    ]
+
+
+def headers_version(text: str) -> int:
+    """TFAOT_HEADERS_VERSION in the text of tfaot/version.h; 0 where there is none."""
+    found = re.search(r"^#define TFAOT_HEADERS_VERSION (\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def _headers() -> dict[str, bytes]:
+    folder = resources.headers()
+    return {f"include/{p.relative_to(folder).as_posix()}": p.read_bytes() for p in folder.glob("tfaot/**/*.h")}
+
+
+def _header_text(name: str) -> str:
+    return (resources.headers() / "tfaot" / name).read_text()
+
+
+def _share(contents: PackageContents) -> dict[str, bytes]:
+    folder = f"share/{contents.package_name}"
+    return {
+        f"{folder}/spec.yaml": _yaml(spec_document(contents.spec)),
+        f"{folder}/info.json": _json(info_document(contents)),
+        f"{folder}/validation.json": _json(contents.validation),
+        **({f"{folder}/sbom.cdx.json": _json(contents.sbom)} if contents.sbom is not None else {}),
+        **({f"{folder}/graph.json": _json(contents.graph)} if contents.graph is not None else {}),
+        **{f"{folder}/licenses/{_notice_name(name)}": text for name, text in contents.notices.items()},
+    }
+
+
+def _notice_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise ValueError(f"not a plain file name: {name!r}")
+    return name
+
+
+def _json(document: Mapping[str, object]) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _yaml(document: Mapping[str, object]) -> bytes:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, encoding="utf-8", width=120)

@@ -1,0 +1,240 @@
+"""Installing into a prefix that several packages share, and removing from it.
+
+The files are staged beside the final places and checked as a whole, then moved one by one (each move is atomic),
+CMake's and pkg-config's files last, so that `find_package` sees a package when its library is there. plan.py decides
+what is moved. Where packages come from (a registry, a build) is their callers' business.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.package.listing import Tree, scan_tree
+from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.package.tree import PackageTree
+from tfaot_pkg.prefix.manifest import (
+    HEADERS,
+    LOCK,
+    STAGING,
+    Prefix,
+    encode_pending,
+    look,
+    manifest_path,
+    pending_path,
+    read_prefix,
+)
+from tfaot_pkg.prefix.plan import Package, PartPlan, in_order, parts_of, plan, users_of_headers
+from tfaot_pkg.prefix.verify import report_part
+from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
+
+_LOCK_TIMEOUT = 600.0
+
+Status = Literal["installed", "replaced", "repaired", "unchanged"]
+Fill = Callable[[Path], Tree]
+"""Puts a package's files into an empty folder and returns what it put there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What an installation did; `previous` is the version that was there before."""
+
+    name: str
+    version: str
+    prefix: Path
+    status: Status
+    previous: str | None
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "version": self.version,
+            "prefix": str(self.prefix),
+            "status": self.status,
+            "previous": self.previous,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uninstalled:
+    """What `uninstall` did; `kept` are files that were changed since they were installed."""
+
+    name: str
+    version: str
+    prefix: Path
+    kept: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {"name": self.name, "version": self.version, "prefix": str(self.prefix), "kept": list(self.kept)}
+
+
+def install_built(built: PackageTree, key: str, prefix: Path) -> Installed:
+    """Install a copy of a package that was built here; `key` is the build's. Raises as `install_package`."""
+    with storage_errors(f"read {built.root}"):
+        tree = scan_tree(built.root)
+    package = Package(name=built.package_name, version=built.version, key=key, tree=tree.digest)
+    return already_installed(package, prefix) or install_package(
+        package, prefix, lambda staged: _copy(tree, built.root, staged)
+    )
+
+
+def already_installed(package: Package, prefix: Path) -> Installed | None:
+    """The outcome where `package` is in `prefix` with all of its files as they should be, the shared headers included.
+
+    Nothing but leftovers of killed runs is touched. Raises PrefixError for a damaged manifest, StorageError.
+    """
+    root = prefix.absolute()
+    with storage_errors(f"install into {root}"):
+        if not _is_current(read_prefix(root), package):
+            return None
+        if any(_leftovers(root)):
+            with _locked(root):
+                _drop_leftovers(root)
+    return _installed(package, root, "unchanged", package.version)
+
+
+def install_package(package: Package, prefix: Path, fill: Fill) -> Installed:
+    """Install `package`, whose files `fill` brings, in place of any other version of it.
+
+    Raises PrefixError (a file that belongs to someone else, headers that do not fit), TrustError (not the files that
+    were promised), StorageError, and what `fill` raises. After an error or a kill, the same call completes the work.
+    """
+    root = prefix.absolute()
+    with storage_errors(f"install into {root}"), _locked(root), _staging(root) as staged:
+        before = read_prefix(root)
+        parts = parts_of(package, fill(staged), staged)
+        _apply(before, plan(before, package.name, parts), staged)
+    old = before.manifests.get(package.name)
+    status: Status = "installed" if old is None else "repaired" if old.tree == package.tree else "replaced"
+    return _installed(package, root, status, old.version if old else None)
+
+
+def uninstall(name: str, prefix: Path) -> Uninstalled:
+    """Remove a package from `prefix`, and the shared headers with the last one.
+
+    Files that were changed since stay. Raises PrefixError where it is not installed, StorageError.
+    """
+    package, root = package_meant_by(name), prefix.absolute()
+    with storage_errors(f"remove from {root}"):
+        if package not in read_prefix(root).packages():
+            installed = ", ".join(read_prefix(root).packages()) or "nothing"
+            raise PrefixError(f"{package} is not installed in {root}", hint=f"installed there: {installed}")
+        with _locked(root):
+            before = read_prefix(root)
+            # The headers go first: a run that is killed in between is completed by the next one.
+            kept = [] if users_of_headers(before, package) else _remove_part(before, HEADERS)
+            kept += _remove_part(before, package)
+    old = before.manifests.get(package)
+    return Uninstalled(name=package, version=old.version if old else "", prefix=root, kept=tuple(kept))
+
+
+def _installed(package: Package, root: Path, status: Status, previous: str | None) -> Installed:
+    return Installed(name=package.name, version=package.version, prefix=root, status=status, previous=previous)
+
+
+def _is_current(prefix: Prefix, package: Package) -> bool:
+    manifest = prefix.manifests.get(package.name)
+    if manifest is None or (manifest.version, manifest.tree) != (package.version, package.tree):
+        return False
+    parts = [package.name, HEADERS] if manifest.uses_headers else [package.name]
+    return all(part in prefix.manifests and report_part(prefix, part).ok for part in parts)
+
+
+def _copy(tree: Tree, root: Path, into: Path) -> Tree:
+    """Copy the files of `tree` from `root` and return what has arrived."""
+    for member in tree.members:
+        if member.kind == "link":
+            make_folder((into / member.path).parent)
+            os.symlink(member.content, into / member.path)
+        else:
+            mode = 0o755 if member.kind == "program" else 0o644
+            write_file(into / member.path, (root / member.path).read_bytes(), mode=mode)
+    return scan_tree(into)
+
+
+def _apply(before: Prefix, plan: tuple[PartPlan, ...], staged: Path) -> None:
+    root = before.root
+    for part in plan:
+        write_file(root / pending_path(part.manifest.name), encode_pending(part.touched))
+    for part in plan:
+        _move(staged, root, part.moved)
+    for part in plan:
+        write_file(root / manifest_path(part.manifest.name), part.manifest.encode())
+        _remove(root, part.stale)
+        (root / pending_path(part.manifest.name)).unlink()
+
+
+def _move(staged: Path, root: Path, paths: tuple[str, ...]) -> None:
+    for path in paths:
+        make_folder((root / path).parent)
+        os.replace(staged / path, root / path)
+    for folder in {(root / path).parent for path in paths}:
+        sync_folder(folder)
+
+
+def _remove_part(before: Prefix, part: str) -> list[str]:
+    """Remove the files of `part`, its manifest last; gives those that stay because someone changed them."""
+    paths = before.owned_by(part)
+    if not paths:
+        return []
+    root, manifest = before.root, before.manifests.get(part)
+    contents = manifest.contents if manifest else {}
+    ours = [path for path in reversed(in_order(paths)) if before.owner_beside(part, path) is None]
+    unsure = before.pending.get(part, frozenset())
+    kept = [path for path in ours if path not in unsure and look(root / path) not in (None, contents.get(path))]
+    _remove(root, (path for path in ours if path not in kept))
+    _remove(root, (pending_path(part), manifest_path(part)))
+    return sorted(kept)
+
+
+def _remove(root: Path, paths: Iterable[str]) -> None:
+    """Remove files that may be missing, and the folders that are empty then."""
+    for path in paths:
+        try:
+            (root / path).unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        _remove_empty((root / path).parent, root)
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    while folder != root:
+        try:
+            folder.rmdir()
+        except OSError:  # not empty, or a link: both stay
+            return
+        folder = folder.parent
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    with locked(root / LOCK, what=f"the prefix {root}", timeout=_LOCK_TIMEOUT):
+        yield
+
+
+@contextmanager
+def _staging(root: Path) -> Iterator[Path]:
+    """A folder on the prefix's own file system, for the holder of the lock."""
+    _drop_leftovers(root)
+    folder = Path(tempfile.mkdtemp(dir=root, prefix=STAGING))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leftovers(root: Path) -> Iterator[Path]:
+    return root.glob(f"{STAGING}*")
+
+
+def _drop_leftovers(root: Path) -> None:
+    """Remove what killed runs left; whoever holds the lock knows that nobody uses it."""
+    for left in _leftovers(root):
+        shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,273 @@
+"""Running a built library on NumPy arrays, through its C ABI (tfaot/c_api.h). No TensorFlow, no compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
+from tfaot_pkg.signature import DType, Signature, Tensor
+
+ENTRY_POINT = "tfaot_model_entry"
+ABI_VERSION = 1
+_MESSAGE_SIZE = 256
+_DTYPES = (
+    DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
+    DType.UINT64, DType.FLOAT32, DType.FLOAT64,
+)  # fmt: skip
+"""In the order of the C ABI's constants, which start at 1."""
+
+Array = npt.NDArray[Any]
+
+
+class _CTensor(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("row_elements", ctypes.c_int64),
+        ("element_size", ctypes.c_int32),
+        ("has_batch_axis", ctypes.c_int32),
+    )
+
+
+class _CInfo(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", ctypes.c_uint32),
+        ("alignment", ctypes.c_uint32),
+        ("name", ctypes.c_char_p),
+        ("version", ctypes.c_char_p),
+        ("uid", ctypes.c_char_p),
+        ("toolchain", ctypes.c_char_p),
+        ("num_inputs", ctypes.c_size_t),
+        ("inputs", ctypes.POINTER(_CTensor)),
+        ("num_outputs", ctypes.c_size_t),
+        ("outputs", ctypes.POINTER(_CTensor)),
+        ("num_batch_sizes", ctypes.c_size_t),
+        ("batch_sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("num_targets", ctypes.c_size_t),
+        ("targets", ctypes.POINTER(ctypes.c_char_p)),
+    )
+
+
+_Pointers = ctypes.POINTER(ctypes.c_void_p)
+
+
+class _CModel(ctypes.Structure):
+    _fields_ = (
+        ("abi_version", ctypes.c_uint32),
+        ("struct_size", ctypes.c_uint32),
+        ("info", ctypes.POINTER(_CInfo)),
+        ("create", ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p, ctypes.c_size_t)),
+        ("destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("run", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, _Pointers, _Pointers)),
+        ("message", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("target", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("memory", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)),
+    )  # fmt: skip
+
+
+class Model:
+    """A compiled model, ready to run. Made by `load`.
+
+    Call it with one array per input, by name, or by position in the order of `signature.inputs`. Arrays have the
+    batch axis first and any number of rows; the answer is a dict of arrays by output name:
+
+        model = tfaot_pkg.load("libtfaot-model-digits.so")
+        model(image=images)["probability"]
+    """
+
+    def __init__(self, path: Path, target: str | None) -> None:
+        self.path = path
+        self._instance = ctypes.c_void_p()
+        self._lock = threading.Lock()  # an instance serves one thread at a time
+        self._table = _table_of(path)
+        info = self._table.info.contents
+        self.name: str = info.name.decode()
+        self.version: str = info.version.decode()
+        self.uid: str = info.uid.decode()
+        self.toolchain: str = info.toolchain.decode()
+        self.signature = Signature(
+            inputs=tuple(_tensor(info.inputs[i]) for i in range(info.num_inputs)),
+            outputs=tuple(_tensor(info.outputs[i]) for i in range(info.num_outputs)),
+        )
+        self.batch_sizes: tuple[int, ...] = tuple(info.batch_sizes[i] for i in range(info.num_batch_sizes))
+        self.targets: tuple[str, ...] = tuple(info.targets[i].decode() for i in range(info.num_targets))
+        message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+        wanted = None if target is None else target.encode()
+        if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
+            raise RunError(f"{path}: {message.value.decode(errors='replace')}")
+
+    def __del__(self) -> None:
+        if getattr(self, "_instance", None):
+            self._table.destroy(self._instance)
+
+    @property
+    def target(self) -> str:
+        """The target whose code runs."""
+        return str(self._table.target(self._instance).decode())
+
+    @property
+    def memory(self) -> int:
+        """Bytes that this instance holds now."""
+        return int(self._table.memory(self._instance))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.signature.inputs))
+        outputs = ", ".join(map(str, self.signature.outputs))
+        sizes = ", ".join(map(str, self.batch_sizes))
+        return f"<{self.name} {self.version}: ({inputs}) -> ({outputs}); batch sizes {sizes}; {self.target}>"
+
+    def __call__(self, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> dict[str, Array]:
+        """The model's outputs for any number of rows. Raises RunError for arrays that do not fit."""
+        inputs = self._checked(arrays, named)
+        rows = self._rows(inputs)
+        if rows is None:
+            return self._run(self.batch_sizes[0], inputs)
+        parts: list[dict[str, Array]] = []
+        start = 0
+        while start < rows:
+            size = self._next_size(rows - start)
+            taken = min(size, rows - start)
+            parts.append(self._rows_of(self._run(size, self._slice(inputs, start, size)), taken))
+            start += taken
+        return self._joined(parts)
+
+    def run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One batch of a compiled size: exactly what a program in C gets. Raises RunError."""
+        return self._run(batch_size, self._checked((), inputs))
+
+    def _checked(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        tensors = self.signature.inputs
+        if len(arrays) > len(tensors):
+            raise RunError(f"model {self.name} has {len(tensors)} inputs, got {len(arrays)} arrays")
+        given = {tensor.name: array for tensor, array in zip(tensors, arrays, strict=False)}
+        given.update(named)
+        unknown = sorted(set(given) - {tensor.name for tensor in tensors})
+        missing = [tensor.name for tensor in tensors if tensor.name not in given]
+        if unknown or missing or len(given) != len(arrays) + len(named):
+            listing = ", ".join(map(str, tensors))
+            raise RunError(
+                f"model {self.name} takes {listing}; missing {missing or 'none'}, unknown {unknown or 'none'}"
+            )
+        return {tensor.name: _fitting(self.name, tensor, given[tensor.name]) for tensor in tensors}
+
+    def _rows(self, inputs: Mapping[str, Array]) -> int | None:
+        """The number of rows; None where no input has a batch axis."""
+        counts = {t.name: len(inputs[t.name]) for t in self.signature.inputs if t.has_batch_axis}
+        if len(set(counts.values())) > 1:
+            raise RunError(f"model {self.name}: inputs have different numbers of rows: {counts}")
+        return next(iter(counts.values()), None)
+
+    def _next_size(self, rows: int) -> int:
+        """The largest compiled size that `rows` fill; the smallest, to be padded, where they fill none."""
+        fitting = [size for size in self.batch_sizes if size <= rows]
+        return fitting[-1] if fitting else self.batch_sizes[0]
+
+    def _slice(self, inputs: Mapping[str, Array], start: int, size: int) -> dict[str, Array]:
+        batched = {tensor.name for tensor in self.signature.inputs if tensor.has_batch_axis}
+        return {name: _padded(array[start : start + size], size) if name in batched else array
+                for name, array in inputs.items()}  # fmt: skip
+
+    def _rows_of(self, outputs: dict[str, Array], rows: int) -> dict[str, Array]:
+        batched = {tensor.name for tensor in self.signature.outputs if tensor.has_batch_axis}
+        return {name: array[:rows] if name in batched else array for name, array in outputs.items()}
+
+    def _joined(self, parts: list[dict[str, Array]]) -> dict[str, Array]:
+        result = {}
+        for tensor in self.signature.outputs:
+            if not parts:
+                result[tensor.name] = np.empty(tensor.shape_at(0), tensor.dtype.value)
+            elif tensor.has_batch_axis:
+                result[tensor.name] = np.concatenate([part[tensor.name] for part in parts])
+            else:
+                result[tensor.name] = parts[0][tensor.name]
+        return result
+
+    def _run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        arrays = [np.asarray(inputs[tensor.name], order="C") for tensor in self.signature.inputs]
+        for tensor, array in zip(self.signature.inputs, arrays, strict=True):
+            if array.shape != tensor.shape_at(batch_size):
+                raise RunError(
+                    f"model {self.name}: input {tensor.name!r} must have the shape {tensor.shape_at(batch_size)} "
+                    f"at batch size {batch_size}, got {array.shape}"
+                )
+        outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in self.signature.outputs}
+        with self._lock:
+            status = self._table.run(self._instance, batch_size, _addresses(arrays), _addresses(list(outputs.values())))
+            if status != 0:
+                raise RunError(self._table.message(self._instance).decode(errors="replace"))
+        return outputs
+
+
+def load(path: str | Path, *, target: str | None = None) -> Model:
+    """Load a shared model library, running the code of `target` (default: the best for this CPU).
+
+    `path` is the library itself, or a prefix that holds exactly one (`PREFIX/lib/libtfaot-model-*.so`).
+    Raises RunError: no such file, not a model's library, a CPU below the lowest target.
+    """
+    return Model(_library_at(Path(path)), target)
+
+
+def _library_at(path: Path) -> Path:
+    if not path.is_dir():
+        if path.is_file():
+            return path.absolute()
+        raise RunError(f"there is no library {path}")
+    found = sorted((path / "lib").glob("libtfaot-model-*.so"))
+    if len(found) == 1:
+        return found[0].absolute()
+    listing = ", ".join(file.name for file in found) or "none"
+    raise RunError(f"{path} must hold exactly one model library below lib/, found: {listing}", hint="name the file")
+
+
+def _table_of(path: Path) -> Any:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise RunError(f"cannot load {path}: {error}") from error
+    try:
+        entry = getattr(library, ENTRY_POINT)
+    except AttributeError:
+        raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}") from None
+    entry.restype = ctypes.POINTER(_CModel)
+    table = entry().contents
+    if table.abi_version < ABI_VERSION:
+        raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
+    return table
+
+
+def _tensor(c: _CTensor) -> Tensor:
+    shape = tuple(None if c.shape[i] < 0 else int(c.shape[i]) for i in range(c.rank))
+    return Tensor(name=c.name.decode(), dtype=_DTYPES[c.dtype - 1], shape=shape)
+
+
+def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
+    """`value` as an array of the tensor's dtype; RunError where its values or shape do not fit."""
+    array = np.asarray(value)
+    dtype = np.dtype(tensor.dtype.value)
+    if not np.can_cast(array.dtype, dtype, casting="same_kind"):
+        raise RunError(f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, got {array.dtype}")
+    expected = tensor.row_shape if tensor.has_batch_axis else tensor.shape
+    got = array.shape[1:] if tensor.has_batch_axis else array.shape
+    if got != expected or (tensor.has_batch_axis and array.ndim == 0):
+        raise RunError(f"model {model}: input {tensor} got an array of shape {array.shape}")
+    return array.astype(dtype, copy=False)
+
+
+def _padded(array: Array, rows: int) -> Array:
+    """`array` with its last row repeated up to `rows`."""
+    missing = rows - len(array)
+    return array if missing == 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+def _addresses(arrays: list[Array]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])

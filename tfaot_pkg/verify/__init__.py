@@ -1,0 +1,1 @@
+"""The built library's answers against TensorFlow's: nothing is published without."""
