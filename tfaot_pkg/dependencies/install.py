@@ -1,0 +1,118 @@
+"""Installing several packages into one prefix: what requirements resolve to now, or what a lock file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from packaging.version import Version
+
+from tfaot_pkg.dependencies.constraints import Constraints
+from tfaot_pkg.dependencies.lock import Lock, LockedPackage, LockedRegistry
+from tfaot_pkg.dependencies.resolution import Resolution, resolve
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.install import InstalledEntry, install_entry
+from tfaot_pkg.registry.reader import RegistryReader
+from tfaot_pkg.registry.requirement import Requirement
+
+
+def install_requirements(
+    reader: RegistryReader, requirements: Sequence[Requirement], prefix: Path, constraints: Constraints | None = None
+) -> tuple[InstalledEntry, ...]:
+    """Install what serves `requirements` and what that depends on into `prefix`, dependencies first.
+
+    Nothing is installed where anything cannot be resolved. Raises as `resolve` and `install_entry`.
+    """
+    return _install_all(reader, resolve(reader, requirements, constraints).entries, prefix)
+
+
+def install_locked(
+    reader: RegistryReader, lock: Lock, prefix: Path, names: Sequence[str] = ()
+) -> tuple[InstalledEntry, ...]:
+    """Install exactly what `lock` says, also versions that were yanked since; only `names` and what they depend on,
+    where some are given.
+
+    Everything is compared before anything is installed. Raises RegistryError (exit 16) where a version is gone,
+    TrustError (exit 18) where its content or the registry's trust is not what was locked, and as `install_entry`.
+    """
+    check_trust(reader, lock.registry)
+    return _install_all(reader, [locked_entry(reader, package) for package in _selected(lock, names)], prefix)
+
+
+def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntry:
+    """The registry's entry of a locked version. Raises as `install_locked`."""
+    entries = reader.entries(package.name)
+    entry = next((one for one in entries if one.order == Version(package.version)), None)
+    if entry is None:
+        there = ", ".join(one.version for one in entries) or "no version of it"
+        raise RegistryError(
+            f"{package} is locked, and is not in {reader.location} any more",
+            hint=f"there is {there}: tfaot-pkg update {package.name} locks another, --registry names a mirror",
+        )
+    difference = package.difference(entry)
+    if difference:
+        raise TrustError(
+            f"{package} in {reader.location} is not what was locked: {difference}",
+            hint="a published version never changes: install nothing from there until its keeper has explained it",
+        )
+    return entry
+
+
+def check_trust(reader: RegistryReader, locked: LockedRegistry) -> None:
+    """Raise TrustError where a signed registry was locked, and `reader` is unsigned or has an older root."""
+    if locked.root_version is None:
+        return
+    version = reader.root_version
+    if version is None:
+        raise TrustError(
+            f"{reader.location} is unsigned, and what is locked came from a signed registry",
+            hint="name a signed registry with --registry, or lock anew with tfaot-pkg resolve",
+        )
+    if version < locked.root_version:
+        raise TrustError(
+            f"{reader.location} is at version {version} of its root, and version {locked.root_version} was locked",
+            hint="this is an old copy of the registry: use another mirror",
+        )
+
+
+def locked_registry(reader: RegistryReader, *, location: str, name: str = "") -> LockedRegistry:
+    """What a lock file says of `reader`."""
+    return LockedRegistry(location=location, name=name, root_version=reader.root_version)
+
+
+def lock_of(
+    resolution: Resolution, requirements: Iterable[Requirement], constraints: Constraints, registry: LockedRegistry
+) -> Lock:
+    """The lock file of an answer."""
+    return Lock(
+        requirements=tuple(sorted(set(requirements), key=str)),
+        constraints=constraints,
+        registry=registry,
+        packages=tuple(map(LockedPackage.of, resolution.entries)),
+    )
+
+
+def _install_all(reader: RegistryReader, entries: Sequence[RegistryEntry], prefix: Path) -> tuple[InstalledEntry, ...]:
+    return tuple(install_entry(reader, entry, prefix) for entry in entries)
+
+
+def _selected(lock: Lock, names: Sequence[str]) -> list[LockedPackage]:
+    """The packages of `names` and those below them, in the lock's order; all where there are no names."""
+    if not names:
+        return list(lock.packages)
+    packages = {package.name: package for package in lock.packages}
+    chosen: set[str] = set()
+    todo = [package_meant_by(name) for name in names]
+    while todo:
+        name = todo.pop()
+        if name not in packages:
+            raise RegistryError(
+                f"{name} is not in the lock file",
+                hint=f"locked are {', '.join(packages) or 'no packages'}; tfaot-pkg resolve locks others",
+            )
+        if name not in chosen:
+            chosen.add(name)
+            todo += [Requirement.parse(text).package for text in packages[name].dependencies]
+    return [package for package in lock.packages if package.name in chosen]

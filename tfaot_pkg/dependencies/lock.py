@@ -1,0 +1,236 @@
+"""The lock file: what was asked for, and exactly which content serves it.
+
+JSON, one value per line so that differences read well; no time, no path of this machine beside the registry's. The
+same registry and requirements give the same bytes. What is locked is content (digests): a registry or mirror that has
+other content under the same version is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ValidationError as PydanticError
+
+from tfaot_pkg.dependencies.constraints import Constraints
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.package.name import is_package_name
+from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.storage import storage_errors, write_file
+
+LOCK = "tfaot.lock"
+"""The name that commands look for."""
+
+SCHEMA = 1
+_LIMIT = 16 << 20
+_HINT = "restore it from version control, or make it anew with tfaot-pkg resolve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedPackage:
+    """One version, by what it holds: `tree` is the digest of the install tree, `blobs` go by role."""
+
+    name: str
+    version: str
+    tree: str
+    blobs: Mapping[str, BlobRef]
+    dependencies: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entry: RegistryEntry) -> LockedPackage:
+        return cls(
+            name=entry.name,
+            version=entry.version,
+            tree=entry.tree,
+            blobs=dict(sorted(entry.blobs.items())),
+            dependencies=entry.dependencies,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "version": self.version,
+            "tree": self.tree,
+            "blobs": {role: blob.as_dict() for role, blob in self.blobs.items()},
+            "dependencies": list(self.dependencies),
+        }
+
+    def difference(self, entry: RegistryEntry) -> str:
+        """What of `entry`'s content is not as locked; empty where all is."""
+        now = LockedPackage.of(entry)
+        if now.tree != self.tree:
+            return f"its files have the digest {now.tree}, {self.tree} is locked"
+        for role, blob in self.blobs.items():
+            if now.blobs.get(role) != blob:
+                other = now.blobs[role].sha256 if role in now.blobs else "no digest"
+                return f"its blob {role!r} has {other}, {blob.sha256} is locked"
+        return "" if now.dependencies == self.dependencies else "it depends on other packages than were locked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedRegistry:
+    """Where the packages come from: `name` is that of a registry that was added (or empty), `location` folder or URL.
+
+    `root_version` is that of the trusted root of a signed registry, None where it is unsigned.
+    """
+
+    location: str
+    name: str = ""
+    root_version: int | None = None
+
+    @property
+    def is_signed(self) -> bool:
+        return self.root_version is not None
+
+    def as_dict(self) -> dict[str, object]:
+        return {"location": self.location, "name": self.name, "root_version": self.root_version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A lock file's content: `packages` stand after what they depend on."""
+
+    requirements: tuple[Requirement, ...]
+    constraints: Constraints
+    registry: LockedRegistry
+    packages: tuple[LockedPackage, ...]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {package.name: package.version for package in self.packages}
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "requirements": sorted(map(str, self.requirements)),
+            "targets": list(self.constraints.targets),
+            "toolchain": str(self.constraints.toolchain),
+            "registry": self.registry.as_dict(),
+            "packages": [package.as_dict() for package in self.packages],
+        }
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, data: bytes, file: str) -> Lock:
+        """Read a lock file. Raises RegistryError with everything that is wrong with it."""
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise RegistryError(f"{file} is not a lock file: not JSON ({error})", hint=_HINT) from error
+        if not isinstance(value, dict) or type(value.get("schema")) is not int:
+            raise RegistryError(f"{file} is not a lock file: it has no schema version", hint=_HINT)
+        if value["schema"] != SCHEMA:
+            raise RegistryError(
+                f"{file}: lock files of schema {value['schema']} are unknown; this version reads schema {SCHEMA}",
+                hint="upgrade tfaot-pkg",
+            )
+        try:
+            return _Document.model_validate(value).lock()
+        except PydanticError as error:
+            faults = [f"{file}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+            raise RegistryError("\n".join(faults), hint=_HINT) from error
+        except RegistryError as error:
+            raise RegistryError(f"{file}: {error.message}", hint=_HINT) from error
+
+    @classmethod
+    def read(cls, path: Path) -> Lock:
+        """Raises RegistryError where there is none or it is damaged, StorageError."""
+        with storage_errors(f"read {path}"):
+            try:
+                with path.open("rb") as file:
+                    data = file.read(_LIMIT + 1)
+            except (FileNotFoundError, NotADirectoryError):
+                raise RegistryError(
+                    f"there is no lock file {path}", hint="tfaot-pkg resolve REQUIREMENT... writes one"
+                ) from None
+        if len(data) > _LIMIT:
+            raise RegistryError(f"{path} is not a lock file: longer than {_LIMIT} bytes", hint=_HINT)
+        return cls.parse(data, str(path))
+
+    def write(self, path: Path) -> bool:
+        """Replace `path` in one step; False where it was so already. Raises StorageError."""
+        with storage_errors(f"write {path}"):
+            if path.is_file() and path.read_bytes() == self.to_bytes():
+                return False
+            write_file(path, self.to_bytes())
+            return True
+
+
+def location_beside(location: str, lock_file: Path) -> str:
+    """How a lock file names a registry: a folder below its own relative to it, so that both move together."""
+    folder = Path(os.path.abspath(lock_file)).parent
+    if "://" not in location and Path(location).is_relative_to(folder):
+        return "./" + Path(location).relative_to(folder).as_posix()
+    return location
+
+
+def location_meant(location: str, lock_file: Path) -> str:
+    """The folder or URL that `location` in `lock_file` means."""
+    return str(Path(os.path.abspath(lock_file)).parent / location) if location.startswith("./") else location
+
+
+_Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Model(BaseModel):
+    # A newer tool of the same schema may write more.
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Blob(_Model):
+    sha256: _Digest
+    size: Annotated[int, Field(ge=0)]
+
+
+class _Package(_Model):
+    name: str
+    version: str
+    tree: _Digest
+    blobs: dict[str, _Blob]
+    dependencies: list[str]
+
+    def package(self) -> LockedPackage:
+        if not is_package_name(self.name):
+            raise RegistryError(f"{self.name!r} is not a package name")
+        Requirement.parse(f"{self.name}@{self.version}")
+        blobs = {role: BlobRef(sha256=blob.sha256, size=blob.size) for role, blob in self.blobs.items()}
+        dependencies = tuple(self.dependencies)
+        return LockedPackage(
+            name=self.name, version=self.version, tree=self.tree, blobs=blobs, dependencies=dependencies
+        )
+
+
+class _Registry(_Model):
+    location: str
+    name: str
+    root_version: Annotated[int, Field(ge=1)] | None
+
+
+class _Document(_Model):
+    model_config = ConfigDict(title="lock file")
+    schema_: Literal[1] = Field(alias="schema")
+    requirements: list[str]
+    targets: list[str]
+    toolchain: str
+    registry: _Registry
+    packages: list[_Package]
+
+    def lock(self) -> Lock:
+        registry: dict[str, Any] = self.registry.model_dump()
+        return Lock(
+            requirements=tuple(map(Requirement.parse, self.requirements)),
+            constraints=Constraints.parse(tuple(self.targets), self.toolchain),
+            registry=LockedRegistry(**registry),
+            packages=tuple(package.package() for package in self.packages),
+        )

@@ -1,0 +1,1 @@
+"""Where a package came from and what is in it: SLSA provenance, the CycloneDX SBOM, and building again from them."""

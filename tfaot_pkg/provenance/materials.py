@@ -1,0 +1,85 @@
+"""What a package is made from, as both documents tell it: nothing here names a clock, a host, a user or a path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfaot_pkg.keys import Key
+from tfaot_pkg.native.compiler import Compiler
+from tfaot_pkg.native.parts import LinkedPart
+from tfaot_pkg.signature import Signature
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.toolchain.definition import Toolchain
+from tfaot_pkg.verify.report import ValidationReport
+
+VERSION = 1
+"""Version of what both documents say: a part of every package's key."""
+
+PROVENANCE, SBOM, VALIDATION, GRAPH = "provenance", "sbom", "validation", "graph"
+"""Roles of the documents' blobs in a registry entry."""
+
+FILES = {PROVENANCE: "provenance.json", SBOM: "sbom.cdx.json", VALIDATION: "validation.json", GRAPH: "graph.json"}
+"""The documents' names in `share/tfaot-model-NAME/`, by role."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One package of a toolchain's lock file; `marker` says for which Pythons ("" for all)."""
+
+    name: str
+    version: str
+    marker: str
+
+    @property
+    def purl(self) -> str:
+        """Package URL (purl-spec, type pypi)."""
+        return f"pkg:pypi/{self.name}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolchainFacts:
+    """The toolchain of a build. `lock` is the SHA-256 of its lock file, empty (as `pins`) for a user's interpreter."""
+
+    toolchain: Toolchain
+    identity: str
+    lock: str
+    pins: tuple[Pin, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Materials:
+    """All that went into a package.
+
+    `key` is the package's, `keys` those of its stages by name, `source` the digest of the model's files,
+    `validation_inputs` say what the inputs of the comparison with TensorFlow were (verify/validate.py).
+    """
+
+    spec: ModelSpec
+    key: Key
+    keys: dict[str, Key]
+    source: str
+    validation_inputs: dict[str, object]
+    toolchain: ToolchainFacts
+    compiler: Compiler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What became of the materials, besides the files: for the SBOM."""
+
+    signature: Signature
+    parts: tuple[LinkedPart, ...]
+    report: ValidationReport
+    libraries: dict[str, str]
+    """Path in the package to SHA-256."""
+
+
+def pins_of(lock: str) -> tuple[Pin, ...]:
+    """The packages that a lock file (pip's format, as tools/lock_requirements.py writes it) pins, in its order."""
+    found = []
+    for line in lock.splitlines():
+        requirement, _, marker = line.rstrip("\\ ").partition(";")
+        name, pinned, version = requirement.strip().partition("==")
+        if pinned and not name.startswith(("#", "-")):
+            found.append(Pin(name=name, version=version.strip(), marker=marker.strip()))
+    return tuple(found)

@@ -1,0 +1,254 @@
+"""Building a published package again, from what its provenance says, and comparing every byte.
+
+The build cache is empty, so that everything is made anew; toolchains and downloads are the user's, because they are
+known by their digests. Where something that decides about the bytes is not the same here (another compiler, say),
+nothing is built: the answer is why not.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from tfaot_pkg._version import __version__
+from tfaot_pkg.errors import CompilerError, RebuildError, SourceError, SpecError, ToolchainError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.pipeline import Pipeline, Plan
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.provenance.difference import Difference, differences
+from tfaot_pkg.provenance.materials import FILES, PROVENANCE
+from tfaot_pkg.provenance.statement import Recorded, read_statement
+from tfaot_pkg.registry.archive import unpack
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.layout import PREFIX
+from tfaot_pkg.registry.reader import RegistryReader, resolve
+from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
+from tfaot_pkg.verify.validate import inputs_document
+
+Verdict = Literal["reproducible", "differs", "cannot"]
+
+_EXIT_CODES: dict[Verdict, int] = {
+    "reproducible": 0,
+    "differs": TrustError.exit_code,
+    "cannot": RebuildError.exit_code,
+}
+_MARK = re.compile(r"\{[{%#]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What `rebuild_check` found: `differing` files out of `files`, or the `reasons` why it could not build."""
+
+    entry: RegistryEntry
+    verdict: Verdict
+    files: int
+    differing: tuple[Difference, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self.verdict]
+
+    @property
+    def same_libraries(self) -> bool:
+        """Whether what differs is no code: documents, or the report of a validation on another CPU."""
+        return not any(each.path.startswith(("lib/", "include/")) for each in self.differing)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "package": self.entry.name,
+            "version": self.entry.version,
+            "key": self.entry.key,
+            "verdict": self.verdict,
+            "files": self.files,
+            "same_libraries": self.same_libraries if self.verdict != "cannot" else None,
+            "differing": [each.as_dict() for each in self.differing],
+            "reasons": list(self.reasons),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a rebuild may use: `source` is a folder with the model's files, `inputs` the file of validation inputs."""
+
+    folders: Folders
+    progress: Progress
+    source: Path | None = None
+    inputs: Path | None = None
+    toolchain_python: Path | None = None
+    wheelhouse: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EmptyCache(Folders):
+    """The user's folders, but with a build cache of its own."""
+
+    empty: Path
+
+    @property
+    def builds(self) -> Path:
+        return self.empty
+
+
+def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Rebuilt:
+    """Build the version that `requirement` means again and compare it with what was published.
+
+    Raises RegistryError (unknown package), TrustError (damaged package), NetworkError, StorageError; errors of a
+    build that go beyond "not the same here".
+    """
+    entry = resolve(reader, requirement)
+    with tempfile.TemporaryDirectory(prefix="tfaot-rebuild-") as folder:
+        scratch = Path(folder)
+        tree = _fetch(reader, entry, scratch / "published")
+        recorded = _provenance(entry, tree, scratch / "published")
+        try:
+            plan, pipeline = _plan(recorded, means, scratch)
+        except _Cannot as error:
+            return Rebuilt(entry=entry, verdict="cannot", files=len(tree.members), reasons=error.reasons)
+        build = pipeline.build(plan)
+        found = differences(scratch / "published", build.tree.root)
+    verdict: Verdict = "differs" if found else "reproducible"
+    return Rebuilt(entry=entry, verdict=verdict, files=len(tree.members), differing=found)
+
+
+class _Cannot(Exception):
+    """Why the package cannot be built again here."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(*reasons)
+        self.reasons = reasons
+
+
+def _fetch(reader: RegistryReader, entry: RegistryEntry, into: Path) -> Tree:
+    into.mkdir()
+    with reader.open_blob(entry.blobs[PREFIX]) as archive:
+        tree = unpack(archive, into, what=str(entry))
+    if tree.digest != entry.tree:
+        raise TrustError(
+            f"the archive of {entry} does not hold what the index says",
+            hint="tell the registry's keeper, such an archive is not made by this tool",
+        )
+    return tree
+
+
+def _provenance(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
+    """The package's provenance, when it is that of these very files. Raises TrustError."""
+    path = f"share/{entry.name}/{FILES[PROVENANCE]}"
+    if path not in tree.files:
+        raise TrustError(
+            f"{entry} carries no provenance", hint="it was published by an older version of tfaot-pkg: publish anew"
+        )
+    recorded = read_statement((root / path).read_bytes(), str(entry))
+    others = {name: digest for name, digest in tree.files.items() if name != path}
+    wrong = sorted(name for name, digest in others.items() if recorded.files.get(name) != digest)
+    if wrong or recorded.key != entry.key:
+        raise TrustError(
+            f"the provenance of {entry} is not that of these files"
+            + (f": it tells of another {wrong[0]}" if wrong else ": it names another key than the index"),
+            hint="do not use this package; ask who published it",
+        )
+    return recorded
+
+
+def _plan(recorded: Recorded, means: Means, scratch: Path) -> tuple[Plan, Pipeline]:
+    """The plan that gives the same key as the published package's. Raises _Cannot."""
+    if recorded.tool != __version__:
+        raise _Cannot(f"it was built by tfaot-pkg {recorded.tool}, and this is {__version__}")
+    if not recorded.pinned and means.toolchain_python is None:
+        raise _Cannot(
+            "it was built with a TensorFlow of the publisher's own, not with a pinned one: name one of the version "
+            f"{recorded.tensorflow} with --toolchain-python"
+        )
+    spec = _spec(recorded, means, scratch / "spec")
+    folders = _EmptyCache(cache=means.folders.cache, data=means.folders.data, empty=scratch / "builds")
+    pipeline = Pipeline(
+        folders=folders,
+        progress=means.progress,
+        toolchain_python=None if recorded.pinned else means.toolchain_python,
+        wheelhouse=means.wheelhouse,
+        source_folder=means.source,
+    )
+    try:
+        plan = pipeline.plan(spec)
+    except (CompilerError, SourceError, ToolchainError) as error:
+        raise _Cannot(f"{error.message}; {error.hint}".removesuffix("; ")) from error
+    reasons = tuple(_reasons(recorded, plan))
+    if not reasons and plan.key != recorded.key:
+        reasons = (f"this tfaot-pkg {__version__} is not the one that built it: other templates or programs",)
+    if reasons:
+        raise _Cannot(*reasons)
+    return plan, pipeline
+
+
+def _reasons(recorded: Recorded, plan: Plan) -> Iterator[str]:
+    """What is not the same here, of all that decides about a package's bytes. Pure."""
+    if plan.source.digest != recorded.source:
+        yield f"the model's files are not those it was built from (digest {plan.source.digest[:12]} here)"
+    if plan.toolchain.identity != recorded.toolchain:
+        here, there = plan.toolchain.toolchain.version, recorded.tensorflow
+        yield f"another toolchain: TensorFlow {here} here, {there} there, or other pinned packages"
+    for name in ("version", "linker", "libc", "machine", "flags"):
+        here, there = _plain(getattr(plan.compiler, name)), _plain(recorded.compiler.get(name, ""))
+        if here != there:
+            yield f"another compiler ({name}): {here or 'unknown'} here, {there or 'unknown'} there"
+    inputs = inputs_document(plan.spec)
+    if inputs != recorded.validation_inputs:
+        yield f"other validation inputs: {inputs} here, {recorded.validation_inputs} there"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else " ".join(map(str, value))
+
+
+def _spec(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
+    """The spec as it was built, in the empty `folder`. Raises _Cannot."""
+    folder.mkdir()
+    text = yaml.safe_dump(_escaped(recorded.spec), allow_unicode=True).encode()
+    try:
+        spec = parse_spec(text, folder / "spec.yaml")
+    except SpecError as error:
+        raise _Cannot(f"this version cannot read its spec: {error.message}") from error
+    if spec_document(spec) != recorded.spec:
+        raise _Cannot("this version understands its spec differently")
+    if isinstance(spec.source, FolderSource) and means.source is None:
+        raise _Cannot(
+            f"the model was in a folder of the publisher's: name one with the same files (digest "
+            f"{recorded.source[:12]}) with --source; model.saved_model is {spec.model.saved_model!r} in it"
+        )
+    _place_inputs(spec, recorded, means)
+    return replace(spec, defines=dict(recorded.defines))
+
+
+def _escaped(value: Any) -> Any:
+    """`value` such that nothing in it is an expression: the spec's expressions have been expanded already."""
+    if isinstance(value, Mapping):
+        return {key: _escaped(item) for key, item in value.items() if item not in ("", {})}
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    return _MARK.sub(lambda mark: f"{{{{ '{mark.group()}' }}}}", value) if isinstance(value, str) else value
+
+
+def _place_inputs(spec: ModelSpec, recorded: Recorded, means: Means) -> None:
+    """Put the validation inputs where `spec` looks for them. Raises _Cannot."""
+    if spec.validation.inputs is None:
+        return
+    relative = spec.validation.inputs.relative_to(spec.folder)
+    beside = [means.source / relative, means.source / relative.name] if means.source else []
+    for candidate in filter(None, (means.inputs, *beside)):
+        if candidate.is_file():
+            spec.validation.inputs.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(candidate, spec.validation.inputs)
+            return
+    raise _Cannot(
+        f"the validation inputs {relative.name} (SHA-256 {recorded.validation_inputs.get('sha256')}) are not at hand: "
+        "name the file with --inputs"
+    )

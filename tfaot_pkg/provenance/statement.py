@@ -1,0 +1,189 @@
+"""The provenance of a package: a SLSA provenance v1 predicate in an in-toto Statement v1.
+
+https://slsa.dev/spec/v1.0/provenance, https://github.com/in-toto/attestation/tree/main/spec/v1. The document is a
+part of the package, so that its subjects are all other files, and the install tree without it. It says nothing of when,
+where and by whom: two builds from the same materials give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfaot_pkg._version import __version__
+from tfaot_pkg.errors import TrustError
+from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec, spec_document
+from tfaot_pkg.targets import TARGETS
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "urn:tfaot-pkg:build:1"
+BUILDER = "urn:tfaot-pkg:builder"
+TREE_DIGEST = "tfaotTree1"
+"""Name of digests over several files: SHA-256 of the canonical JSON of their sorted names and SHA-256 digests."""
+
+_TENSORFLOW = "tensorflow-cpu"
+
+
+def statement(materials: Materials, tree: Tree) -> dict[str, object]:
+    """The statement for the package that holds `tree` besides the statement itself."""
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": _subjects(materials, tree),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": _external(materials),
+                "internalParameters": _internal(materials),
+                "resolvedDependencies": _dependencies(materials),
+            },
+            "runDetails": {"builder": {"id": BUILDER, "version": {"tfaot-pkg": __version__}}},
+        },
+    }
+
+
+def _subjects(materials: Materials, tree: Tree) -> list[dict[str, object]]:
+    model = materials.spec.model
+    files: list[dict[str, object]] = [
+        {"name": path, "digest": {"sha256": digest}} for path, digest in tree.files.items()
+    ]
+    return [{"name": f"{model.package_name}@{model.version}", "digest": {TREE_DIGEST: tree.digest}}, *files]
+
+
+def _external(materials: Materials) -> dict[str, object]:
+    return {"spec": spec_document(materials.spec), "defines": dict(sorted(materials.spec.defines.items()))}
+
+
+def _internal(materials: Materials) -> dict[str, object]:
+    spec, compiler, toolchain = materials.spec, materials.compiler, materials.toolchain.toolchain
+    return {
+        "key": materials.key,
+        "keys": materials.keys,
+        "command": _command(materials),
+        "toolchain": {
+            "tensorflow": toolchain.version,
+            "identity": materials.toolchain.identity,
+            "pinned": bool(materials.toolchain.lock),
+            "xlaFlags": [*toolchain.xla_flags, *spec.compilation.xla_flags],
+            "tfXlaFlags": list(spec.compilation.tf_xla_flags),
+        },
+        "compiler": {
+            "version": compiler.version,
+            "machine": compiler.machine,
+            "linker": compiler.linker,
+            "libc": compiler.libc,
+            "flags": list(compiler.flags),
+        },
+        "targets": [
+            {"name": each.name, "triple": each.triple, "cpu": each.cpu, "flags": list(each.flags)}
+            for each in (TARGETS[name] for name in spec.compilation.targets)
+        ],
+        "validationInputs": materials.validation_inputs,
+    }
+
+
+def _command(materials: Materials) -> str:
+    defines = [f"-D{key}={value}" for key, value in sorted(materials.spec.defines.items())]
+    return shlex.join(["tfaot-pkg", "publish", "spec.yaml", *defines])
+
+
+def _dependencies(materials: Materials) -> list[dict[str, object]]:
+    inputs = materials.validation_inputs
+    found: list[dict[str, object]] = [
+        *_source(materials.spec),
+        {"name": "model", "digest": {TREE_DIGEST: materials.source}},
+        *_toolchain(materials.toolchain),
+    ]
+    if "sha256" in inputs:
+        found.insert(-1, {"name": f"validation inputs {inputs['file']}", "digest": {"sha256": inputs["sha256"]}})
+    return found
+
+
+def _source(spec: ModelSpec) -> list[dict[str, object]]:
+    """What was fetched; a folder of the builder's machine has no address, and is told by its digest alone."""
+    document: Any = spec_document(spec)["source"]
+    match spec.source:
+        case FolderSource():
+            return []
+        case ArchiveSource(sha256=sha256):
+            return [{"name": "source", "uri": document["url"], "digest": {"sha256": sha256}}]
+        case GitSource(revision=revision):
+            return [{"name": "source", "uri": f"git+{document['git']}@{revision}", "digest": {"gitCommit": revision}}]
+
+
+def _toolchain(facts: ToolchainFacts) -> list[dict[str, object]]:
+    if not facts.lock:
+        return [{"name": "TensorFlow", "uri": f"pkg:pypi/{_TENSORFLOW}@{facts.toolchain.version}"}]
+    lock: dict[str, object] = {"name": f"tensorflow-{facts.toolchain.version}.txt", "digest": {"sha256": facts.lock}}
+    return [lock, *map(_pin, facts.pins)]
+
+
+def _pin(pin: Pin) -> dict[str, object]:
+    marker: dict[str, object] = {"annotations": {"marker": pin.marker}} if pin.marker else {}
+    return {"name": pin.name, "uri": pin.purl, **marker}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a rebuild needs to know from a statement."""
+
+    key: str
+    tool: str
+    spec: Mapping[str, Any]
+    defines: Mapping[str, str]
+    source: str
+    """The digest of the model's files."""
+    tensorflow: str
+    toolchain: str
+    """The toolchain's identity."""
+    pinned: bool
+    compiler: Mapping[str, Any]
+    validation_inputs: Mapping[str, Any]
+    files: Mapping[str, str]
+    """The package's other files: path to SHA-256."""
+
+
+def read_statement(data: bytes, what: str) -> Recorded:
+    """Read what `statement` wrote; `what` names the package. Raises TrustError where it is anything else."""
+    try:
+        document = json.loads(data)
+        if document["_type"] != STATEMENT_TYPE or document["predicateType"] != PREDICATE_TYPE:
+            raise _unreadable(what, f"it is a {document['predicateType']} in a {document['_type']}")
+        definition = document["predicate"]["buildDefinition"]
+        if definition["buildType"] != BUILD_TYPE:
+            raise _unreadable(what, f"it is of the build type {definition['buildType']}")
+        return _recorded(document["predicate"], document["subject"])
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        raise _unreadable(what, f"{type(error).__name__} {error}") from error
+
+
+def _recorded(predicate: Mapping[str, Any], subjects: Sequence[Mapping[str, Any]]) -> Recorded:
+    definition = predicate["buildDefinition"]
+    external, internal = definition["externalParameters"], definition["internalParameters"]
+    model = next(each for each in definition["resolvedDependencies"] if each["name"] == "model")
+    return Recorded(
+        key=str(internal["key"]),
+        tool=str(predicate["runDetails"]["builder"]["version"]["tfaot-pkg"]),
+        spec=dict(external["spec"]),
+        defines={str(name): str(value) for name, value in external["defines"].items()},
+        source=str(model["digest"][TREE_DIGEST]),
+        tensorflow=str(internal["toolchain"]["tensorflow"]),
+        toolchain=str(internal["toolchain"]["identity"]),
+        pinned=internal["toolchain"]["pinned"] is True,
+        compiler=dict(internal["compiler"]),
+        validation_inputs=dict(internal["validationInputs"]),
+        files={str(each["name"]): str(each["digest"]["sha256"]) for each in subjects if "sha256" in each["digest"]},
+    )
+
+
+def _unreadable(what: str, why: str) -> TrustError:
+    return TrustError(
+        f"the provenance of {what} is not one that this version can read: {why}",
+        hint="upgrade tfaot-pkg; if that does not help, ask who published the package",
+    )

@@ -1,0 +1,198 @@
+"""An install tree as one archive: the same bytes for the same tree, and unpacking that trusts nothing.
+
+The archive is a gzip-compressed POSIX ustar file of regular files and relative links, sorted by name, with no
+clock, user or machine in it. The tar bytes depend on the tree only; gzip's also on the deflate library (zlib and
+zlib-ng differ), so equality of packages is decided by `Tree.digest`, never by the archive's digest.
+
+Only headers that Python's `TarInfo.frombuf` decodes are read, one by one, from a stream: no extended headers, no hard
+links, no devices, no `extractall`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.package.listing import Kind, Member, Tree, parents, path_fault, scan_tree, tree_fault
+from tfaot_pkg.storage import sync_folder
+
+_LEVEL = 6
+_CHUNK = 1 << 20
+_BLOCK = tarfile.BLOCKSIZE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an archive may unpack to."""
+
+    files: int = 10_000
+    total: int = 4 << 30
+    """Bytes, headers included."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def pack(root: Path, archive: BinaryIO) -> Tree:
+    """Write the tree at `root` to `archive` and return it. Raises RegistryError, OSError."""
+    tree = scan_tree(root)
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=archive, mtime=0) as stream:
+        write_tar(root, tree, stream)
+    return tree
+
+
+def write_tar(root: Path, tree: Tree, stream: BinaryIO | gzip.GzipFile) -> None:
+    """The uncompressed archive: bytes that depend on `tree` and the files' contents only."""
+    for member in tree.members:
+        info = tarfile.TarInfo(member.path)
+        info.mode = 0o755 if member.kind == "program" else 0o644
+        if member.kind == "link":
+            info.type, info.linkname, info.mode = tarfile.SYMTYPE, member.content, 0o777
+            stream.write(_header(info))
+            continue
+        with (root / member.path).open("rb") as file:
+            info.size = os.fstat(file.fileno()).st_size
+            stream.write(_header(info))
+            digest = hashlib.sha256()
+            for chunk in _exactly(file, info.size):
+                digest.update(chunk)
+                stream.write(chunk)
+            if digest.hexdigest() != member.content:
+                raise RegistryError(f"{root / member.path} was changed while it was being packed")
+            stream.write(bytes(-info.size % _BLOCK))
+    stream.write(bytes(2 * _BLOCK))
+
+
+def _header(info: tarfile.TarInfo) -> bytes:
+    try:
+        return info.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict")
+    except ValueError as error:
+        raise RegistryError(f"{info.name!r} cannot be packed: {error}", hint="choose shorter file names") from error
+
+
+def unpack(archive: BinaryIO, into: Path, *, what: str, limits: Limits = DEFAULT_LIMITS) -> Tree:
+    """Unpack into the empty folder `into`; files are durable when this returns.
+
+    Modes are 0644 and 0755 whatever the archive says; times are now, so that builds see that headers changed.
+    Raises TrustError (naming `what`) for anything that `pack` would not have written, and OSError. What was unpacked
+    until then stays in `into`, for the caller to drop.
+    """
+    try:
+        with gzip.GzipFile(fileobj=archive, mode="rb") as stream:
+            return _unpack(_Capped(stream, limits.total), into, limits)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeError) as error:
+        raise _refused(what, f"not a readable archive ({error})") from error
+    except _Refused as refused:
+        raise _refused(what, str(refused)) from None
+
+
+def _refused(what: str, reason: str) -> TrustError:
+    return TrustError(
+        f"the archive of {what} is refused: {reason}",
+        hint="nothing of it was installed; tell the registry's keeper, such an archive is not made by this tool",
+    )
+
+
+class _Refused(Exception):
+    """Why an archive is not unpacked."""
+
+
+class _Capped:
+    """A stream that ends in `_Refused` after `limit` bytes, whatever headers promise."""
+
+    def __init__(self, stream: _Readable, limit: int) -> None:
+        self._stream = stream
+        self._left = limit
+
+    def read(self, size: int, /) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _Refused("it unpacks to more than is allowed")
+        return data
+
+
+def _unpack(stream: _Readable, into: Path, limits: Limits) -> Tree:
+    members = tuple(_members(stream, into, limits))
+    tree = Tree(members=tuple(sorted(members, key=lambda member: member.path)))
+    fault = tree_fault(tree)
+    if fault:
+        raise _Refused(fault)
+    for name, target in tree.links.items():  # after all files: nothing is ever written through a link
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(target, into / name)
+    for folder in {into, *(into / parent for member in members for parent in parents(member.path))}:
+        sync_folder(folder)
+    return tree
+
+
+def _members(stream: _Readable, into: Path, limits: Limits) -> Iterator[Member]:
+    """Write the archive's files below `into`; links are only reported."""
+    count = 0
+    while (info := _next(stream)) is not None:
+        count += 1
+        if count > limits.files:
+            raise _Refused(f"it holds more than {limits.files} files")
+        fault = path_fault(info.name)
+        if fault:
+            raise _Refused(f"{info.name!r} {fault}")
+        if info.issym():
+            yield Member(path=info.name, kind="link", content=info.linkname)
+        elif info.isreg():
+            kind: Kind = "program" if info.mode & 0o100 else "file"
+            yield Member(path=info.name, kind=kind, content=_write_member(stream, info, into, kind))
+
+
+def _next(stream: _Readable) -> tarfile.TarInfo | None:
+    """The next header; None at the archive's end."""
+    block = b"".join(_exactly(stream, _BLOCK))
+    if block == bytes(_BLOCK):
+        return None
+    info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+    if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE):
+        raise _Refused(f"{info.name!r} is neither a file, a folder nor a link inside the package")
+    if info.size < 0 or (info.size and not info.isreg()):
+        raise _Refused(f"{info.name!r} has an impossible size")
+    return info
+
+
+def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Kind) -> str:
+    path, mode, digest = into / info.name, 0o755 if kind == "program" else 0o644, hashlib.sha256()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    except (FileExistsError, NotADirectoryError):
+        raise _Refused(f"{info.name!r} occurs twice, or is both a file and a folder") from None
+    with os.fdopen(handle, "wb") as file:
+        for chunk in _exactly(stream, info.size):
+            digest.update(chunk)
+            file.write(chunk)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    for _ in _exactly(stream, -info.size % _BLOCK):
+        pass
+    return digest.hexdigest()
+
+
+def _exactly(stream: _Readable, size: int) -> Iterator[bytes]:
+    """`size` bytes in pieces. Raises EOFError where the stream ends before."""
+    left = size
+    while left:
+        chunk = stream.read(min(left, _CHUNK))
+        if not chunk:
+            raise EOFError(f"{left} bytes are missing")
+        left -= len(chunk)
+        yield chunk

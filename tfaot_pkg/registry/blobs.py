@@ -1,0 +1,117 @@
+"""Content by digest: written once, never overwritten, checked whenever it is read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.registry.files import Files, FolderFiles, MissingFile
+from tfaot_pkg.registry.layout import DOWNLOAD, blob_path
+from tfaot_pkg.storage import storage_errors, write_chunks
+
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def open_blob(files: Files, path: str, blob: BlobRef) -> Iterator[BinaryIO]:
+    """The blob at `path`, open at its start, after its size and digest were checked.
+
+    Raises RegistryError where it is missing, TrustError where it was changed, StorageError, NetworkError.
+    """
+    where = f"{files.location}/{path}"
+    try:
+        opened = files.open(path, blob.size)
+        file = opened.__enter__()
+    except MissingFile as error:
+        raise RegistryError(
+            f"the registry lacks the blob {where}",
+            hint="publish the package again, or copy the blob from a mirror of the registry",
+        ) from error
+    except TrustError as error:  # longer than it should be
+        raise changed(where, blob) from error
+    try:
+        with storage_errors(f"read the registry {files.location}"):
+            verify(where, blob, file)
+        yield file
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def verify(where: str, blob: BlobRef, file: BinaryIO) -> None:
+    """Raise TrustError where `file` is not `blob`; else leave it at its start."""
+    digest, size = hashlib.sha256(), 0
+    while size <= blob.size and (chunk := file.read(_CHUNK)):
+        digest.update(chunk)
+        size += len(chunk)
+    if size != blob.size or digest.hexdigest() != blob.sha256:
+        raise changed(where, blob)
+    file.seek(0)
+
+
+def changed(where: str, blob: BlobRef) -> TrustError:
+    return TrustError(
+        f"the blob {where} was changed: it is not the {blob.size} bytes with SHA-256 {blob.sha256}",
+        hint="move that file away, then publish the package again or copy the blob from a mirror of the registry",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobStore:
+    """The blobs below a registry's folder."""
+
+    root: Path
+    template: str = DOWNLOAD
+
+    def path(self, blob: BlobRef) -> Path:
+        return self.root / blob_path(blob.sha256, self.template)
+
+    def has(self, blob: BlobRef) -> bool:
+        """Whether a blob of that name is there; its content is not looked at."""
+        return FolderFiles(root=self.root).has(blob_path(blob.sha256, self.template))
+
+    def put(self, blob: BlobRef, source: Path | bytes) -> bool:
+        """Store `source`, which must be `blob`; False where it is there already (then that copy is checked).
+
+        Raises TrustError where the content is not what `blob` says, StorageError.
+        """
+        path = self.path(blob)
+        if self.has(blob):
+            with self.open(blob):
+                return False
+        with storage_errors(f"write the registry {self.root}"):
+            write_chunks(path, _checked(blob, source), mode=0o444)
+        return True
+
+    def open(self, blob: BlobRef) -> AbstractContextManager[BinaryIO]:
+        """See `open_blob`."""
+        return open_blob(FolderFiles(root=self.root), blob_path(blob.sha256, self.template), blob)
+
+
+def _checked(blob: BlobRef, source: Path | bytes) -> Iterator[bytes]:
+    """The source's chunks; raises TrustError at their end where they are not `blob`."""
+    digest, size = hashlib.sha256(), 0
+    for chunk in _chunks(source):
+        digest.update(chunk)
+        size += len(chunk)
+        yield chunk
+    if size != blob.size or digest.hexdigest() != blob.sha256:
+        name = source if isinstance(source, Path) else "the content"
+        raise TrustError(
+            f"{name} is not what is to be published: {blob.size} bytes with SHA-256 {blob.sha256} are expected",
+            hint="it was changed during publication: run the command again",
+        )
+
+
+def _chunks(source: Path | bytes) -> Iterator[bytes]:
+    if isinstance(source, bytes):
+        yield source
+        return
+    with source.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk

@@ -1,0 +1,101 @@
+"""How changed index files and search shards become what readers see: the port `Commit` and its two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tfaot_pkg.registry.files import FolderFiles
+from tfaot_pkg.registry.static import PlainIndex
+from tfaot_pkg.trust.client import SignedIndex
+from tfaot_pkg.trust.keys import RELEASE, SNAPSHOT, TIMESTAMP, KeyRing, Secrets, secrets_from
+from tfaot_pkg.trust.revision import NewFile, Revision, Signers
+from tfaot_pkg.trust.roles import utc
+from tfaot_pkg.trust.state import SignedState
+
+
+class Commit(Protocol):
+    """One change of a registry; its maker holds the registry's lock. Raises OSError, StorageError, TrustError."""
+
+    def read(self, path: str) -> bytes | None:
+        """An index file or search shard as it is before the change; None where there is none."""
+
+    def require(self) -> None:
+        """Raise TrustError where `apply` could not sign: called before anything is written."""
+
+    def apply(self, changes: Mapping[str, bytes]) -> None:
+        """Make the changes hold, all durable when this returns. The last file written is the one that commits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainCommit:
+    """Unsigned: each file is replaced, in the order given (the index file first: that is the commit)."""
+
+    files: FolderFiles
+
+    def read(self, path: str) -> bytes | None:
+        return PlainIndex(files=self.files).read(path)
+
+    def require(self) -> None: ...
+
+    def apply(self, changes: Mapping[str, bytes]) -> None:
+        for path, data in changes.items():
+            self.files.put(path, data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """What can be signed with: the key folders, and who gives their passphrase."""
+
+    rings: Sequence[KeyRing] = ()
+    secrets: Secrets = field(default_factory=secrets_from)
+
+    def signers(self, state: SignedState, roles: Iterable[str]) -> Signers:
+        """Raises TrustError where the keys that the root of `state` trusts are not here."""
+        return Signers.of(state.root.signed, self.rings, self.secrets, roles, location=state.files.location)
+
+
+class SignedCommit:
+    """Signed: files under hashed names, then metadata, then `timestamp.json`, whose replacement is the commit.
+
+    Built upon what the trusted root signed, and never upon an older state than was seen before.
+    """
+
+    def __init__(self, files: FolderFiles, index: SignedIndex, keys: Keys, clock: Callable[[], str]) -> None:
+        self._files = files
+        self._keys = keys
+        self._clock = clock
+        self._state = SignedState.load(files, index.bootstrap(), index.floor())
+        self._signers: Signers | None = None
+
+    @property
+    def state(self) -> SignedState:
+        return self._state
+
+    def now(self) -> datetime:
+        return utc(self._clock())
+
+    def read(self, path: str) -> bytes | None:
+        return self._state.read(path)
+
+    def require(self) -> None:
+        self._given_signers()
+
+    def apply(self, changes: Mapping[str, bytes]) -> None:
+        revision = Revision(self._state)
+        for path, data in changes.items():
+            revision.set_target(path, data)
+        write(self._files, revision.files(self._given_signers(), self.now()))
+
+    def _given_signers(self) -> Signers:
+        if self._signers is None:
+            self._signers = self._keys.signers(self._state, (RELEASE, SNAPSHOT, TIMESTAMP))
+        return self._signers
+
+
+def write(files: FolderFiles, new: Iterable[NewFile]) -> None:
+    """Write `new` in its order, each durable before the next. Raises OSError."""
+    for path, data in new:
+        files.put(path, data)

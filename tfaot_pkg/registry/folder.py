@@ -1,0 +1,335 @@
+"""A registry in a folder: the default one, and the one that a web server would serve.
+
+Publishing: blobs first, then the index file (with its search shard), in a signed registry then the metadata; each
+is written beside its place, made durable and renamed, under a lock that names its holder. One rename is the moment at
+which a version begins to exist (commit.py): before it nothing refers to the new blobs, after it everything is there.
+So a publisher that is killed leaves the old state or the new one, and the same command again completes it.
+
+An unsigned registry tells damage, not forgery.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.package.name import is_package_name, package_meant_by
+from tfaot_pkg.registry import reader
+from tfaot_pkg.registry.blobs import BlobStore
+from tfaot_pkg.registry.commit import Commit, Keys, PlainCommit, SignedCommit
+from tfaot_pkg.registry.config import RegistryConfig
+from tfaot_pkg.registry.entry import Deprecation, IndexLine, RegistryEntry, check_new
+from tfaot_pkg.registry.files import FolderFiles, MissingFile
+from tfaot_pkg.registry.index import IndexFile
+from tfaot_pkg.registry.layout import CONFIG, INDEX, LOCK, index_path, is_inside
+from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
+from tfaot_pkg.registry.summary import shard_path, summary_of, updated_shard
+from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
+from tfaot_pkg.trust.client import Anchor, SignedIndex
+from tfaot_pkg.trust.roles import TIMESTAMP_FILE
+
+
+def utc_now() -> str:
+    """The time in ISO 8601, to the second."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A version that was added."""
+
+    entry: RegistryEntry
+    registry: Path
+    status: ClassVar[Literal["published"]] = "published"
+
+    def as_dict(self) -> dict[str, object]:
+        return {"status": self.status, "registry": str(self.registry), "entry": self.entry.as_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlreadyPublished:
+    """A version that was there: `entry` as it stands in the index."""
+
+    entry: RegistryEntry
+    registry: Path
+    status: ClassVar[Literal["already published"]] = "already published"
+
+    def as_dict(self) -> dict[str, object]:
+        return {"status": self.status, "registry": str(self.registry), "entry": self.entry.as_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRegistry(StaticRegistry):
+    """The registry in a folder: a `RegistryReader` that can also publish.
+
+    `keys` sign where the registry is signed; `lock_timeout` is in seconds; `clock` gives the time of publication and of
+    signatures (UTC, ISO 8601, to the second).
+    """
+
+    files: FolderFiles
+    keys: Keys = field(default_factory=Keys)
+    lock_timeout: float = 600
+    clock: Callable[[], str] = field(default=utc_now)
+
+    @classmethod
+    def create(cls, root: Path, *, anchor: Anchor | None = None, keys: Keys | None = None) -> FolderRegistry:
+        """Make an unsigned registry in `root` (missing or empty), or open the one that is there.
+
+        Raises RegistryError where the folder holds something else, StorageError.
+        """
+        root = root.absolute()
+        with storage_errors(f"make a registry in {root}"):
+            if not (root / CONFIG).exists():
+                make_folder(root)
+                require_empty(root)
+                write_file(root / CONFIG, RegistryConfig().to_bytes())
+        return cls.open(root, anchor=anchor, keys=keys)
+
+    @classmethod
+    def find(cls, root: Path, *, keys: Keys | None = None) -> FolderRegistry | None:
+        """The registry in `root`, None where `root` is missing or empty; nothing is made.
+
+        Raises RegistryError where the folder holds something else, StorageError.
+        """
+        root = root.absolute()
+        with storage_errors(f"read the registry {root}"):
+            if (root / CONFIG).exists():
+                return cls.open(root, keys=keys)
+            if root.exists():
+                require_empty(root)
+        return None
+
+    @classmethod
+    def open(cls, root: Path, *, anchor: Anchor | None = None, keys: Keys | None = None) -> FolderRegistry:
+        """Open the registry in `root`.
+
+        Where it is signed, `anchor` says what is trusted (by default: the root that was seen there first), and `keys`
+        are needed to publish. Raises RegistryError where there is none or one of an unknown format.
+        """
+        root = root.absolute()
+        files = FolderFiles(root=root)
+        try:
+            config = read_config(files)
+        except MissingFile:
+            reason = "there is no such folder" if not root.exists() else f"it has no {CONFIG}"
+            raise RegistryError(
+                f"{root} is not a registry: {reason}",
+                hint="name a registry with --registry; publishing a package makes a new one",
+            ) from None
+        if not is_inside(config.download):
+            raise RegistryError(
+                f"the blobs of {root} are elsewhere ({config.download}), which a folder registry cannot read",
+                hint="use the registry's own address",
+            )
+        return cls(files=files, config=config, index=_index(files, config, anchor), keys=keys or Keys())
+
+    @property
+    def root(self) -> Path:
+        return self.files.root
+
+    @property
+    def blobs(self) -> BlobStore:
+        return BlobStore(root=self.root, template=self.config.download)
+
+    def names(self) -> tuple[str, ...]:
+        """All packages, sorted. Raises RegistryError, TrustError, StorageError."""
+        if self.is_signed or self.config.has_search:
+            return StaticRegistry.names(self)
+        return self.walk()
+
+    def walk(self) -> tuple[str, ...]:
+        """The packages whose index files lie in the (unsigned) folder, sorted. Raises StorageError."""
+        with storage_errors(f"read the registry {self.root}"):
+            return tuple(sorted(_file_names(self.root / INDEX)))
+
+    def search(self, text: str) -> reader.SearchResult:
+        """Packages that hold all words of `text` in name, description or licence."""
+        if self.is_signed or self.config.has_search:
+            return StaticRegistry.search(self, text)
+        return reader.search(self, text)
+
+    def require_keys(self) -> None:
+        """Raise TrustError where publishing would fail for want of keys: asked before a build that takes minutes."""
+        if self.is_signed:
+            with self.writing() as commit:
+                commit.require()
+
+    def publish(self, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]) -> Published | AlreadyPublished:
+        """Add a version; `blobs` gives the content of each of the entry's blobs by role.
+
+        The same version with the same key and tree is there already: nothing is done (but a lost blob is put back).
+        Raises RegistryError for the same version with another key or tree, TrustError where a blob is not
+        what the entry says or the registry's keys are not at hand, StorageError.
+        """
+        check_new(entry)
+        if blobs.keys() != entry.blobs.keys():
+            raise RegistryError(f"{entry}: blobs given are {sorted(blobs)}, the entry names {sorted(entry.blobs)}")
+        with self.writing() as commit:
+            index = self._index_before(commit, entry.name)
+            present = index.line_of(entry.version)
+            if present is not None:
+                done = self._already_published(present, entry, blobs)
+                self._apply(commit, index, index)
+                return done
+            commit.require()
+            for role, blob in entry.blobs.items():
+                self._drop_leftovers(self.blobs.path(blob))
+                self.blobs.put(blob, blobs[role])
+            final = replace(entry, published=entry.published or self.clock())
+            self._apply(commit, index, index.with_entry(final))
+            return Published(entry=final, registry=self.root)
+
+    def yank(self, package: str, version: str, reason: str) -> RegistryEntry:
+        """Hide a version from resolvers, unless it is asked for by its number. Raises RegistryError, TrustError."""
+        return self._set_yanked(package, version, reason or "no reason given")
+
+    def unyank(self, package: str, version: str) -> RegistryEntry:
+        """Take a yank back. Raises RegistryError, TrustError."""
+        return self._set_yanked(package, version, None)
+
+    def _set_yanked(self, package: str, version: str, reason: str | None) -> RegistryEntry:
+        changed = self._change(package, lambda index: index.with_yanked(version, reason))
+        line = changed.line_of(version)
+        assert line is not None and line.entry is not None
+        return line.entry
+
+    def deprecate(self, package: str, deprecation: Deprecation | None) -> None:
+        """Say that `package` should not be used any more (None: take that back). Raises RegistryError, TrustError."""
+        if deprecation is not None and deprecation.use:
+            use = package_meant_by(deprecation.use)
+            if use == package_meant_by(package):
+                raise RegistryError(f"{use} cannot replace itself", hint="name another package with --use")
+            if not self.entries(use):
+                raise RegistryError(
+                    f"there is no package {use} in {self.location}", hint="publish it first, or leave --use out"
+                )
+            deprecation = replace(deprecation, use=use)
+        self._change(package, lambda index: index.with_deprecation(deprecation))
+
+    def _change(self, package: str, change: Callable[[IndexFile], IndexFile]) -> IndexFile:
+        """Rewrite one index file under the lock; nothing is written where nothing changes."""
+        package = package_meant_by(package)
+        with self.writing() as commit:
+            before = self._index_before(commit, package)
+            if not before.lines:
+                raise RegistryError(
+                    f"there is no package {package} in {self.location}", hint="tfaot-pkg search lists what is there"
+                )
+            after = change(before)
+            self._apply(commit, before, after)
+            return after
+
+    @contextmanager
+    def writing(self) -> Iterator[Commit]:
+        """Hold the registry's lock, with what it takes to change it. Raises StorageError, TrustError."""
+        with self.locked():
+            if isinstance(self.index, SignedIndex):
+                yield SignedCommit(self.files, self.index, self.keys, self.clock)
+                self.index.forget()
+            else:
+                yield PlainCommit(files=self.files)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the registry's lock. Raises StorageError, naming the holder, after `lock_timeout`."""
+        with storage_errors(f"write the registry {self.root}"):
+            with locked(self.root / LOCK, what=f"the registry {self.root}", timeout=self.lock_timeout):
+                yield
+
+    def _index_before(self, commit: Commit, package: str) -> IndexFile:
+        path = index_path(package)
+        return IndexFile.parse(commit.read(path), str(self.root / path), package)
+
+    def _apply(self, commit: Commit, before: IndexFile, after: IndexFile) -> None:
+        """Write `after` and its search shard, as far as they differ from what is there."""
+        changes: dict[str, bytes] = {}
+        if after != before:
+            changes[index_path(after.package)] = after.to_bytes()
+        if self.config.has_search:
+            path = shard_path(after.package)
+            shard = commit.read(path) or b""
+            updated = updated_shard(
+                shard, str(self.root / path), summary_of(after.package, after.entries, after.deprecation)
+            )
+            if updated != shard:
+                changes[path] = updated
+        if changes:
+            commit.require()
+            commit.apply(changes)
+
+    def _already_published(
+        self, present: IndexLine, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]
+    ) -> AlreadyPublished:
+        if present.entry is None:
+            raise RegistryError(
+                f"{entry.name}@{present.version} was published by a newer version of tfaot-pkg",
+                hint="upgrade tfaot-pkg, or raise the version in the spec (model.version)",
+            )
+        refuse_other_content(present.entry, entry)
+        for role, blob in present.entry.blobs.items():
+            if blob == entry.blobs.get(role) and not self.blobs.has(blob):
+                self.blobs.put(blob, blobs[role])
+        return AlreadyPublished(entry=present.entry, registry=self.root)
+
+    def _drop_leftovers(self, path: Path) -> None:
+        """Remove what a publisher that was killed left beside `path`: we hold the lock, so nobody writes there."""
+        if path.parent.is_dir():
+            for name in os.listdir(path.parent):
+                if name.startswith(f".{path.name}.") and name.endswith(".part"):
+                    (path.parent / name).unlink()
+
+
+def require_empty(root: Path) -> None:
+    """Raise RegistryError where `root` holds anything that is not hidden."""
+    if any(not path.name.startswith(".") for path in root.iterdir()) and not (root / CONFIG).exists():
+        raise RegistryError(f"{root} is not a registry and not empty", hint="name a new folder, or one that is empty")
+
+
+def _index(files: FolderFiles, config: RegistryConfig, anchor: Anchor | None) -> Index:
+    anchor = anchor or Anchor.of(files.location, Folders.of_user())
+    if config.is_signed:
+        return SignedIndex(files, anchor)
+    if files.has(TIMESTAMP_FILE) or anchor.was_signed:
+        raise TrustError(
+            f"{files.location} should be signed, but its {CONFIG} says that it is not",
+            hint=f"restore {CONFIG} from a copy of the registry. If it was made anew, unsigned, and that is meant: "
+            f"delete {anchor.folder}",
+        )
+    return PlainIndex(files=files)
+
+
+def refuse_other_content(present: RegistryEntry, entry: RegistryEntry) -> None:
+    """Pure: raise RegistryError, naming what differs, where `entry` is not the version that is `present`."""
+    if present.key == entry.key and present.tree == entry.tree:
+        return
+    fields = ("toolchain", "targets", "batch_sizes", "signature", "license", "description", "dependencies", "tool")
+    differing = [name for name in fields if getattr(present, name) != getattr(entry, name)]
+    differing += [name for name in ("key", "tree") if getattr(present, name) != getattr(entry, name)]
+    why = "the same inputs gave other files, so the build is not reproducible" if present.key == entry.key else ""
+    raise RegistryError(
+        f"{present} is published already, with other content (differs: {', '.join(differing)})"
+        + (f"; {why}" if why else ""),
+        hint="a published version never changes: raise the version in the spec (model.version) and publish again",
+    )
+
+
+def _file_names(index: Path) -> Iterator[str]:
+    for first in _folders(index):
+        for second in _folders(first):
+            with os.scandir(second) as items:
+                yield from (item.name for item in items if is_package_name(item.name))
+
+
+def _folders(path: str | Path) -> Iterator[str]:
+    try:
+        with os.scandir(path) as items:
+            yield from sorted(item.path for item in items if not item.name.startswith(".") and item.is_dir())
+    except FileNotFoundError:
+        return

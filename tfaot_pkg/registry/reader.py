@@ -1,0 +1,114 @@
+"""What can be asked of any registry, near or far, and the answers that follow from its index alone."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
+from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.summary import PackageSummary, summary_of
+
+
+class RegistryReader(Protocol):
+    """A registry that can be read: static files in a folder or on a server (static.py)."""
+
+    @property
+    def location(self) -> str:
+        """Folder or URL, for messages."""
+
+    @property
+    def root_version(self) -> int | None:
+        """The version of the trusted root, None where the registry is unsigned. Raises TrustError."""
+
+    def names(self) -> Sequence[str]:
+        """All packages, sorted."""
+
+    def entries(self, package: str) -> tuple[RegistryEntry, ...]:
+        """The versions of `package`, oldest version first; empty where there is no such package.
+
+        Raises RegistryError where the index is damaged.
+        """
+
+    def deprecation(self, package: str) -> Deprecation | None:
+        """Whether `package` should not be used any more. Raises as `entries`."""
+
+    def search(self, text: str) -> SearchResult:
+        """Packages that hold all words of `text` in name, description or licence, in any case."""
+
+    def open_blob(self, blob: BlobRef) -> AbstractContextManager[BinaryIO]:
+        """The blob's content, checked before the first byte is given. Raises RegistryError, TrustError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The packages that were found, sorted, and which files could not be read."""
+
+    found: tuple[PackageSummary, ...]
+    damaged: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {"found": [one.as_dict() for one in self.found], "damaged": list(self.damaged)}
+
+
+def search(reader: RegistryReader, text: str) -> SearchResult:
+    """Packages whose best version holds all words of `text` in name, description or licence, in any case.
+
+    For registries without search shards: it reads every index file.
+    """
+    words = text.casefold().split()
+    found: list[PackageSummary] = []
+    damaged: list[str] = []
+    for name in reader.names():
+        try:
+            summary = summary_of(name, reader.entries(name), reader.deprecation(name))
+        except RegistryError as error:
+            damaged.append(error.message)
+            continue
+        if summary.version is not None and summary.matches(words):
+            found.append(summary)
+    return SearchResult(found=tuple(found), damaged=tuple(damaged))
+
+
+def resolve(reader: RegistryReader, requirement: Requirement | str) -> RegistryEntry:
+    """The version that `requirement` means. Raises RegistryError with a line for every version that will not do."""
+    wanted = Requirement.parse(requirement) if isinstance(requirement, str) else requirement
+    entries = reader.entries(wanted.package)
+    if not entries:
+        raise unknown_package(reader, wanted.package)
+    chosen = choose(entries, wanted)
+    if chosen is None:
+        reasons = "\n".join(f"  {entry.version}: {_rejection(entry, wanted)}" for entry in entries)
+        raise RegistryError(
+            f"no version of {wanted.package} in {reader.location} is {wanted.specifier or 'usable'}:\n{reasons}",
+            hint="ask for another version; NAME@VERSION takes a yanked one all the same",
+        )
+    return chosen
+
+
+def choose(entries: Sequence[RegistryEntry], wanted: Requirement) -> RegistryEntry | None:
+    """The newest version that `wanted` allows: pre-releases by packaging's rules, yanked ones where pinned."""
+    usable = [entry for entry in entries if entry.yanked is None or wanted.is_pinned]
+    if not wanted.specifier:
+        return newest(usable)
+    allowed = set(wanted.specifier.filter([entry.order for entry in usable]))
+    return max((entry for entry in usable if entry.order in allowed), key=lambda entry: entry.order, default=None)
+
+
+def _rejection(entry: RegistryEntry, wanted: Requirement) -> str:
+    if not wanted.specifier.contains(entry.order, prereleases=True):
+        return f"is not {wanted.specifier}"
+    if entry.yanked is not None:
+        return f"was yanked ({entry.yanked})"
+    return "is a pre-release, which is taken only where it is asked for"
+
+
+def unknown_package(reader: RegistryReader, package: str) -> RegistryError:
+    """The error for a package that is not there, with names that are like it."""
+    near = difflib.get_close_matches(package, reader.names(), n=3, cutoff=0.8)
+    hint = f"did you mean {' or '.join(near)}?" if near else "tfaot-pkg search lists what is there"
+    return RegistryError(f"there is no package {package} in {reader.location}", hint=hint)

@@ -1,0 +1,280 @@
+"""Named registries, and what `--registry NAME | DIR | URL` means.
+
+`folders.data/registries.json` holds name, address and pinned root of each. It is data, not cache: the pinned root is
+what all trust in such a registry begins with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.registry.files import Files, MissingFile
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import is_sha256
+from tfaot_pkg.registry.static import StaticRegistry, read_config
+from tfaot_pkg.remote.address import Address, is_url
+from tfaot_pkg.remote.files import HttpFiles
+from tfaot_pkg.remote.registry import open_remote
+from tfaot_pkg.storage import locked, storage_errors, write_file
+from tfaot_pkg.trust.keys import ROOT
+from tfaot_pkg.trust.roles import limit_of, metadata_path
+
+_FORMAT = 1
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_MAX_ROOTS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """A registry on a server under a name of the user's; `root` is None where it is taken unsigned."""
+
+    name: str
+    address: Address
+    root: bytes | None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the pinned root; empty for an unsigned registry."""
+        return sha256_bytes(self.root) if self.root is not None else ""
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "url": self.address.url,
+            "signed": self.root is not None,
+            "fingerprint": self.fingerprint,
+            "allow_http": self.address.allow_http,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remotes:
+    """The user's named registries, in one file. All methods raise StorageError; RegistryError where it is damaged."""
+
+    file: Path
+
+    @classmethod
+    def of(cls, folders: Folders) -> Remotes:
+        return cls(file=folders.data / "registries.json")
+
+    def all(self) -> tuple[Remote, ...]:
+        """Sorted by name."""
+        with storage_errors(f"read {self.file}"):
+            try:
+                data = self.file.read_bytes()
+            except FileNotFoundError:
+                return ()
+        try:
+            document = json.loads(data)
+            if document["format"] == _FORMAT:
+                return tuple(_remote(name, item) for name, item in sorted(document["registries"].items()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise RegistryError(
+                f"{self.file} is damaged ({error})", hint="restore it from a backup, or delete it and add them again"
+            ) from error
+        raise RegistryError(f"{self.file} was written by another version of tfaot-pkg", hint="upgrade tfaot-pkg")
+
+    def get(self, name: str) -> Remote | None:
+        return next((remote for remote in self.all() if remote.name == name), None)
+
+    def at(self, address: Address) -> Remote | None:
+        """The one at that address."""
+        return next((remote for remote in self.all() if remote.address.url == address.url), None)
+
+    def add(self, remote: Remote) -> bool:
+        """Remember `remote`; False where it is there as it is. Raises RegistryError for a name that means another."""
+        with self._changing() as remotes:
+            present = remotes.get(remote.name)
+            if present == remote:
+                return False
+            if present is not None:
+                raise RegistryError(
+                    f"{remote.name} is {present.address.url} already"
+                    + (", with another pinned root" if present.address == remote.address else ""),
+                    hint=f"choose another name, or first: tfaot-pkg registry remove {remote.name}",
+                )
+            remotes[remote.name] = remote
+        return True
+
+    def remove(self, name: str) -> Remote:
+        """Forget a registry. Raises RegistryError where the name is unknown."""
+        with self._changing() as remotes:
+            if name not in remotes:
+                raise self.unknown(name)
+            return remotes.pop(name)
+
+    def unknown(self, name: str) -> RegistryError:
+        known = ", ".join(remote.name for remote in self.all())
+        return RegistryError(
+            f"there is no registry of the name {name}",
+            hint=f"known: {known}" if known else "tfaot-pkg registry add NAME URL --root FILE makes it known",
+        )
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Remote]]:
+        with storage_errors(f"write {self.file}"):
+            with locked(self.file.with_name(".registries.lock"), what=f"{self.file}", timeout=60):
+                remotes = {remote.name: remote for remote in self.all()}
+                yield remotes
+                document = {name: _document(remote) for name, remote in remotes.items()}
+                write_file(self.file, canonical_json({"format": _FORMAT, "registries": document}) + b"\n")
+
+
+def _document(remote: Remote) -> dict[str, object]:
+    return {
+        "url": remote.address.url,
+        "allow_http": remote.address.allow_http,
+        "root": remote.root.decode() if remote.root is not None else None,
+    }
+
+
+def _remote(name: str, item: dict[str, object]) -> Remote:
+    url, root, allow_http = item["url"], item["root"], item["allow_http"]
+    if not isinstance(url, str) or not (root is None or isinstance(root, str)) or type(allow_http) is not bool:
+        raise TypeError(f"{name} is not a registry")
+    address = Address.parse(url, allow_http=allow_http)
+    return Remote(name=name, address=address, root=root.encode() if root is not None else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusting:
+    """What the user says of whom to trust: a root's file, its SHA-256, or that nothing is signed."""
+
+    root: Path | None = None
+    fingerprint: str = ""
+    unsigned: bool = False
+
+    def check(self) -> None:
+        """Exactly one of them. Raises RegistryError."""
+        if [self.root is not None, bool(self.fingerprint), self.unsigned].count(True) != 1:
+            raise RegistryError(
+                "nothing says whom to trust"
+                if not (self.root or self.fingerprint)
+                else "more than one says whom to trust",
+                hint="give --root FILE (the registry's metadata/1.root.json, from its keeper) or --fingerprint SHA256 "
+                "(its SHA-256); --unsigned takes a registry without signatures, which trusts the server alone",
+            )
+        if self.fingerprint and not is_sha256(self.fingerprint.lower()):
+            raise RegistryError(
+                f"{self.fingerprint!r} is not a fingerprint", hint="it is the SHA-256 of a root: 64 hexadecimal digits"
+            )
+
+
+def add_remote(
+    name: str, address: Address, trusting: Trusting, folders: Folders, *, progress: Progress
+) -> tuple[Remote, bool]:
+    """Make a registry known under `name`, after it was reached and its signatures were verified.
+
+    The boolean is False where it was known just so. Raises RegistryError, TrustError, NetworkError, StorageError.
+    """
+    if not _NAME.fullmatch(name):
+        raise RegistryError(
+            f"{name!r} is not a name for a registry",
+            hint="up to 64 lower-case letters, digits, '.', '_' and '-', a letter or digit first",
+        )
+    trusting.check()
+    files = HttpFiles.at(address, folders, progress=progress)
+    root = None if trusting.unsigned else _root(files, trusting)
+    opened = open_remote(address, root, folders, progress=progress)
+    if trusting.unsigned and opened.config.is_signed:
+        raise TrustError(
+            f"{opened.location} is signed: there is no reason to take it unsigned",
+            hint="get its root, or that root's fingerprint, from its keeper, and give --root or --fingerprint",
+        )
+    opened.index.search_shards()  # reads and verifies the newest state
+    remote = Remote(name=name, address=address, root=root)
+    return remote, Remotes.of(folders).add(remote)
+
+
+def _root(files: Files, trusting: Trusting) -> bytes:
+    """The root to be pinned. Raises TrustError."""
+    if trusting.root is not None:
+        with storage_errors(f"read {trusting.root}"):
+            data = trusting.root.read_bytes()
+        if len(data) > limit_of(ROOT) or not _is_root(data):
+            raise TrustError(
+                f"{trusting.root} is not the root of a registry",
+                hint="it is the file metadata/1.root.json (or a later one) of a signed registry",
+            )
+        return data
+    return _root_with(files, trusting.fingerprint.lower())
+
+
+def _root_with(files: Files, fingerprint: str) -> bytes:
+    """The root on the server that has that fingerprint: any version of it."""
+    seen: list[str] = []
+    for version in range(1, _MAX_ROOTS):
+        try:
+            data = files.get(metadata_path(ROOT, version), limit_of(ROOT))
+        except MissingFile:
+            break
+        seen.append(sha256_bytes(data))
+        if seen[-1] == fingerprint:
+            return data
+    if not seen and not read_config(files).is_signed:
+        raise TrustError(
+            f"{files.location} is not signed, so it has no root",
+            hint="check the address; --unsigned takes a registry without signatures",
+        )
+    raise TrustError(
+        f"{files.location} has no root with the fingerprint {fingerprint}; it has: {', '.join(seen) or 'none'}",
+        hint="compare with what the registry's keeper told you, over another way than this server",
+    )
+
+
+def _is_root(data: bytes) -> bool:
+    try:
+        return json.loads(data)["signed"]["_type"] == "root"  # type: ignore[no-any-return]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def open_registry(text: str | None, folders: Folders, *, progress: Progress, offline: bool = False) -> StaticRegistry:
+    """The registry that `--registry TEXT` means, to be read; None is the user's own.
+
+    An address needs a name with a pinned root. Raises RegistryError, TrustError, NetworkError, StorageError.
+    """
+    remote = remote_meant(text, folders) if text is not None else None
+    if remote is None:
+        return FolderRegistry.open(folder_meant(text, folders))
+    return open_remote(remote.address, remote.root, folders, progress=progress, offline=offline)
+
+
+def remote_meant(text: str, folders: Folders) -> Remote | None:
+    """The named registry that TEXT means; None where it means a folder. Raises RegistryError for an unknown address.
+
+    A known name wins over a folder of that name: write ./NAME for the folder.
+    """
+    remotes = Remotes.of(folders)
+    if not is_url(text):
+        return remotes.get(text)
+    address = Address.parse(text, allow_http=True)  # it may have been added so
+    known = remotes.at(address)
+    if known is None:
+        raise RegistryError(
+            f"{address.url} is not known here, so nothing says whom to trust",
+            hint=f"tfaot-pkg registry add NAME {address.url} --root FILE (or --fingerprint SHA256)",
+        )
+    return known
+
+
+def folder_meant(text: str | None, folders: Folders) -> Path:
+    """The folder that `--registry TEXT` means, for what writes there. Raises RegistryError where it means a server."""
+    if text is None:
+        return folders.registry
+    remote = remote_meant(text, folders)
+    if remote is not None:
+        raise RegistryError(
+            f"{text} is on a server ({remote.address.url}), and can only be read from here",
+            hint="run the command where the registry's folder is, with --registry DIR",
+        )
+    return Path(text)

@@ -1,0 +1,142 @@
+"""Reading any registry of static files: one code for folders and servers, signed and unsigned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.registry import index, reader, summary
+from tfaot_pkg.registry.blobs import open_blob
+from tfaot_pkg.registry.config import LIMIT, RegistryConfig
+from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
+from tfaot_pkg.registry.files import Files, MissingFile
+from tfaot_pkg.registry.index import IndexFile
+from tfaot_pkg.registry.layout import CONFIG, LATENCY, blob_path, index_path
+from tfaot_pkg.registry.requirement import Requirement
+
+
+class Index(Protocol):
+    """Where index files and search shards come from: as they lie there (PlainIndex), or verified (SignedIndex)."""
+
+    def forget(self) -> None:
+        """The next read takes the newest state; until then all reads may be of one."""
+
+    def read(self, path: str) -> bytes | None:
+        """The file, None where there is none. Raises TrustError, StorageError, NetworkError."""
+
+    @property
+    def root_version(self) -> int | None:
+        """The version of the trusted root, None where nothing is signed. Raises as `read`."""
+
+    def search_shards(self) -> tuple[str, ...]:
+        """The paths of the shards that may be there, sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainIndex:
+    """The files as they lie there: damage is told, forgery is not."""
+
+    files: Files
+
+    def forget(self) -> None: ...
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self.files.get(path, index.LIMIT)
+        except MissingFile:
+            return None
+
+    @property
+    def root_version(self) -> int | None:
+        return None
+
+    def search_shards(self) -> tuple[str, ...]:
+        return summary.SHARDS
+
+
+def read_config(files: Files) -> RegistryConfig:
+    """`config.json`. Raises MissingFile, RegistryError, StorageError, NetworkError."""
+    return RegistryConfig.parse(files.get(CONFIG, LIMIT), f"{files.location}/{CONFIG}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticRegistry:
+    """A `RegistryReader` over `files`, with what its `index` says."""
+
+    files: Files
+    config: RegistryConfig
+    index: Index
+
+    @property
+    def location(self) -> str:
+        return self.files.location
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether what is read was verified against a trusted root."""
+        return not isinstance(self.index, PlainIndex)
+
+    @property
+    def root_version(self) -> int | None:
+        """The version of the trusted root, None where the registry is unsigned. Raises TrustError, NetworkError."""
+        return self.index.root_version
+
+    def names(self) -> tuple[str, ...]:
+        """All packages, sorted. Raises RegistryError, TrustError, StorageError."""
+        return tuple(sorted(one.name for path in self.index.search_shards() for one in self._summaries(path)))
+
+    def search(self, text: str) -> reader.SearchResult:
+        """Packages that hold all words of `text` in name, description or licence, in any case."""
+        words = text.casefold().split()
+        found: list[summary.PackageSummary] = []
+        damaged: list[str] = []
+        for path in self.index.search_shards():
+            try:
+                found += [one for one in self._summaries(path, words) if one.version is not None]
+            except RegistryError as error:
+                damaged.append(error.message)
+        return reader.SearchResult(found=tuple(sorted(found, key=lambda one: one.name)), damaged=tuple(damaged))
+
+    def _summaries(self, path: str, words: list[str] | None = None) -> Iterator[summary.PackageSummary]:
+        shard = self.index.read(path)
+        return summary.summaries_in(shard or b"", f"{self.location}/{path}", words or ())
+
+    def index_file(self, package: str) -> IndexFile:
+        """All lines of `package`; without any where there is no such package. Raises RegistryError, TrustError."""
+        package = package_meant_by(package)
+        path = index_path(package)
+        return IndexFile.parse(self.index.read(path), f"{self.location}/{path}", package)
+
+    def entries(self, package: str) -> tuple[RegistryEntry, ...]:
+        """The versions of `package` that this tool can read, oldest version first.
+
+        Raises RegistryError where the index is damaged, TrustError where it is not what was signed, StorageError.
+        """
+        return self.index_file(package).entries
+
+    def deprecation(self, package: str) -> Deprecation | None:
+        """Whether `package` should not be used any more. Raises as `entries`."""
+        return self.index_file(package).deprecation
+
+    @contextmanager
+    def open_blob(self, blob: BlobRef) -> Iterator[BinaryIO]:
+        """The blob's content, checked before the first byte is given. Raises RegistryError, TrustError."""
+        with open_blob(self.files, blob_path(blob.sha256, self.config.download), blob) as file:
+            yield file
+
+    def has_blobs(self, entry: RegistryEntry) -> bool:
+        """Whether all blobs of `entry` are there; their content is not looked at. Raises StorageError.
+
+        But for measurements: publishing again cannot bring them back.
+        """
+        blobs = [blob for role, blob in entry.blobs.items() if role != LATENCY]
+        paths = (blob_path(blob.sha256, self.config.download) for blob in blobs)
+        return all(self.files.has(path) for path in paths)
+
+    def resolve(self, requirement: Requirement | str) -> RegistryEntry:
+        """The version that `requirement` (`NAME`, `NAME@VERSION`, `NAME>=1,<2`) means. Raises RegistryError."""
+        return reader.resolve(self, requirement)

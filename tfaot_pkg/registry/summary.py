@@ -1,0 +1,112 @@
+"""Search shards: what search shows of each package, in 256 files, so that a search reads 256 files and not all of them.
+
+`search/XX.jsonl` holds a line per package whose name's SHA-256 begins with XX, sorted by name. A publication rewrites
+one of them. In a signed registry they are TUF targets like index files, and change with them in one moment. In an
+unsigned one a shard is written after the index file: where the publisher is killed between the two, search shows the
+package's state before, until the command is repeated (install and resolve read the index file alone).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
+from tfaot_pkg.registry.layout import SEARCH
+from tfaot_pkg.spec.names import PACKAGE_PREFIX
+
+LIMIT = 256 << 20
+SHARDS = tuple(f"{SEARCH}/{number:02x}.jsonl" for number in range(256))
+
+
+def shard_path(package: str) -> str:
+    """The shard that holds `package`."""
+    return f"{SEARCH}/{hashlib.sha256(package.encode()).hexdigest()[:2]}.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageSummary:
+    """A package as search shows it: `version` is the best one, None where all are yanked."""
+
+    name: str
+    version: str | None
+    description: str = ""
+    license: str = ""
+    deprecated: str = ""
+
+    @property
+    def model(self) -> str:
+        return self.name.removeprefix(PACKAGE_PREFIX)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "version": self.version,
+            "description": self.description,
+            "license": self.license,
+            "deprecated": self.deprecated,
+        }
+
+    def line(self) -> bytes:
+        return canonical_json(self.as_dict()) + b"\n"
+
+    def matches(self, words: Iterable[str]) -> bool:
+        text = f"{self.name} {self.description} {self.license}".casefold()
+        return all(word in text for word in words)
+
+
+def summary_of(package: str, entries: Sequence[RegistryEntry], deprecation: Deprecation | None) -> PackageSummary:
+    """What search shows of a package with these versions."""
+    best = newest(entries)
+    return PackageSummary(
+        name=package,
+        version=best.version if best else None,
+        description=best.description if best else "",
+        license=best.license if best else "",
+        deprecated=str(deprecation) if deprecation else "",
+    )
+
+
+def updated_shard(shard: bytes, file: str, summary: PackageSummary) -> bytes:
+    """`shard` with `summary` in it, in place of what it said of that package. Raises RegistryError."""
+    kept = {one.name: one for one in summaries_in(shard, file)}
+    kept[summary.name] = summary
+    return b"".join(kept[name].line() for name in sorted(kept))
+
+
+def summaries_in(shard: bytes, file: str, words: Sequence[str] = ()) -> Iterator[PackageSummary]:
+    """The packages in a shard that hold all `words` (in case-folded form). Raises RegistryError where it is damaged."""
+    if shard and not shard.endswith(b"\n"):
+        raise _damaged(file, "its end is missing")
+    # Most lines do not match: looking at the text first is much quicker than parsing each.
+    escaped = [json.dumps(word, ensure_ascii=False)[1:-1] for word in words]
+    try:
+        for line in shard.decode().split("\n")[:-1]:
+            if not escaped or all(word in line.casefold() for word in escaped):
+                summary = _summary_from(json.loads(line))
+                if summary.matches(words):
+                    yield summary
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(file, str(error)) from error
+
+
+def _summary_from(value: dict[str, object]) -> PackageSummary:
+    texts = {name: value.get(name, "") for name in ("description", "license", "deprecated")}
+    name, version = value["name"], value["version"]
+    if not isinstance(name, str) or not (version is None or isinstance(version, str)):
+        raise TypeError("name and version must be strings")
+    return PackageSummary(name=name, version=version, **{key: str(text) for key, text in texts.items()})
+
+
+def _damaged(file: str, reason: str) -> RegistryError:
+    return RegistryError(
+        f"{file}: damaged search shard ({reason})",
+        hint="restore it from a copy of the registry; install and show do not need it",
+    )

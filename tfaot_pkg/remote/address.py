@@ -1,0 +1,94 @@
+"""Which addresses a registry may have, and where its server may send us. Values only, no I/O."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+from tfaot_pkg.errors import NetworkError, RegistryError
+from tfaot_pkg.source.address import without_secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """The URL of a registry's folder, ending in `/`. `allow_http` is the user's word that plain http will do."""
+
+    url: str
+    allow_http: bool = False
+
+    @classmethod
+    def parse(cls, text: str, *, allow_http: bool = False) -> Address:
+        """Read what a user wrote. Raises RegistryError, with the reason and what to write instead."""
+        shown = without_secrets(text)
+        try:
+            parts = urlsplit(text)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise RegistryError(f"{shown} is not an address: {error}", hint=_FORM) from error
+        if parts.scheme not in ("http", "https") or not host or any(ord(letter) <= 32 for letter in text):
+            raise RegistryError(f"{shown} is not the address of a registry", hint=_FORM)
+        if parts.username is not None or parts.password is not None:
+            raise RegistryError(
+                f"{shown}: a name and password in an address end up in logs and files",
+                hint=f"put them into ~/.netrc (machine {host} login NAME password PASSWORD) and leave them out here",
+            )
+        if parts.query or parts.fragment:
+            raise RegistryError(f"{shown}: the address of a registry has no ? and no #", hint=_FORM)
+        path = parts.path if parts.path.endswith("/") else parts.path + "/"
+        address = cls(url=urlunsplit((parts.scheme, parts.netloc.lower(), path, "", "")), allow_http=allow_http)
+        if parts.scheme == "http" and not (allow_http or is_loopback(host)):
+            raise RegistryError(
+                f"{shown}: plain http lets everybody on the way see, and delay, what you fetch",
+                hint="use https://; if it must be http, say --allow-http (signed content stays safe from changes)",
+            )
+        return address
+
+    def join(self, path: str) -> str:
+        """The URL of a file of the registry, or of a blob that is kept elsewhere (`path` is a URL then).
+
+        Raises NetworkError where that is an address that this registry may not send us to.
+        """
+        url = urljoin(self.url, path)
+        self.check(url, self.url, "refers us")
+        return url
+
+    def check(self, url: str, origin: str, verb: str = "redirects us") -> None:
+        """Refuse to go from `origin` to `url` where that is less protected. Raises NetworkError."""
+        fault = self._fault(url, origin)
+        if fault:
+            raise NetworkError(
+                f"{without_secrets(origin)} {verb} to {without_secrets(url)}: refused, because {fault}",
+                hint="tell the registry's keeper, or use another address of the registry",
+            )
+
+    def _fault(self, url: str, origin: str) -> str:
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return "that is not an address"
+        if parts.scheme == "https" and parts.hostname:
+            return ""
+        if parts.scheme != "http" or not parts.hostname:
+            return "that is neither https nor http"
+        if urlsplit(origin).scheme == "https":
+            return "https never continues as http"
+        return "" if self.allow_http or is_loopback(parts.hostname) else "plain http was not allowed for it"
+
+
+_FORM = "write https://HOST/PATH, the folder that holds the registry's config.json"
+
+
+def is_url(text: str) -> bool:
+    """Whether a user means an address rather than a folder or a name."""
+    return "://" in text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` can only be this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,148 @@
+"""What is kept of a registry on a server: `folders.cache/registries/HASH/`. It may be deleted at any time.
+
+content/ab/cdef...    by SHA-256, checked before it is kept and whenever it is read; good for ever
+partial/SHA256        a download that is under way or was broken off, with its lock
+mutable/NAME          the last confirmed copy of a file that may change, with what to ask the server for next time
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.registry.blobs import BlobStore
+from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
+
+_CONTENT = "content/{prefix}/{rest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A file that may change, as it was seen last; `etag` is empty where the server gave none that can be trusted."""
+
+    body: bytes
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCache:
+    """The cache of one registry, below `root`. Every method raises StorageError where the disk refuses."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, url: str, folders: Folders) -> RemoteCache:
+        return cls(root=folders.cache / "registries" / sha256_bytes(url.encode())[:24])
+
+    def describe(self, url: str) -> None:
+        """Leave a note for people who look into the folder."""
+        note = self.root / "README"
+        if not note.exists():
+            with self._storage():
+                write_file(note, f"What tfaot-pkg keeps of {url}. It may be deleted at any time.\n".encode())
+
+    def copy(self, path: str) -> Copy | None:
+        """The copy of a file that may change; None where there is none, or where it was damaged."""
+        with self._storage():
+            try:
+                data = self._mutable(path).read_bytes()
+            except FileNotFoundError:
+                return None
+        head, _, body = data.partition(b"\n")
+        try:
+            note = json.loads(head)
+            if note["sha256"] == sha256_bytes(body):
+                return Copy(body=body, etag=str(note["etag"]))
+        except (ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def keep_copy(self, path: str, copy: Copy) -> None:
+        head = canonical_json({"etag": copy.etag, "sha256": sha256_bytes(copy.body)})
+        with self._storage():
+            write_file(self._mutable(path), head + b"\n" + copy.body)
+
+    def content(self, sha256: str, limit: int) -> bytes | None:
+        """Content by digest; None where it is not there (or is damaged: then it is dropped). Not for large things."""
+        path = self._content_path(sha256)
+        with self._storage():
+            try:
+                data = path.read_bytes() if path.stat().st_size <= limit else b""
+            except FileNotFoundError:
+                return None
+            if sha256_bytes(data) == sha256:
+                return data
+            path.unlink(missing_ok=True)
+            return None
+
+    def has_content(self, sha256: str) -> bool:
+        """Whether it is there; it is not looked at."""
+        return self._content_path(sha256).is_file()
+
+    def keep_content(self, sha256: str, data: bytes) -> None:
+        """`data` has that digest: the caller has checked."""
+        with self._storage():
+            write_file(self._content_path(sha256), data, mode=0o444)
+
+    @contextmanager
+    def open_content(self, sha256: str) -> Iterator[BinaryIO | None]:
+        """Large content, checked, open at its start; None where it is not there (or is damaged: then it is dropped)."""
+        path = self._content_path(sha256)
+        with self._storage():
+            try:
+                blob = BlobRef(sha256=sha256, size=path.stat().st_size)
+            except FileNotFoundError:
+                yield None
+                return
+        opened = BlobStore(root=self.root, template=_CONTENT).open(blob)
+        try:
+            file = opened.__enter__()
+        except (TrustError, RegistryError):
+            with self._storage():
+                path.unlink(missing_ok=True)
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            opened.__exit__(None, None, None)
+
+    @contextmanager
+    def partial(self, sha256: str) -> Iterator[Path]:
+        """The file to download into, for this process alone; what an earlier one got so far is in it."""
+        path = self.root / "partial" / sha256
+        with self._storage():
+            make_folder(path.parent)
+            with locked(path.with_name(f"{sha256}.lock"), what=f"the download of {sha256[:12]}", timeout=3600):
+                yield path
+
+    def keep_partial(self, sha256: str) -> None:
+        """The download is whole and has that digest: it becomes content. For the holder of `partial`."""
+        final = self._content_path(sha256)
+        with self._storage():
+            make_folder(final.parent)
+            partial = self.root / "partial" / sha256
+            partial.chmod(0o444)
+            os.replace(partial, final)
+            sync_folder(final.parent)
+
+    def _content_path(self, sha256: str) -> Path:
+        return self.root / _CONTENT.format(prefix=sha256[:2], rest=sha256[2:])
+
+    def _mutable(self, path: str) -> Path:
+        return self.root / "mutable" / quote(path, safe="")
+
+    @contextmanager
+    def _storage(self) -> Iterator[None]:
+        with storage_errors(f"use the cache {self.root}"):
+            yield

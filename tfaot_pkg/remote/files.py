@@ -1,0 +1,294 @@
+"""`Files` (registry/files.py) over HTTP, with the cache in between.
+
+What has its SHA-256 in its name is checked against it and then kept for ever. All else is asked for again each time
+(the server may answer "unchanged"), and a new copy is kept only by `confirm`, when its reader has found it to be right:
+so no wrong answer of a server takes the place of a right one.
+
+Without network the cache answers, with a note. Signatures and their expiry are checked by the reader all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+from tfaot_pkg.errors import NetworkError, TfaotError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.progress import Progress, Silent, Step
+from tfaot_pkg.registry.files import MissingFile, too_long
+from tfaot_pkg.remote.address import Address
+from tfaot_pkg.remote.cache import Copy, RemoteCache
+from tfaot_pkg.remote.transfer import Part, Patience, Transfer, Unreachable
+from tfaot_pkg.storage import storage_errors
+
+_DIGEST = re.compile(r"(?<![0-9a-f])(?:([0-9a-f]{64})|([0-9a-f]{2})/([0-9a-f]{62}))(?![0-9a-f])", re.ASCII)
+_ROOT = re.compile(r"metadata/\d+\.root\.json", re.ASCII)
+_VERSIONED = re.compile(r"metadata/\d+\.[^/]+", re.ASCII)
+_METADATA = re.compile(r"metadata/(?:(?P<version>\d+)\.)?(?P<role>[a-z0-9-]+)\.json", re.ASCII)
+_CHUNK = 1 << 20
+_AT_ONCE = 8
+
+
+def digest_in(path: str) -> str:
+    """The SHA-256 that a path names (`index/di/gi/SHA256.NAME`, `blobs/sha256/ab/cdef...`); empty where it has none."""
+    found = _DIGEST.search(path)
+    return (found[1] or found[2] + found[3]) if found else ""
+
+
+@dataclass(slots=True, kw_only=True)
+class HttpFiles:
+    """The files of the registry at `address`. See `Files` for what is raised; Unreachable where no server answers.
+
+    `offline` is True from the start where the user says so, and from the first time that no server answers.
+    """
+
+    address: Address
+    cache: RemoteCache
+    patience: Patience
+    progress: Progress = field(default_factory=Silent)
+    offline: bool = False
+    verified: Path | None = None
+    """The folder in which the reader of signed metadata keeps what it has verified."""
+    _transfer: Transfer = field(init=False)
+    _unconfirmed: dict[str, Copy] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._transfer = Transfer(address=self.address, patience=self.patience)
+
+    @classmethod
+    def at(cls, address: Address, folders: Folders, *, progress: Progress, offline: bool = False) -> HttpFiles:
+        """With the user's cache and patience. Raises NetworkError (an impossible TFAOT_HTTP_...)."""
+        cache = RemoteCache.of(address.url, folders)
+        return cls(address=address, cache=cache, patience=Patience.of_user(), progress=progress, offline=offline)
+
+    @property
+    def location(self) -> str:
+        return self.address.url.rstrip("/")
+
+    def get(self, path: str, limit: int) -> bytes:
+        digest = digest_in(path)
+        return self._content(path, digest, limit) if digest else self._newest(path, limit)
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file: asked for, because not every server answers HEAD as it would GET."""
+        try:
+            with self.open(path, 1 << 40):
+                return True
+        except MissingFile:
+            return False
+
+    @contextmanager
+    def open(self, path: str, limit: int) -> Iterator[BinaryIO]:
+        """The file, open at its start. With a digest in its path: checked, from the cache or into it."""
+        digest = digest_in(path)
+        if not digest:
+            with tempfile.TemporaryFile() as file:
+                file.write(self._newest(path, limit))
+                file.seek(0)
+                yield file
+            return
+        with self.cache.open_content(digest) as file:
+            if file is not None:
+                yield file
+                return
+        self._refuse_offline(path)
+        self._download(path, digest, limit)
+        with self.cache.open_content(digest) as file:
+            if file is None:
+                raise TrustError(
+                    f"{self.cache.root}: the download of {path} was changed as soon as it was written",
+                    hint="look for who writes there, or for a failing disk",
+                )
+            yield file
+
+    def confirm(self) -> None:
+        """What was read is right, says its reader: keep it. Raises StorageError."""
+        if self._unconfirmed:
+            self.cache.describe(self.location)
+        for path, copy in self._unconfirmed.items():
+            self.cache.keep_copy(path, copy)
+        self._unconfirmed.clear()
+
+    def prefetch(self, wanted: Iterable[tuple[str, int]]) -> None:
+        """Get content (paths with a digest, with their limits) into the cache, several at a time.
+
+        What fails here is left out: who reads it then gets the error.
+        """
+        missing = [(path, limit) for path, limit in wanted if not self.cache.has_content(digest_in(path))]
+        if len(missing) < 2:
+            return
+
+        failed = threading.Event()
+
+        def get(one: tuple[str, int]) -> None:
+            try:
+                if not failed.is_set():
+                    self.get(*one)
+            except TfaotError:
+                failed.set()
+
+        label = f"read the index of {self.location}"
+        with self.progress.step(label, total=len(missing), unit="files") as step:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                for _ in pool.map(get, missing):
+                    step.advance()
+
+    def _content(self, path: str, digest: str, limit: int) -> bytes:
+        kept = self.cache.content(digest, limit)
+        if kept is not None:
+            return kept
+        self._refuse_offline(path)
+        answer = self._transfer.get(path, limit)
+        assert answer is not None
+        if sha256_bytes(answer.body) != digest:
+            raise self._changed(path, digest)
+        self.cache.keep_content(digest, answer.body)
+        return answer.body
+
+    def _newest(self, path: str, limit: int) -> bytes:
+        """A file whose name does not tell its content."""
+        known = self.cache.copy(path)
+        if known is not None and len(known.body) > limit:
+            known = None
+        if self.offline:
+            return self._last(path, known)
+        try:
+            answer = self._transfer.get(path, limit, known.etag if known else "")
+        except Unreachable as error:
+            if known is None and not _VERSIONED.fullmatch(path):
+                raise
+            self.offline = True
+            self.progress.note(f"note: {error.message}; going on with what is in the cache")
+            return self._last(path, known)
+        if answer is None:
+            assert known is not None
+            return known.body
+        if _ROOT.fullmatch(path) or not _VERSIONED.fullmatch(path):  # the others are kept by those who verify them
+            self._unconfirmed[path] = Copy(body=answer.body, etag=answer.etag)
+        return answer.body
+
+    def _last(self, path: str, known: Copy | None) -> bytes:
+        verified = self._verified(path)
+        if verified is not None:
+            return verified
+        if known is not None:
+            return known.body
+        if _ROOT.fullmatch(path):
+            raise MissingFile(f"there is no {path} in the cache of {self.location}")
+        raise self._not_cached(path)
+
+    def _verified(self, path: str) -> bytes | None:
+        """Signed metadata as its reader keeps it; None where that is of another version.
+
+        A timestamp is newer there than the copy where what belongs to it could not be had: the copy would be refused as
+        a rollback. Where it has expired its reader asks for all else anew, to say so in the end.
+        """
+        found = _METADATA.fullmatch(path)
+        if self.verified is None or found is None:
+            return None
+        with storage_errors(f"read what was verified of {self.location}"):
+            try:
+                data = (self.verified / f"{found['role']}.json").read_bytes()
+            except FileNotFoundError:
+                return None
+        try:
+            current = json.loads(data)["signed"]["version"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return data if found["version"] in (None, str(current)) else None
+
+    def _refuse_offline(self, path: str) -> None:
+        if self.offline:
+            raise self._not_cached(path)
+
+    def _not_cached(self, path: str) -> NetworkError:
+        return NetworkError(
+            f"{self.location}: {path} is not in the cache, and there is no network",
+            hint="run the command once with network (and without --offline)",
+        )
+
+    def _changed(self, path: str, digest: str) -> TrustError:
+        return TrustError(
+            f"{self.address.join(path)} was changed: its SHA-256 is not {digest}",
+            hint="nothing of it was kept; tell the registry's keeper, or use a mirror of the registry",
+        )
+
+    def _download(self, path: str, digest: str, limit: int) -> None:
+        """Into the cache, from where an earlier try has stopped."""
+        with self.cache.partial(digest) as partial:
+            with self.cache.open_content(digest) as file:
+                if file is not None:  # another process was quicker
+                    return
+            target = _Target(path=partial, limit=limit, where=self.address.join(path), progress=self.progress)
+            resumed = target.size() > 0
+            found = self._transfer.download(path, target.size, target.take)
+            if found != digest and resumed:  # what was there already may have been the wrong part
+                target.drop()
+                found = self._transfer.download(path, target.size, target.take)
+            if found != digest:
+                target.drop()
+                raise self._changed(path, digest)
+            self.cache.keep_partial(digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """The file of a download under way: at most `limit` bytes from `where`."""
+
+    path: Path
+    limit: int
+    where: str
+    progress: Progress
+
+    def size(self) -> int:
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size >= self.limit:  # whole or too much: its digest was wrong, or it would have been moved
+            self.drop()
+            return 0
+        return size
+
+    def drop(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def take(self, part: Part) -> str:
+        """Write `part`; the SHA-256 of the whole file. Raises TrustError beyond the limit, OSError."""
+        label = f"download from {urlsplit(self.where).netloc}"
+        with self.progress.step(label, total=self.limit, unit="B") as step, self._opened(part.start) as file:
+            digest = hashlib.sha256()
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+            step.advance(part.start, note="resumed" if part.start else "")
+            self._write(part, file, digest, step)
+        return digest.hexdigest()
+
+    @contextmanager
+    def _opened(self, start: int) -> Iterator[BinaryIO]:
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(handle, "r+b") as file:
+            file.truncate(start)
+            yield file
+
+    def _write(self, part: Part, file: BinaryIO, digest: hashlib._Hash, step: Step) -> None:
+        size = part.start
+        for chunk in part.chunks:
+            size += len(chunk)
+            if size > self.limit:
+                self.drop()
+                raise too_long(self.where, self.limit)
+            digest.update(chunk)
+            file.write(chunk)
+            step.advance(len(chunk))
+        file.flush()
+        os.fsync(file.fileno())

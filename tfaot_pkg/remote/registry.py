@@ -1,0 +1,116 @@
+"""Opening a registry on a server: the same reading code as for folders (registry/static.py), over HTTP."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.registry import summary
+from tfaot_pkg.registry.files import MissingFile
+from tfaot_pkg.registry.index import IndexFile
+from tfaot_pkg.registry.layout import INDEX, SEARCH
+from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
+from tfaot_pkg.remote.address import Address
+from tfaot_pkg.remote.files import HttpFiles
+from tfaot_pkg.trust.client import Anchor, SignedIndex
+from tfaot_pkg.trust.roles import hashed_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Confirmed:
+    """An index whose files are kept for later only when they were found to be right.
+
+    Of a signed one that is what its signatures say; of another, that its files can be read.
+    """
+
+    index: Index
+    files: HttpFiles
+
+    def forget(self) -> None:
+        self.index.forget()
+
+    def read(self, path: str) -> bytes | None:
+        data = self.index.read(path)
+        if isinstance(self.index, PlainIndex) and data is not None:
+            _check(data, path, f"{self.files.location}/{path}")
+        self.files.confirm()
+        return data
+
+    @property
+    def root_version(self) -> int | None:
+        version = self.index.root_version
+        self.files.confirm()
+        return version
+
+    def search_shards(self) -> tuple[str, ...]:
+        shards = self.index.search_shards()
+        self.files.confirm()
+        if not isinstance(self.index, PlainIndex) and not self.files.offline:
+            self.files.prefetch(self._signed_shards())
+        return shards
+
+    def _signed_shards(self) -> list[tuple[str, int]]:
+        """Path and size of each shard under its hashed name; nothing where that cannot be known here."""
+        if self.files.verified is None:
+            return []
+        try:
+            targets = json.loads((self.files.verified / f"{SEARCH}.json").read_bytes())["signed"]["targets"]
+            return [(hashed_path(path, one["hashes"]["sha256"]), one["length"]) for path, one in targets.items()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return []
+
+
+def _check(data: bytes, path: str, where: str) -> None:
+    """Raise RegistryError where an index file or a search shard cannot be read."""
+    folder, _, name = path.rpartition("/")
+    if folder.startswith(INDEX):
+        IndexFile.parse(data, where, name)
+    elif folder.startswith(SEARCH):
+        for _ in summary.summaries_in(data, where):
+            pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRegistry(StaticRegistry):
+    """A registry on a server. It is read only: one publishes into the folder that the server gives."""
+
+    signed: bool
+
+    @property
+    def is_signed(self) -> bool:
+        return self.signed
+
+
+def open_remote(
+    address: Address, root: bytes | None, folders: Folders, *, progress: Progress, offline: bool = False
+) -> RemoteRegistry:
+    """The registry at `address`. `root` is the trusted root; None takes an unsigned registry as it is.
+
+    Raises NetworkError, RegistryError (no registry, unknown format), TrustError (it has lost its signatures).
+    """
+    files = HttpFiles.at(address, folders, progress=progress, offline=offline)
+    try:
+        config = read_config(files)
+    except MissingFile as error:
+        raise RegistryError(
+            f"{files.location} is not a registry: {error.message}",
+            hint="check the address: it is that of the folder that holds config.json",
+        ) from error
+    if root is None:
+        files.confirm()
+        index: Index = PlainIndex(files=files)
+    elif not config.is_signed:
+        raise TrustError(
+            f"{files.location} is not signed any more, and its root is pinned here",
+            hint="nothing of it was used; ask the registry's keeper. If that is meant, `registry remove` it here and "
+            "add it again with --unsigned",
+        )
+    else:
+        anchor = Anchor.of(files.location, folders, root)
+        files.verified = anchor.folder
+        index = SignedIndex(files, anchor)
+    confirmed = _Confirmed(index=index, files=files)
+    return RemoteRegistry(files=files, config=config, index=confirmed, signed=root is not None)

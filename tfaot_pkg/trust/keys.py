@@ -1,0 +1,256 @@
+"""Keys that sign a registry: made as files with a passphrase, or named by any URI that securesystemslib knows.
+
+A key folder holds `keys.json` (which key is for which role, where its private half is) and the private keys as
+encrypted PKCS8. It is kept outside of the registry; the root keys are best moved to other places afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from tfaot_pkg.errors import TrustError
+from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.storage import make_folder, storage_errors, write_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from securesystemslib.signer import Key, Signer, SSlibKey
+
+KEYS = "keys.json"
+PASSPHRASE = "TFAOT_REGISTRY_PASSPHRASE"  # noqa: S105 (a variable's name)
+FOLDER = "TFAOT_REGISTRY_KEYS"
+
+ROOT, RELEASE, SNAPSHOT, TIMESTAMP = "root", "release", "snapshot", "timestamp"
+ROLES = (ROOT, RELEASE, SNAPSHOT, TIMESTAMP)
+"""Who signs: `release` is for all that says what is published (TUF's targets and all that it delegates to)."""
+
+Secrets = Callable[[str], str]
+"""Gives the passphrase, PIN or the like that a key needs; the argument says for what."""
+
+_SCHEME = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """A key: `uri` says where its private half is (`file:NAME.pem` is relative to the key folder)."""
+
+    role: str
+    keyid: str
+    uri: str
+    public: dict[str, object]
+    """As in TUF metadata: keytype, scheme, keyval."""
+
+    @property
+    def key(self) -> Key:
+        from securesystemslib.signer import Key
+
+        return Key.from_dict(self.keyid, json.loads(json.dumps(self.public)))
+
+    def as_dict(self) -> dict[str, object]:
+        return {"role": self.role, "keyid": self.keyid, "uri": self.uri, "public": self.public}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRing:
+    """The keys that are known in one folder."""
+
+    folder: Path
+    records: tuple[KeyRecord, ...]
+
+    @classmethod
+    def open(cls, folder: Path) -> KeyRing:
+        """Raises TrustError where there is none or it cannot be read."""
+        path = folder.absolute() / KEYS
+        with storage_errors(f"read the keys in {folder}"):
+            try:
+                data = path.read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                raise TrustError(f"there are no keys in {folder} (no {KEYS})", hint=KEYS_HINT) from None
+        try:
+            return cls(folder=folder.absolute(), records=tuple(_record(item) for item in json.loads(data)["keys"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TrustError(f"{path} is damaged ({error})", hint="restore it from a backup") from error
+
+    def with_records(self, records: Iterable[KeyRecord]) -> KeyRing:
+        return KeyRing(folder=self.folder, records=(*self.records, *records))
+
+    def save(self) -> None:
+        """Raises StorageError."""
+        document = {"format": 1, "keys": [record.as_dict() for record in self.records]}
+        with storage_errors(f"write the keys in {self.folder}"):
+            write_file(self.folder / KEYS, canonical_json(document) + b"\n", mode=0o600)
+
+    def of_role(self, role: str) -> tuple[KeyRecord, ...]:
+        return tuple(record for record in self.records if record.role == role)
+
+    def signers(self, keyids: Iterable[str], secrets: Secrets) -> list[Signer]:
+        """Those of `keyids` whose private half can be had here. Raises TrustError for a wrong passphrase."""
+        wanted = set(keyids)
+        found = {record.keyid: record for record in self.records if record.keyid in wanted}
+        signers = [load_signer(record, self.folder, secrets) for record in found.values()]
+        return [signer for signer in signers if signer is not None]
+
+
+KEYS_HINT = f"name the folder that `registry init` wrote the keys to: --keys FOLDER, or {FOLDER}"
+
+
+def _record(item: dict[str, object]) -> KeyRecord:
+    public = item["public"]
+    if not isinstance(public, dict):
+        raise TypeError("public must be an object")
+    return KeyRecord(role=str(item["role"]), keyid=str(item["keyid"]), uri=str(item["uri"]), public=public)
+
+
+def load_signer(record: KeyRecord, folder: Path, secrets: Secrets) -> Signer | None:
+    """What signs with this key; None where its file is elsewhere. Raises TrustError."""
+    from securesystemslib.signer import CryptoSigner, Signer
+
+    scheme, _, rest = record.uri.partition(":")
+    if scheme != _SCHEME:
+        try:
+            return Signer.from_priv_key_uri(record.uri, record.key, secrets)
+        except Exception as error:  # any library's own errors: a device, a service
+            raise TrustError(
+                f"the {record.role} key {record.keyid[:12]} cannot be used ({record.uri}): {error}",
+                hint="is the device or service there, and is its Python package installed?",
+            ) from error
+    path = folder / rest
+    with storage_errors(f"read the key {path}"):
+        try:
+            pem = path.read_bytes()
+        except FileNotFoundError:
+            return None
+    try:
+        return CryptoSigner(_private_key(pem, path, secrets), cast("SSlibKey", record.key))
+    except ValueError as error:
+        raise TrustError(
+            f"{path} is not the {record.role} key {record.keyid[:12]} ({error})", hint="restore it from a backup"
+        ) from error
+
+
+def _private_key(pem: bytes, path: Path, secrets: Secrets) -> PrivateKeyTypes:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    encrypted = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
+    try:
+        return load_pem_private_key(pem, secrets(f"the key {path}").encode() if encrypted else None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise TrustError(
+            f"the key {path} cannot be read: " + ("wrong passphrase, or damaged" if encrypted else str(error)),
+            hint=f"the passphrase comes from --passphrase-file, {PASSPHRASE} or the prompt",
+        ) from error
+
+
+def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyRecord:
+    """A new ed25519 key in `folder/NAME.pem`, mode 0600, encrypted unless `passphrase` is None. Raises StorageError."""
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+    from securesystemslib.signer import CryptoSigner
+
+    signer = CryptoSigner.generate_ed25519()
+    private = load_pem_private_key(signer.private_bytes, None)
+    encryption = NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    with storage_errors(f"write the keys in {folder}"):
+        if not folder.exists():
+            make_folder(folder)
+            folder.chmod(0o700)
+        if (folder / f"{name}.pem").exists():
+            raise TrustError(f"{folder / name}.pem exists already, and keys are never overwritten", hint=KEYS_HINT)
+        write_file(folder / f"{name}.pem", pem, mode=0o600)
+    public = signer.public_key
+    return KeyRecord(role=role, keyid=public.keyid, uri=f"{_SCHEME}:{name}.pem", public=public.to_dict())
+
+
+def import_key(role: str, uri: str) -> KeyRecord:
+    """A key that lives elsewhere: `URI` as securesystemslib's signers take it, e.g. `hsm:`, `gcpkms:...`, `awskms:...`.
+
+    The public half is asked for from there. Raises TrustError.
+    """
+    from securesystemslib.signer import SIGNER_FOR_URI_SCHEME
+
+    scheme, _, rest = uri.partition(":")
+    if scheme in (_SCHEME, "file2"):
+        return _import_file(role, Path(rest))
+    signer = SIGNER_FOR_URI_SCHEME.get(scheme)
+    if signer is None or not hasattr(signer, "import_"):
+        known = ", ".join(sorted([*SIGNER_FOR_URI_SCHEME, _SCHEME]))
+        raise TrustError(f"{uri}: no signer is known for {scheme!r}", hint=f"known: {known}")
+    try:
+        new_uri, key = signer.import_(rest) if rest else signer.import_()
+    except Exception as error:  # any library's own errors
+        raise TrustError(
+            f"the key {uri} cannot be used: {error}", hint="is the device or service there, and its Python package?"
+        ) from error
+    return KeyRecord(role=role, keyid=key.keyid, uri=new_uri, public=key.to_dict())
+
+
+def _import_file(role: str, path: Path) -> KeyRecord:
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    from securesystemslib.signer import SSlibKey
+
+    public = path.with_suffix(".pub") if path.suffix == ".pem" else path
+    try:
+        key = SSlibKey.from_crypto(load_pem_public_key(public.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise TrustError(
+            f"{public} is not a public key ({error})", hint="the public key (PEM) is to stand beside it as NAME.pub"
+        ) from error
+    return KeyRecord(role=role, keyid=key.keyid, uri=f"{_SCHEME}:{path.absolute()}", public=key.to_dict())
+
+
+def secrets_from(passphrase_file: Path | None = None, *, new: bool = False) -> Secrets:
+    """The passphrase: first line of a file, the environment's, or what is typed; TrustError where there is none.
+
+    A `new` one is asked for twice, and must not be empty.
+    """
+    known: dict[str, str] = {}
+
+    def give(what: str) -> str:
+        if not known:
+            known["passphrase"] = _passphrase(what, passphrase_file, new)
+        return known["passphrase"]
+
+    return give
+
+
+def _passphrase(what: str, passphrase_file: Path | None, new: bool) -> str:
+    given = _given_passphrase(what, passphrase_file) if passphrase_file or PASSPHRASE in os.environ else None
+    if given is None:
+        given = _typed_passphrase(what, new)
+    if new and not given:
+        raise TrustError(f"{what} need a passphrase that is not empty", hint="or give --no-passphrase")
+    return given
+
+
+def _given_passphrase(what: str, passphrase_file: Path | None) -> str:
+    if passphrase_file is None:
+        return os.environ[PASSPHRASE]
+    with storage_errors(f"read the passphrase of {what}"):
+        return (passphrase_file.read_text(encoding="utf-8").splitlines() or [""])[0]
+
+
+def _typed_passphrase(what: str, new: bool) -> str:
+    if not sys.stdin.isatty():
+        raise TrustError(
+            f"there is no passphrase for {what}, and no terminal to ask on",
+            hint=f"give --passphrase-file FILE, or set {PASSPHRASE}",
+        )
+    import getpass
+
+    typed = getpass.getpass(f"Passphrase for {what}: ")
+    if new and typed != getpass.getpass("Again: "):
+        raise TrustError("these are two different passphrases", hint="try again")
+    return typed

@@ -1,0 +1,247 @@
+"""A new signed state from the one before: which files to write, in which order. Values in, values out, no I/O.
+
+O(1): a changed target costs itself, its bin (or `search`), the snapshot and the timestamp.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tfaot_pkg.errors import TrustError
+from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.trust.keys import KEYS_HINT, RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
+from tfaot_pkg.trust.roles import (
+    PACKAGES,
+    SEARCH,
+    SIGNED_AT,
+    TARGETS,
+    Lifetimes,
+    bin_delegations,
+    hashed_path,
+    iso,
+    metadata_path,
+    top_delegations,
+)
+from tfaot_pkg.trust.state import SignedState
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import Key, Signer
+    from tuf.api.metadata import Metadata, Root, Targets
+
+NewFile = tuple[str, bytes]
+"""Path in the registry and content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signers:
+    """Signers by the role whose keys they are (keys.ROLES)."""
+
+    by_role: Mapping[str, Sequence[Signer]]
+
+    @classmethod
+    def of(
+        cls, root: Root, rings: Sequence[KeyRing], secrets: Secrets, roles: Iterable[str], *, location: str
+    ) -> Signers:
+        """Those that `root` trusts for `roles` and that `rings` hold. Raises TrustError where they are too few."""
+        found: dict[str, list[Signer]] = {}
+        for role in roles:
+            trusted = root.roles[TARGETS if role == RELEASE else role]
+            signers = {s.public_key.keyid: s for ring in rings for s in ring.signers(trusted.keyids, secrets)}
+            if len(signers) < trusted.threshold:
+                where = ", ".join(str(ring.folder) for ring in rings) or "no key folder was given"
+                raise TrustError(
+                    f"{location} is signed, and {trusted.threshold} of its {role} keys "
+                    f"{'is' if trusted.threshold == 1 else 'are'} needed; found: {len(signers)} ({where})",
+                    hint=KEYS_HINT,
+                )
+            found[role] = list(signers.values())
+        return cls(by_role=found)
+
+    def without(self, keyid: str) -> Signers:
+        return Signers(
+            by_role={role: [s for s in some if s.public_key.keyid != keyid] for role, some in self.by_role.items()}
+        )
+
+
+def to_bytes(metadata: Metadata[Any]) -> bytes:
+    from tuf.api.serialization.json import JSONSerializer
+
+    return metadata.to_bytes(JSONSerializer(compact=True)) + b"\n"
+
+
+def copy_of(metadata: Metadata[Any]) -> Metadata[Any]:
+    from tuf.api.metadata import Metadata
+
+    return Metadata[Any].from_dict(json.loads(json.dumps(metadata.to_dict())))
+
+
+def sign(metadata: Metadata[Any], signers: Iterable[Signer]) -> bytes:
+    """The file of `metadata` with the signatures of all of `signers`, and no others. Raises TrustError."""
+    metadata.signatures.clear()
+    for signer in signers:
+        try:
+            metadata.sign(signer, append=True)
+        except Exception as error:  # devices and services have errors of their own
+            raise TrustError(
+                f"the key {signer.public_key.keyid[:12]} cannot sign: {error.__cause__ or error}",
+                hint="is the device or service there?",
+            ) from error
+    return to_bytes(metadata)
+
+
+def first_root(
+    keys: Mapping[str, Sequence[Key]], threshold: int, lifetimes: Lifetimes, now: datetime
+) -> Metadata[Root]:
+    """Version 1 of root, not yet signed; `keys` by role."""
+    from tuf.api.metadata import Metadata, Root
+
+    root = Root(
+        expires=lifetimes.expiry(ROOT, now), consistent_snapshot=True, unrecognized_fields=lifetimes.as_fields()
+    )
+    for role, some in keys.items():
+        for key in some:
+            root.add_key(key, TARGETS if role == RELEASE else role)
+    root.roles[ROOT].threshold = threshold
+    return Metadata(root)
+
+
+def first_state(root: Metadata[Root], signers: Signers, bits: int, now: datetime) -> list[NewFile]:
+    """All files of an empty registry that is signed, in the order of writing; `root` is signed already."""
+    from tuf.api.metadata import Metadata, MetaFile, Snapshot, Targets, Timestamp
+
+    lifetimes = Lifetimes.from_fields(root.signed.unrecognized_fields)
+    keys = release_keys(root.signed)
+    expires = lifetimes.expiry(RELEASE, now)
+    bins = bin_delegations(keys, bits)
+    assert bins.succinct_roles is not None
+    contents = {
+        TARGETS: Targets(expires=expires, delegations=top_delegations(keys)),
+        PACKAGES: Targets(expires=expires, delegations=bins),
+        SEARCH: Targets(expires=expires),
+        **{name: Targets(expires=expires) for name in bins.succinct_roles.get_roles()},
+    }
+    files = [(metadata_path(ROOT, 1), to_bytes(root))]
+    for name, content in contents.items():
+        files.append((metadata_path(name, 1), sign(Metadata(content), signers.by_role[RELEASE])))
+    meta = {f"{name}.json": MetaFile(1) for name in contents}
+    snapshot = Metadata(Snapshot(expires=lifetimes.expiry(SNAPSHOT, now), meta=meta))
+    return [*files, *_seal(snapshot, Metadata(Timestamp()), lifetimes, signers, now)]
+
+
+def release_keys(root: Root) -> dict[str, Key]:
+    return {keyid: root.keys[keyid] for keyid in root.roles[TARGETS].keyids}
+
+
+class Revision:
+    """Changes to a signed state, collected, then signed once."""
+
+    def __init__(self, state: SignedState) -> None:
+        self._state = state
+        self._targets: dict[str, bytes] = {}
+        self._changed: dict[str, Metadata[Targets]] = {}
+
+    def set_target(self, path: str, data: bytes) -> None:
+        """The target `path` becomes `data`. Raises TrustError where its role does not verify."""
+        from tuf.api.metadata import TargetFile
+
+        role = self.change(self._state.role_for(path))
+        role.signed.targets[path] = TargetFile.from_data(path, data, ["sha256"])
+        self._targets[hashed_path(path, sha256_bytes(data))] = data
+
+    def change(self, name: str) -> Metadata[Targets]:
+        """A copy of a role to be changed; it is signed anew even where nothing is changed."""
+        if name not in self._changed:
+            self._changed[name] = copy_of(self._state.role(name))
+        return self._changed[name]
+
+    def set_release_keys(self, root: Root, *, without: str = "") -> None:
+        """Delegate to the release keys that `root` names (but not to `without`), and sign everything that they sign."""
+        keys = {keyid: key for keyid, key in release_keys(root).items() if keyid != without}
+        bits = self._state.bins.bit_length
+        self.change(TARGETS).signed.delegations = top_delegations(keys)
+        self.change(PACKAGES).signed.delegations = bin_delegations(keys, bits)
+        for name in (SEARCH, *self._state.bins.get_roles()):
+            self.change(name)
+
+    def files(self, signers: Signers, now: datetime, *, snapshot: bool = True) -> list[NewFile]:
+        """All files to be written, in that order; the last is `timestamp.json`, the moment at which they hold.
+
+        With `snapshot` False (and no changed role) the timestamp alone is signed.
+        """
+        lifetimes = self._state.lifetimes
+        files = list(self._targets.items())
+        new_snapshot = copy_of(self._state.snapshot)
+        for name, metadata in self._changed.items():
+            metadata.signed.version += 1
+            metadata.signed.expires = lifetimes.expiry(RELEASE, now)
+            data = sign(metadata, self._trusted_for(name, signers))
+            files.append((metadata_path(name, metadata.signed.version), data))
+            new_snapshot.signed.meta[f"{name}.json"].version = metadata.signed.version
+        timestamp = copy_of(self._state.timestamp)
+        timestamp.signed.version += 1
+        if not snapshot and not self._changed:
+            return [*files, _signed_timestamp(timestamp, lifetimes, signers, now)]
+        new_snapshot.signed.version += 1
+        new_snapshot.signed.expires = lifetimes.expiry(SNAPSHOT, now)
+        return [*files, *_seal(new_snapshot, timestamp, lifetimes, signers, now)]
+
+    def _trusted_for(self, name: str, signers: Signers) -> list[Signer]:
+        """The release signers that readers will accept for the role `name`. Raises TrustError where there is none."""
+        if name == TARGETS:
+            return list(signers.by_role[RELEASE])
+        parent = TARGETS if name in (PACKAGES, SEARCH) else PACKAGES
+        delegator = self._changed.get(parent) or self._state.role(parent)
+        trusted = delegator.signed.get_delegated_role(name).keyids
+        found = [signer for signer in signers.by_role[RELEASE] if signer.public_key.keyid in trusted]
+        if not found:
+            raise TrustError(
+                f"the release key at hand is in the root, but not yet trusted for {name}",
+                hint="`tfaot-pkg registry refresh` with a release key of before completes an interrupted `keys add`",
+            )
+        return found
+
+
+def _seal(
+    snapshot: Metadata[Any], timestamp: Metadata[Any], lifetimes: Lifetimes, signers: Signers, now: datetime
+) -> list[NewFile]:
+    from tuf.api.metadata import MetaFile
+
+    data = sign(snapshot, signers.by_role[SNAPSHOT])
+    timestamp.signed.snapshot_meta = MetaFile.from_data(snapshot.signed.version, data, ["sha256"])
+    return [
+        (metadata_path(SNAPSHOT, snapshot.signed.version), data),
+        _signed_timestamp(timestamp, lifetimes, signers, now),
+    ]
+
+
+def _signed_timestamp(timestamp: Metadata[Any], lifetimes: Lifetimes, signers: Signers, now: datetime) -> NewFile:
+    timestamp.signed.expires = lifetimes.expiry(TIMESTAMP, now)
+    timestamp.signed.unrecognized_fields[SIGNED_AT] = iso(now)
+    return metadata_path(TIMESTAMP, 0), sign(timestamp, signers.by_role[TIMESTAMP])
+
+
+def new_root(
+    old: Metadata[Root], change: Callable[[Root], None], now: datetime, signers: Sequence[Signer]
+) -> tuple[Metadata[Root], NewFile]:
+    """The next version of root after `change`, signed by the thresholds of both versions' root keys.
+
+    Raises TrustError where the signers are too few.
+    """
+    metadata = copy_of(old)
+    change(metadata.signed)
+    metadata.signed.version += 1
+    metadata.signed.expires = Lifetimes.from_fields(metadata.signed.unrecognized_fields).expiry(ROOT, now)
+    both = {*old.signed.roles[ROOT].keyids, *metadata.signed.roles[ROOT].keyids}
+    data = sign(metadata, [signer for signer in signers if signer.public_key.keyid in both])
+    for name, judge in (("old", old), ("new", metadata)):
+        result = judge.signed.get_verification_result(ROOT, metadata.signed_bytes, metadata.signatures)
+        if not result.verified:
+            raise TrustError(
+                f"a new root needs {result.threshold} of the {name} root keys; found: {len(result.signed)}",
+                hint=f"{KEYS_HINT}; --keys may be given several times",
+            )
+    return metadata, (metadata_path(ROOT, metadata.signed.version), data)

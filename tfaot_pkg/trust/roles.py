@@ -1,0 +1,124 @@
+"""TUF's roles as a registry has them: their names, files, keys, lifetimes. Values only, no I/O.
+
+    root       who may sign what, and for how long signatures last; `root` keys, offline
+    targets    delegates to the two below; `release` key
+    packages   delegates index files to 2**bits hash bins (TUF's succinct delegation); `release` key
+    bin-XX     SHA-256 and size of the index files of one bin; `release` key
+    search     SHA-256 and size of the search shards; `release` key
+    snapshot   the version of each of them; `snapshot` key
+    timestamp  the snapshot that holds now; `timestamp` key
+
+Files are `metadata/N.ROLE.json` with N the version, which never change, and `metadata/timestamp.json`, whose
+replacement is the one moment at which all that was written before begins to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.trust.keys import RELEASE, ROLES, ROOT, SNAPSHOT, TIMESTAMP
+
+if TYPE_CHECKING:
+    from tuf.api.metadata import Delegations, Key
+
+METADATA = "metadata"
+TARGETS, PACKAGES, SEARCH, BIN = "targets", "packages", "search", "bin"
+PACKAGE_PATHS, SEARCH_PATHS = "index/*/*/*", "search/*"
+
+TIMESTAMP_FILE = f"{METADATA}/timestamp.json"
+LIMITS = {ROOT: 512_000, TIMESTAMP: 16_384, SNAPSHOT: 2_000_000}
+TARGETS_LIMIT = 16_000_000
+"""Bytes of a metadata file that are read at most (bins, search and the like: TARGETS_LIMIT)."""
+
+SIGNED_AT = "x-tfaot-signed-at"
+"""In timestamp: when it was signed, by the signer's clock. A reader whose clock is before that has a wrong clock."""
+
+_LIFETIMES = "x-tfaot-lifetimes"
+BITS = range(1, 11)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """How long signatures of each role's keys last, in days. After that readers refuse them (freeze attack)."""
+
+    days: Mapping[str, int] = field(default_factory=lambda: {ROOT: 365, RELEASE: 365, SNAPSHOT: 30, TIMESTAMP: 7})
+
+    @classmethod
+    def parse(cls, words: Iterable[str]) -> Lifetimes:
+        """`ROLE=DAYS` words over the defaults. Raises RegistryError."""
+        days = dict(cls().days)
+        for word in words:
+            role, _, number = word.partition("=")
+            if role not in ROLES or not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 36_500:
+                raise RegistryError(
+                    f"{word!r} is no lifetime",
+                    hint=f"write ROLE=DAYS with a ROLE of {', '.join(ROLES)} and DAYS from 1 up",
+                )
+            days[role] = int(number)
+        return cls(days=days)
+
+    def expiry(self, role: str, now: datetime) -> datetime:
+        """When what a key of `role` signs now expires."""
+        return now.replace(microsecond=0) + timedelta(days=self.days[role])
+
+    def is_old(self, role: str, expires: datetime, now: datetime) -> bool:
+        """Whether less than a third of the lifetime is left: time to sign again."""
+        return expires - now < timedelta(days=self.days[role]) / 3
+
+    def as_fields(self) -> dict[str, object]:
+        """What root says of it (a field that other TUF clients keep and ignore)."""
+        return {_LIFETIMES: dict(self.days)}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, object]) -> Lifetimes:
+        given = fields.get(_LIFETIMES)
+        known = (
+            {str(role): days for role, days in given.items() if type(days) is int} if isinstance(given, dict) else {}
+        )
+        return cls(days={**cls().days, **known})
+
+
+def metadata_path(role: str, version: int) -> str:
+    """Where a version of a role's metadata is, relative to the registry."""
+    return TIMESTAMP_FILE if role == TIMESTAMP else f"{METADATA}/{version}.{role}.json"
+
+
+def limit_of(role: str) -> int:
+    return LIMITS.get(role, TARGETS_LIMIT)
+
+
+def hashed_path(path: str, sha256: str) -> str:
+    """Where the content `sha256` of the target `path` is: `index/di/gi/SHA256.tfaot-model-digits`."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{sha256}.{name}"
+
+
+def top_delegations(keys: Mapping[str, Key]) -> Delegations:
+    """What `targets` says: release keys sign index files and search shards."""
+    from tuf.api.metadata import DelegatedRole, Delegations
+
+    roles = {
+        name: DelegatedRole(name, list(keys), 1, terminating=True, paths=[paths])
+        for name, paths in ((PACKAGES, PACKAGE_PATHS), (SEARCH, SEARCH_PATHS))
+    }
+    return Delegations(keys=dict(keys), roles=roles)
+
+
+def bin_delegations(keys: Mapping[str, Key], bits: int) -> Delegations:
+    """What `packages` says: release keys sign each of 2**bits bins."""
+    from tuf.api.metadata import Delegations, SuccinctRoles
+
+    return Delegations(keys=dict(keys), succinct_roles=SuccinctRoles(list(keys), 1, bits, BIN))
+
+
+def utc(text: str) -> datetime:
+    """The time that `text` (ISO 8601 with Z) says. Raises ValueError."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+
+
+def iso(when: datetime) -> str:
+    return when.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
