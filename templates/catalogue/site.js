@@ -1,0 +1,286 @@
+// Search, filters and copy buttons. Reads the catalogue's own files only; all text goes in as text, never as markup.
+"use strict";
+
+const TOP = document.body.dataset.top;
+const PAGE = 40;
+const MOST_FILES = 40; // per step: after that the reader decides whether to look further
+
+// The path of a node, as site.py writes it.
+function nodeFile(tree, prefix) {
+  let coded = "";
+  for (const c of prefix) coded += /^[a-z0-9]$/.test(c) ? c : `_${c.codePointAt(0).toString(16)}_`;
+  return `${TOP}${tree}/${tree[0]}${coded}.json`;
+}
+
+const nodes = new Map();
+function node(tree, prefix) {
+  const path = nodeFile(tree, prefix);
+  if (!nodes.has(path)) {
+    const loading = fetch(path, { credentials: "same-origin" }).then((answer) => {
+      if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+      return answer.json();
+    });
+    loading.catch(() => nodes.delete(path));
+    nodes.set(path, loading);
+  }
+  return nodes.get(path);
+}
+
+// The topmost node whose keys can begin with `start`: its prefix, or null where there are none.
+async function descend(tree, start) {
+  let prefix = "";
+  for (;;) {
+    if (prefix.startsWith(start)) return prefix;
+    const found = await node(tree, prefix);
+    if (!found.children) return prefix;
+    const next = Object.keys(found.children).find((c) => c.startsWith(start) || start.startsWith(c));
+    if (next === undefined) return null;
+    prefix = next;
+  }
+}
+
+// How many keys begin with `start`.
+async function countOf(tree, start) {
+  const prefix = await descend(tree, start);
+  if (prefix === null) return 0;
+  const found = await node(tree, prefix);
+  const own = found.items.filter(([key]) => key.startsWith(start)).length;
+  return own + Object.values(found.children || {}).reduce((sum, count) => sum + count, 0);
+}
+
+// All items whose keys begin with `start`, a file at a time.
+async function* walk(tree, start) {
+  const top = await descend(tree, start);
+  const waiting = top === null ? [] : [top];
+  while (waiting.length) {
+    const found = await node(tree, waiting.pop());
+    yield found.items.filter(([key]) => key.startsWith(start)).map(([, value]) => value);
+    if (found.children) waiting.push(...Object.keys(found.children).sort().reverse());
+  }
+}
+
+function record(value) {
+  const [model, version, description, license, toolchain, targets, published, deprecated, yanked] = value;
+  return { model, version, description, license, toolchain, targets, published, deprecated, yanked };
+}
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// As parts.html.j2 makes it.
+function row(one) {
+  const item = element("li", "row");
+  const head = element("div", "row-head");
+  const link = element("a", "row-name", one.model);
+  link.href = `${TOP}packages/tfaot-model-${encodeURIComponent(one.model)}/index.html`;
+  head.append(link, " ", element("span", "version", one.version));
+  if (one.deprecated) head.append(" ", element("span", "tag warn", "deprecated"));
+  if (one.yanked) head.append(" ", element("span", "tag bad", "yanked"));
+  item.append(head);
+  if (one.description) item.append(element("p", "row-text", one.description));
+  const foot = element("p", "row-foot");
+  if (one.license) foot.append(element("span", "", one.license));
+  for (const target of one.targets) foot.append(element("span", "", target));
+  foot.append(element("span", "", `TensorFlow ${one.toolchain.replace("tensorflow ", "")}`));
+  if (one.published) {
+    const time = element("time", "", one.published.slice(0, 10));
+    time.dateTime = one.published;
+    foot.append(time);
+  }
+  item.append(foot);
+  return item;
+}
+
+function wordsOf(text) {
+  return (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || []).map((word) => word.slice(0, 24));
+}
+
+function fits(one, wanted) {
+  const words = wordsOf(`${one.model} ${one.model.replaceAll("_", " ")} ${one.license} ${one.description}`);
+  return (
+    wanted.words.every((word) => words.some((other) => other.startsWith(word))) &&
+    (!wanted.target || one.targets.includes(wanted.target)) &&
+    (!wanted.license || one.license === wanted.license) &&
+    (!wanted.toolchain || one.toolchain === wanted.toolchain) &&
+    (wanted.old || (!one.deprecated && !one.yanked))
+  );
+}
+
+// The word of which there are fewest, so that little is read.
+async function rarest(words) {
+  const counts = await Promise.all(words.map((word) => countOf("words", word)));
+  const least = Math.min(...counts);
+  return { word: words[counts.indexOf(least)], count: least };
+}
+
+function setUpSearch(form) {
+  const part = (id) => document.getElementById(id);
+  const [query, status, list, more] = ["q", "status", "found", "more"].map(part);
+  let run = 0;
+  let timer = 0;
+  let advance = null;
+
+  function wanted() {
+    const value = (name) => form.elements[name].value;
+    return {
+      words: wordsOf(query.value),
+      target: value("target"),
+      license: value("license"),
+      toolchain: value("toolchain"),
+      old: form.elements.old.checked,
+    };
+  }
+
+  async function start() {
+    const mine = ++run;
+    const what = wanted();
+    const active = what.words.length || what.target || what.license || what.toolchain || what.old;
+    part("results").hidden = !active;
+    part("browse").hidden = Boolean(active);
+    remember(what);
+    more.hidden = true;
+    if (!active) return;
+    status.textContent = "Searching…";
+    try {
+      const first = what.words.length ? await rarest(what.words) : null;
+      if (mine !== run) return;
+      const source = first ? walk("words", first.word) : walk("list", "");
+      list.replaceChildren();
+      const seen = new Set();
+      advance = () => step(mine, what, source, seen);
+      await advance();
+    } catch (error) {
+      if (mine === run) status.textContent = "The list could not be loaded. Try again.";
+    }
+  }
+
+  // Show up to PAGE more, out of at most MOST_FILES files.
+  async function step(mine, what, source, seen) {
+    more.hidden = true;
+    let shown = 0;
+    let files = 0;
+    let done = false;
+    while (shown < PAGE && files < MOST_FILES) {
+      const next = await source.next();
+      if (mine !== run) return;
+      if (next.done) {
+        done = true;
+        break;
+      }
+      files += 1;
+      const fresh = next.value.map(record).filter((one) => !seen.has(one.model) && fits(one, what));
+      for (const one of fresh) {
+        if (seen.has(one.model)) continue;
+        seen.add(one.model);
+        list.append(row(one));
+        shown += 1;
+      }
+    }
+    more.hidden = done;
+    more.textContent = shown ? "Show more" : "Look further";
+    const number = seen.size.toLocaleString("en");
+    if (done) status.textContent = seen.size ? `${number} package${seen.size === 1 ? "" : "s"} found.` : "Nothing found.";
+    else status.textContent = seen.size ? `${number} found so far; there may be more.` : "Nothing found yet.";
+  }
+
+  function remember(what) {
+    const address = new URLSearchParams();
+    if (query.value) address.set("q", query.value);
+    for (const name of ["target", "license", "toolchain"]) if (what[name]) address.set(name, what[name]);
+    if (what.old) address.set("old", "1");
+    const text = address.toString();
+    history.replaceState(null, "", text ? `?${text}` : location.pathname);
+  }
+
+  function recall() {
+    const address = new URLSearchParams(location.search);
+    query.value = (address.get("q") || "").slice(0, 200);
+    for (const name of ["target", "license", "toolchain"]) {
+      const field = form.elements[name];
+      const value = address.get(name) || "";
+      field.value = [...field.options].some((option) => option.value === value) ? value : "";
+    }
+    form.elements.old.checked = address.has("old");
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clearTimeout(timer);
+    start();
+  });
+  for (const kind of ["input", "change"]) {
+    form.addEventListener(kind, () => {
+      clearTimeout(timer);
+      timer = setTimeout(start, 120);
+    });
+  }
+  more.addEventListener("click", async () => {
+    const before = list.children.length;
+    await advance();
+    const first = list.children[before];
+    if (first) first.querySelector("a").focus();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      query.focus();
+    } else if (event.key === "Escape" && event.target === query && query.value) {
+      event.preventDefault();
+      query.value = "";
+      start();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      moveBetweenRows(event);
+    }
+  });
+
+  // From the search field into the results and through them.
+  function moveBetweenRows(event) {
+    const links = [...document.querySelectorAll(".row-name")].filter((link) => link.offsetParent);
+    const place = links.indexOf(document.activeElement);
+    if (place < 0 && event.target !== query) return;
+    const next = place + (event.key === "ArrowDown" ? 1 : -1);
+    if (next < -1 || next >= links.length || (place < 0 && next < 0)) return;
+    event.preventDefault();
+    (next < 0 ? query : links[next]).focus();
+  }
+
+  form.hidden = false;
+  recall();
+  if (location.search) start();
+}
+
+function setUpCopying(button) {
+  const label = button.firstChild;
+  const before = label.nodeValue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const code = document.getElementById(button.dataset.copy);
+    const done = await copy(code);
+    label.nodeValue = done ? "Copied" : "Selected";
+    button.classList.toggle("done", done);
+    setTimeout(() => {
+      label.nodeValue = before;
+      button.classList.remove("done");
+    }, 1600);
+  });
+}
+
+// Without the clipboard (plain http from elsewhere) the text is selected, so that Ctrl-C copies it.
+async function copy(code) {
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    return true;
+  } catch (error) {
+    getSelection().selectAllChildren(code);
+    return document.execCommand("copy");
+  }
+}
+
+const form = document.getElementById("search");
+if (form) setUpSearch(form);
+document.querySelectorAll(".copy").forEach(setUpCopying);

@@ -1,0 +1,274 @@
+"""A model's graph as a drawing: layers from inputs to outputs, by a small deterministic layout.
+
+Longest-path layers, places in a layer by the mean of the neighbours' (Sugiyama's barycentre sweeps); an edge over
+several layers goes through a place of its own in each. What is drawn comes from the package (`graph.json`) or, where a
+package has none, from its signature alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from tfaot_pkg.signature import Signature, Tensor
+
+MOST_NODES = 120
+_TENSORS, _SWEEPS = 12, 8
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LANE, _MARGIN = 176, 46, 20, 34, 12, 12
+_CHARS = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphNode:
+    """`kind` is input, operation or output, `detail` a second line (a shape), `sources` places of those before it."""
+
+    label: str
+    detail: str
+    kind: str
+    title: str
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A drawn node; lengths in pixels."""
+
+    x: float
+    y: float
+    node: GraphNode
+
+    @property
+    def label(self) -> str:
+        return _short(self.node.label)
+
+    @property
+    def detail(self) -> str:
+        return _short(self.node.detail, _CHARS + 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """Boxes and edges (SVG path data) on a sheet of `width` by `height` pixels."""
+
+    boxes: tuple[Box, ...]
+    edges: tuple[str, ...]
+    width: int
+    height: int
+    summary: str
+    box_width: int = _WIDTH
+    box_height: int = _HEIGHT
+
+
+def nodes_of_signature(signature: Signature, operation: str) -> tuple[GraphNode, ...]:
+    """Inputs, the model as one operation, outputs."""
+    inputs = _tensor_nodes(signature.inputs, "input", ())
+    middle = GraphNode(
+        label=operation, detail="", kind="operation", title=_short(operation, 80), sources=tuple(range(len(inputs)))
+    )
+    outputs = _tensor_nodes(signature.outputs, "output", (len(inputs),))
+    return (*inputs, middle, *outputs)
+
+
+def _tensor_nodes(tensors: Sequence[Tensor], kind: str, sources: tuple[int, ...]) -> list[GraphNode]:
+    nodes = [_tensor_node(tensor, kind, sources) for tensor in tensors[:_TENSORS]]
+    if len(tensors) > _TENSORS:
+        text = f"and {len(tensors) - _TENSORS} more"
+        nodes.append(GraphNode(label=text, detail="", kind=kind, title=text, sources=sources))
+    return nodes
+
+
+def _tensor_node(tensor: Tensor, kind: str, sources: tuple[int, ...]) -> GraphNode:
+    shape = f"{tensor.dtype.value} {_shape(tensor.shape)}"
+    return GraphNode(label=tensor.name, detail=shape, kind=kind, title=_short(str(tensor), 80), sources=sources)
+
+
+def nodes_of_document(document: Mapping[str, Any]) -> tuple[GraphNode, ...]:
+    """The nodes that a package's `graph.json` names. Raises ValueError for one that is not of the form."""
+    try:
+        nodes = tuple(_node(one, len(document["nodes"])) for one in document["nodes"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a graph: {error!r}") from error
+    if not nodes or len(nodes) > MOST_NODES:
+        raise ValueError(f"a graph of {len(nodes)} nodes")
+    return nodes
+
+
+def _node(value: Mapping[str, Any], count: int) -> GraphNode:
+    sources = tuple(int(number) for number in value["inputs"])
+    if any(not 0 <= number < count for number in sources) or value["kind"] not in ("input", "operation", "output"):
+        raise ValueError("not a graph: a node that is not of the form")
+    shape = value.get("shape")
+    dims = _shape([None if size is None else int(size) for size in shape]) if isinstance(shape, list) else ""
+    members = int(value.get("members", 1))
+    label = str(value["op"] if value["kind"] == "operation" else value["name"])
+    detail = f"{value.get('dtype', '')} {dims}".strip() if members == 1 else f"{members} operations"
+    return GraphNode(
+        label=label,
+        detail=detail,
+        kind=str(value["kind"]),
+        title=_short(f"{value['name']}: {label} {detail}", 80),
+        sources=sources,
+    )
+
+
+def _shape(shape: Sequence[int | None]) -> str:
+    return "[" + ", ".join("N" if size is None else str(size) for size in shape) + "]"
+
+
+@dataclass(slots=True)
+class _Place:
+    """A node, or the place of a long edge in a layer (`node` None)."""
+
+    node: GraphNode | None
+    layer: int
+    before: list[_Place] = field(default_factory=list)
+    after: list[_Place] = field(default_factory=list)
+    order: float = 0
+    x: float = 0
+
+    @property
+    def width(self) -> int:
+        return _WIDTH if self.node else _LANE
+
+
+def draw(nodes: Sequence[GraphNode]) -> Drawing:
+    """The drawing of `nodes`, of which there is at least one; the same for the same nodes."""
+    layers = _layers_of(nodes)
+    places = [_Place(node, layer) for node, layer in zip(nodes, layers, strict=True)]
+    rows: list[list[_Place]] = [[] for _ in range(max(layers) + 1)]
+    for place in places:
+        rows[place.layer].append(place)
+    chains = [
+        _chain(places[source], place, rows)
+        for place in places
+        for source in dict.fromkeys(place.node.sources if place.node else ())
+        if places[source].layer < place.layer
+    ]
+    _order(rows)
+    width = _set_x(rows)
+    kinds = [node.kind for node in nodes]
+    counts = [(kinds.count(kind), kind) for kind in ("input", "operation", "output")]
+    return Drawing(
+        boxes=tuple(Box(x=_r(p.x), y=_top(p.layer), node=p.node) for p in places if p.node),
+        edges=tuple(map(_edge, chains)),
+        width=round(width + 2 * _MARGIN),
+        height=_top(len(rows) - 1) + _HEIGHT + _MARGIN,
+        summary=", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for count, kind in counts),
+    )
+
+
+def _layers_of(nodes: Sequence[GraphNode]) -> list[int]:
+    """The length of the longest way to each node; edges that close a cycle count for nothing."""
+    layers: dict[int, int] = {}
+    for start in range(len(nodes)):
+        waiting, entered = [start], set[int]()
+        while waiting:
+            number = waiting[-1]
+            open_ = [s for s in nodes[number].sources if s not in layers and s not in entered and s != number]
+            entered.add(number)
+            if number in layers or not open_:
+                waiting.pop()
+                known = [layers[s] + 1 for s in nodes[number].sources if s in layers]
+                layers.setdefault(number, max(known, default=0))
+            else:
+                waiting.extend(open_[:1])
+    last = max(layers.values())
+    return [last if node.kind == "output" and node.sources else layers[n] for n, node in enumerate(nodes)]
+
+
+def _chain(first: _Place, last: _Place, rows: list[list[_Place]]) -> list[_Place]:
+    """The places of an edge from `first` to `last`, with new ones in the layers between."""
+    chain = [first]
+    for layer in range(first.layer + 1, last.layer):
+        between = _Place(None, layer)
+        rows[layer].append(between)
+        chain.append(between)
+    chain.append(last)
+    for one, other in pairwise(chain):
+        one.after.append(other)
+        other.before.append(one)
+    return chain
+
+
+def _order(rows: list[list[_Place]]) -> None:
+    """Sort each layer so that few edges cross."""
+    for row in rows:
+        _number(row)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            keys = {id(p): _mean(p.before if down else p.after, p.order) for p in row}
+            row.sort(key=lambda place, keys=keys: keys[id(place)])  # type: ignore[misc]
+            _number(row)
+
+
+def _number(row: list[_Place]) -> None:
+    for number, place in enumerate(row):
+        place.order = number - (len(row) - 1) / 2
+
+
+def _mean(places: Sequence[_Place], otherwise: float) -> float:
+    return sum(place.order for place in places) / len(places) if places else otherwise
+
+
+def _set_x(rows: list[list[_Place]]) -> float:
+    """Set the left edges, each as near to its neighbours' middle as its row allows; the width of all."""
+    for row in rows:
+        _pack(row, [0.0] * len(row))
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            wanted = [_middle(p.before if down else p.after, p) - p.width / 2 for p in row]
+            _pack(row, wanted)
+    left = min(place.x for row in rows for place in row)
+    for row in rows:
+        for place in row:
+            place.x += _MARGIN - left
+    return max(place.x + place.width for row in rows for place in row) - _MARGIN
+
+
+def _middle(neighbours: Sequence[_Place], place: _Place) -> float:
+    if not neighbours:
+        return place.x + place.width / 2
+    return sum(n.x + n.width / 2 for n in neighbours) / len(neighbours)
+
+
+def _pack(row: list[_Place], wanted: Sequence[float]) -> None:
+    """Lay the row out in its order without overlap, as a whole where it is wanted on average."""
+    x = float("-inf")
+    for place, wish in zip(row, wanted, strict=True):
+        place.x = max(x, wish)
+        x = place.x + place.width + _GAP_X
+    shift = sum(wish - place.x for place, wish in zip(row, wanted, strict=True)) / max(1, len(row))
+    for place in row:
+        place.x += shift
+
+
+def _top(layer: int) -> int:
+    return _MARGIN + layer * (_HEIGHT + _GAP_Y)
+
+
+def _edge(chain: Sequence[_Place]) -> str:
+    """A smooth line from the first box's foot to the last one's head."""
+    x, y = _r(chain[0].x + _WIDTH / 2), _top(chain[0].layer) + _HEIGHT
+    path = f"M{x} {y}"
+    for place in chain[1:]:
+        next_x, head = _r(place.x + place.width / 2), _top(place.layer)
+        bend = (y + head) / 2
+        path += f"C{x} {bend:g} {next_x} {bend:g} {next_x} {head}"
+        x, y = next_x, head
+        if place.node is None:
+            y += _HEIGHT
+            path += f"V{y}"
+    return path
+
+
+def _r(value: float) -> float:
+    rounded = round(value, 1)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _short(text: str, length: int = _CHARS) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

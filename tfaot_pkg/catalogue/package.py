@@ -1,0 +1,266 @@
+"""The page of one package: from its versions and the documents in its blobs to what the template shows.
+
+Documents come from publishers: each is read as far as it has the form that is expected, and left out where it has not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.version import Version
+
+from tfaot_pkg.catalogue.graph import Drawing, GraphNode, draw, nodes_of_document, nodes_of_signature
+from tfaot_pkg.catalogue.plot import latency_plot
+from tfaot_pkg.catalogue.record import shown_entry
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
+from tfaot_pkg.registry.layout import PREFIX, blob_path
+from tfaot_pkg.registry.reader import RegistryReader
+
+_LARGEST_DOCUMENT = 4 << 20
+_LONGEST_EDGES = 60_000  # characters; a knot that takes more says nothing
+_ROWS, _NOTES = 30, 12
+_LINE, _TEXT = 60, 1500
+"""Rows of a table and characters of a text at most: a page stays below 200 KB whatever a publisher wrote."""
+
+DocumentReader = Callable[[RegistryEntry, str], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """How to depend on a package in one of the ways; `id` is of the HTML element."""
+
+    id: str
+    title: str
+    text: str
+    note: str = ""
+
+
+def document_reader(reader: RegistryReader) -> DocumentReader:
+    """Reads the JSON document of an entry in a role; None where there is none that can be read."""
+
+    def read(entry: RegistryEntry, role: str) -> Mapping[str, Any] | None:
+        blob = entry.blobs.get(role)
+        if blob is None or blob.size > _LARGEST_DOCUMENT:
+            return None
+        try:
+            with reader.open_blob(blob) as file:
+                document = json.loads(file.read())
+        except (TfaotError, ValueError, RecursionError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    return read
+
+
+def snippets(entry: RegistryEntry) -> tuple[Snippet, ...]:
+    """Ways to depend on `entry`: its major version for those who resolve, exactly it for those who install."""
+    name, version = entry.name, Version(entry.version)
+    release = ".".join(map(str, version.release[:2]))
+    pre = ", include_prerelease" if version.is_prerelease else ""
+    return (
+        Snippet(
+            id="install", title="tfaot-pkg", text=f"tfaot-pkg install {entry.model}@{entry.version} --prefix external"
+        ),
+        Snippet(
+            id="cmake",
+            title="CMake",
+            text=f"find_package({name} {release} REQUIRED)\ntarget_link_libraries(my_program PRIVATE {name}::{name})",
+            note="With the prefix in CMAKE_PREFIX_PATH.",
+        ),
+        Snippet(
+            id="conan",
+            title="Conan",
+            text=f"[requires]\n{name}/[>={release} <{version.release[0] + 1}{pre}]\n\n"
+            "[generators]\nCMakeDeps\nCMakeToolchain",
+            note="A conanfile.txt.",
+        ),
+        Snippet(
+            id="pkgconfig",
+            title="pkg-config",
+            text=f"c++ -std=c++17 program.cpp $(pkg-config --cflags --libs {name})",
+            note="With PREFIX/lib/pkgconfig in PKG_CONFIG_PATH.",
+        ),
+        Snippet(
+            id="scram",
+            title="SCRAM",
+            text=f'<use name="{name}"/>',
+            note=f"In a BuildFile.xml, after: scram setup PREFIX/etc/scram.d/{name}.xml",
+        ),
+        Snippet(id="cpp", title="C++", text=f"#include <{name}/model.h>"),
+    )
+
+
+def page_context(
+    package: str,
+    entries: Sequence[RegistryEntry],
+    deprecation: Deprecation | None,
+    read: DocumentReader,
+    link: Callable[[BlobRef], str],
+) -> dict[str, object]:
+    """What package.html sees. `link` gives a blob's address, "" where it cannot be reached from the page."""
+    shown = shown_entry(entries)
+    latency = _latency(read(shown, "latency"))
+    return {
+        "package": package,
+        "entry": shown,
+        "description": _text(shown.description, _TEXT),
+        "deprecation": deprecation,
+        "reason": _text(deprecation.reason, 300) if deprecation else "",
+        "use": deprecation.use if deprecation else "",
+        "all_yanked": shown.yanked is not None,
+        "versions": list(reversed(entries))[:_ROWS],
+        "more_versions": max(0, len(entries) - _ROWS),
+        "archive": PREFIX,
+        "tables": [
+            ("Inputs", shown.signature.inputs[:_ROWS], len(shown.signature.inputs)),
+            ("Outputs", shown.signature.outputs[:_ROWS], len(shown.signature.outputs)),
+        ],
+        "snippets": snippets(shown),
+        "blobs": [(role, blob, link(blob)) for role, blob in sorted(shown.blobs.items())],
+        "validation": _validation(read(shown, "validation")),
+        "provenance": _provenance(read(shown, "provenance")),
+        "sbom": _sbom(read(shown, "sbom")),
+        "drawing": _drawing(shown, read(shown, "graph")),
+        "latency": latency,
+        "plot": latency_plot([(str(row["target"]), row["batch_size"], row["microseconds"]) for row in latency or ()]),
+    }
+
+
+def blob_link(base: str | None, download: str) -> Callable[[BlobRef], str]:
+    """Addresses of blobs by the registry's download template; `base` is the way to the registry, None without one."""
+
+    def link(blob: BlobRef) -> str:
+        path = blob_path(blob.sha256, download)
+        if "://" in path:
+            return path if path.startswith(("https://", "http://")) else ""
+        return "" if base is None else base + path
+
+    return link
+
+
+def _drawing(entry: RegistryEntry, document: Mapping[str, Any] | None) -> Drawing:
+    nodes: Sequence[GraphNode] = ()
+    if document is not None:
+        try:
+            nodes = nodes_of_document(document)
+        except (ValueError, OverflowError):
+            nodes = ()
+    drawing = draw(nodes) if nodes else None
+    if drawing is None or sum(map(len, drawing.edges)) > _LONGEST_EDGES:
+        return draw(nodes_of_signature(entry.signature, entry.model))
+    return drawing
+
+
+def _validation(document: Mapping[str, Any] | None) -> dict[str, object] | None:
+    if document is None:
+        return None
+    rows = [row for row in _list(document.get("comparisons")) if isinstance(row, dict)]
+    numbers = ("batch_size", "elements", "failures", "max_absolute", "max_relative")
+    rows = [row for row in rows if all(isinstance(row.get(name), int | float) for name in numbers)]
+    return {
+        "passed": document.get("passed") is True,
+        "reference": _text(document.get("reference")),
+        "rtol": _text(document.get("rtol")),
+        "atol": _text(document.get("atol")),
+        "rows": [
+            {
+                **{name: _number(row[name]) for name in numbers},
+                "target": _text(row.get("target")),
+                "output": _text(row.get("output")),
+            }
+            for row in rows[:_ROWS]
+        ],
+        "count": len(rows),
+        "not_run": [_text(item) for item in _list(document.get("not_run"))[:_NOTES]],
+        "warnings": [_text(item, 160) for item in _list(document.get("warnings"))[:_NOTES]],
+    }
+
+
+def _provenance(document: Mapping[str, Any] | None) -> dict[str, object] | None:
+    """The lines of a SLSA statement that people ask for."""
+    if document is None:
+        return None
+    definition = _dict(_dict(document.get("predicate")).get("buildDefinition"))
+    details = _dict(_dict(document.get("predicate")).get("runDetails"))
+    internal = _dict(definition.get("internalParameters"))
+    toolchain, compiler = _dict(internal.get("toolchain")), _dict(internal.get("compiler"))
+    rows = {
+        "Builder": _dict(details.get("builder")).get("id"),
+        "TensorFlow": toolchain.get("tensorflow"),
+        "XLA flags": " ".join(map(_text, _list(toolchain.get("xlaFlags"))[:_NOTES])),
+        "Compiler": compiler.get("version"),
+        "Machine": compiler.get("machine"),
+    }
+    command = internal.get("command")
+    return {
+        "rows": [(name, _text(value, 300)) for name, value in rows.items() if value],
+        "command": _text(" ".join(map(_text, command[:_ROWS])) if isinstance(command, list) else command, 1000),
+        "sources": [
+            (
+                _text(item.get("name") or item.get("uri")),
+                _text(" ".join(f"{k}:{v}" for k, v in _dict(item.get("digest")).items()), 100),
+            )
+            for item in _list(definition.get("resolvedDependencies"))[:8]
+            if isinstance(item, dict)
+        ],
+        "source_count": len(_list(definition.get("resolvedDependencies"))),
+    }
+
+
+def _sbom(document: Mapping[str, Any] | None) -> dict[str, object] | None:
+    if document is None:
+        return None
+    found = [item for item in _list(document.get("components")) if isinstance(item, dict)]
+    rows = [
+        {
+            "name": _text(item.get("name")),
+            "version": _text(item.get("version")),
+            "type": _text(item.get("type")),
+            "licenses": ", ".join(filter(None, map(_licence, _list(item.get("licenses"))[:3]))),
+        }
+        for item in found[:_ROWS]
+    ]
+    return {"rows": rows, "count": len(found)}
+
+
+def _licence(item: object) -> str:
+    """Of a CycloneDX `licenses` item."""
+    one = _dict(item)
+    inner = _dict(one.get("license"))
+    return _text(one.get("expression") or inner.get("id") or inner.get("name"))
+
+
+def _latency(document: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:
+    """`{"measurements": [{"target", "batch_size", "nanoseconds"}]}`, where a package was measured."""
+    if document is None:
+        return None
+    rows = [
+        {"target": _text(row.get("target")), "batch_size": row["batch_size"], "microseconds": row["nanoseconds"] / 1000}
+        for row in _list(document.get("measurements"))[:_ROWS]
+        if isinstance(row, dict)
+        and all(
+            type(row.get(name)) in (int, float) and 1e-3 < row[name] < 1e15 for name in ("batch_size", "nanoseconds")
+        )
+    ]
+    return rows or None
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+def _text(value: object, length: int = _LINE) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= length else text[: length - 1] + "…"

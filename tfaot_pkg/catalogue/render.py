@@ -1,0 +1,304 @@
+"""Writing the catalogue: all of it, or what one package's change touches.
+
+A page is replaced in one step, and below before above: package, lists, search, home. A reader in between finds the old
+link or the new one, both of which lead somewhere. The catalogue is no part of what is signed: who wants certainty asks
+the registry.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfaot_pkg.catalogue import tree
+from tfaot_pkg.catalogue.package import DocumentReader, blob_link, document_reader, page_context
+from tfaot_pkg.catalogue.record import Record, record_of
+from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
+from tfaot_pkg.errors import RegistryError, TfaotError
+from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.progress import Progress, Silent
+from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import DOWNLOAD
+from tfaot_pkg.registry.reader import RegistryReader
+from tfaot_pkg.registry.static import StaticRegistry
+from tfaot_pkg.storage import locked, storage_errors
+
+FOLDER = "catalogue"
+"""Where a registry's catalogue is, below the registry."""
+
+HOME = "home.json"
+_FORMAT = 1
+_FACETS = ("license", "target", "toolchain")
+_NEWEST, _OPTIONS = 30, 40
+_OURS = frozenset({"packages", "list", "words", "assets"})
+_LOCK, _LOCK_TIMEOUT = ".catalogue.lock", 60
+_SMALL = 200
+"""Packages up to which a catalogue that is missing or damaged is made whole by a publication."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """What `render` wrote; `damaged` are packages that could not be read, with the reason."""
+
+    folder: Path
+    packages: int
+    files: int
+    damaged: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "folder": str(self.folder),
+            "packages": self.packages,
+            "files": self.files,
+            "damaged": list(self.damaged),
+        }
+
+
+@dataclass(slots=True)
+class Home:
+    """What the front page shows beside the list: the newest packages, and how many have each value of a filter."""
+
+    newest: list[Record] = field(default_factory=list)
+    facets: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _FACETS})
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Put `records` among the newest, each in place of what was there of its package."""
+        latest = {one.model: one for one in (*self.newest, *records)}
+        self.newest = heapq.nlargest(_NEWEST, latest.values(), key=lambda one: (one.published, one.model))
+
+    def count(self, record: Record, step: int = 1) -> None:
+        """Count `record` in the filters; with -1 an older state of a package is taken out."""
+        for facet, values in zip(_FACETS, ((record.license,), record.targets, (record.toolchain,)), strict=True):
+            counts = self.facets[facet]
+            for value in filter(None, values):
+                counts[value] = counts.get(value, 0) + step
+                if counts[value] <= 0:
+                    del counts[value]
+
+    def options(self) -> dict[str, list[tuple[str, int]]]:
+        """The commonest values of each filter, sorted by name."""
+        return {
+            name: sorted(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_OPTIONS])
+            for name, counts in self.facets.items()
+        }
+
+    def to_bytes(self) -> bytes:
+        document = {"format": _FORMAT, "newest": [one.as_list() for one in self.newest], "facets": self.facets}
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> Home:
+        """Raises ValueError."""
+        try:
+            document = json.loads(data)
+            if document["format"] != _FORMAT:
+                raise ValueError("another format")
+            facets = {
+                name: {str(value): int(count) for value, count in document["facets"][name].items()} for name in _FACETS
+            }
+            return cls([Record.from_list(one) for one in document["newest"]], facets)
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"not the catalogue's home: {error!r}") from error
+
+
+def render(reader: RegistryReader, output: Path, *, progress: Progress | None = None) -> Rendered:
+    """Write the whole catalogue of `reader` into `output`; what an older one left there goes.
+
+    Raises RegistryError where `output` holds something else, TrustError for a registry that does not verify,
+    StorageError.
+    """
+    progress = progress or Silent()
+    _require_ours(output)
+    with _writing(output) as site:
+        renderer = _Renderer(site, reader)
+        names = reader.names()
+        records: dict[str, Record] = {}
+        damaged: list[str] = []
+        with progress.step("catalogue", total=len(names), unit="packages") as step:
+            for name in names:
+                try:
+                    record = renderer.package(name)
+                    if record is not None:
+                        records[record.model] = record
+                except RegistryError as error:
+                    damaged.append(error.message)
+                step.advance()
+        renderer.lists(records.values())
+        _remove_others(site)
+    return Rendered(folder=output, packages=len(records), files=len(site.written), damaged=tuple(damaged))
+
+
+def update(reader: RegistryReader, output: Path, package: str) -> None:
+    """Bring what the catalogue says of `package` up to date; its cost does not grow with the registry.
+
+    A missing or damaged catalogue of a small registry is made whole; of a larger one RegistryError says how to.
+    Raises StorageError.
+    """
+    package = package_meant_by(package)
+    _require_ours(output)
+    try:
+        with _writing(output) as site:
+            data = site.read(HOME)
+            if data is not None:
+                _Renderer(site, reader).change(package, Home.parse(data))
+                return
+        reason = "is not there"
+    except ValueError as error:
+        reason = f"is damaged ({error})"
+    if len(reader.names()) > _SMALL:
+        raise RegistryError(f"the catalogue {output} {reason}", hint="make it: tfaot-pkg registry render")
+    render(reader, output)
+
+
+def update_or_note(registry: FolderRegistry, package: str, progress: Progress) -> None:
+    """After a change of `package` was published: its catalogue follows, and where it cannot, that is a note only."""
+    try:
+        update(registry, registry.root / FOLDER, package)
+    except TfaotError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        progress.note(f"the catalogue was not updated: {error.message}{hint}")
+
+
+@contextmanager
+def _writing(output: Path) -> Iterator[Site]:
+    """The site in `output`, under its lock. Raises StorageError."""
+    with storage_errors(f"write the catalogue {output}"):
+        output.mkdir(parents=True, exist_ok=True)
+        with locked(output / _LOCK, what=f"the catalogue {output}", timeout=_LOCK_TIMEOUT):
+            yield Site(root=output)
+
+
+class _Renderer:
+    """Writes pages of `reader` into `site`."""
+
+    def __init__(self, site: Site, reader: RegistryReader) -> None:
+        self._site = site
+        self._reader = reader
+        self._read: DocumentReader = document_reader(reader)
+        self._link: Callable[[BlobRef], str] = blob_link(_way_to_registry(site.root, reader), _download(reader))
+
+    def package(self, name: str) -> Record | None:
+        """Write the page of a package; its record, None where no version of it can be read."""
+        entries, deprecation = self._reader.entries(name), self._reader.deprecation(name)
+        if not entries:
+            return None
+        context = page_context(name, entries, deprecation, self._read, self._link)
+        self._site.page(page_file(name), "package.html.j2", context)
+        return record_of(entries, deprecation)
+
+    def lists(self, records: Iterable[Record]) -> None:
+        """Write lists, search and home for all packages."""
+        records = list(records)
+        home = Home()
+        for record in records:
+            home.count(record)
+        home.take(records)
+        lists, words = NodeShelf(self._site, LIST), NodeShelf(self._site, WORDS)
+        for node, path in tree.build({one.model: one.as_list() for one in records}):
+            lists.put(node, path)
+        for node, path in tree.build(dict(pair for one in records for pair in _postings(one).items())):
+            words.put(node, path)
+        self._finish(lists, words, home)
+
+    def change(self, name: str, home: Home) -> None:
+        """Bring one package up to date. Raises ValueError where the catalogue is damaged."""
+        record = self.package(name)
+        if record is None:
+            return
+        lists, words = NodeShelf(self._site, LIST), NodeShelf(self._site, WORDS)
+        found = tree.find(lists, record.model)
+        before = Record.from_list(found) if found is not None else None
+        if before == record and self._is_current():
+            return
+        postings = _postings(record)
+        if before is not None:
+            home.count(before, -1)
+            for key in _postings(before).keys() - postings.keys():
+                tree.remove(words, key)
+        home.count(record)
+        home.take([record])
+        tree.insert(lists, record.model, record.as_list())
+        for key, value in postings.items():
+            tree.insert(words, key, value)
+        self._finish(lists, words, home)
+
+    def _is_current(self) -> bool:
+        """Whether home was rendered by this version of the tool: the names of its assets tell."""
+        return self._site.has_assets()
+
+    def _finish(self, lists: NodeShelf, words: NodeShelf, home: Home) -> None:
+        self._site.assets()
+        words.write()
+        lists.write()
+        for prefix in sorted(lists.changed, key=len, reverse=True):
+            self._list_page(lists.nodes[prefix], lists.changed[prefix])
+        root = lists.get("") or tree.Node("")
+        self._site.write(HOME, home.to_bytes())
+        self._site.page(
+            "index.html",
+            "index.html.j2",
+            {
+                "count": root.count,
+                "newest": home.newest,
+                "children": _children(root),
+                "facets": home.options(),
+                "location": self._reader.location if "://" in self._reader.location else "",
+                "signed": self._reader.root_version is not None,
+            },
+        )
+
+    def _list_page(self, node: tree.Node, path: Sequence[str]) -> None:
+        records = [Record.from_list(value) for _, value in sorted(node.items.items())]
+        context = {"prefix": node.prefix, "path": path, "records": records, "count": node.count}
+        self._site.page(
+            f"{node_file(LIST, node.prefix)}.html", "list.html.j2", {**context, "children": _children(node)}
+        )
+
+
+def _children(node: tree.Node) -> list[tuple[str, int]]:
+    return sorted((prefix, count) for prefix, count in (node.children or {}).items() if count)
+
+
+def _postings(record: Record) -> dict[str, list[object]]:
+    return {f"{word} {record.model}": record.as_list() for word in record.words()}
+
+
+def _download(reader: RegistryReader) -> str:
+    return reader.config.download if isinstance(reader, StaticRegistry) else DOWNLOAD
+
+
+def _way_to_registry(output: Path, reader: RegistryReader) -> str | None:
+    """From a package's page to the registry: relative where the catalogue is inside of it, its URL if it has one."""
+    if "://" in reader.location:
+        return reader.location.rstrip("/") + "/"
+    inside = output.resolve().is_relative_to(Path(reader.location).resolve())
+    depth = len(output.resolve().relative_to(Path(reader.location).resolve()).parts) + 2 if inside else 0
+    return "../" * depth if inside else None
+
+
+def _require_ours(output: Path) -> None:
+    """Raise RegistryError where `output` holds something that no catalogue would."""
+    # The lock's file tells a catalogue whose first rendering was killed.
+    if output.is_dir() and not any((output / name).exists() for name in (HOME, _LOCK)):
+        if any(not path.name.startswith(".") for path in output.iterdir()):
+            raise RegistryError(
+                f"{output} is not a catalogue and not empty", hint="name a new folder, or one that is empty"
+            )
+
+
+def _remove_others(site: Site) -> None:
+    """Remove the pages of an older catalogue that this one does not have. Raises OSError."""
+    for top in _OURS:
+        for folder, _, names in os.walk(site.root / top, topdown=False):
+            for name in names:
+                path = Path(folder) / name
+                if path.relative_to(site.root).as_posix() not in site.written:
+                    path.unlink()
+            if not os.listdir(folder):
+                os.rmdir(folder)
