@@ -1,0 +1,124 @@
+"""The base that the recipe of every compiled model builds on (Conan's `python_requires`).
+
+A model's recipe names itself and what it is made from; all else stands here. The base is the package `tfaot-pkg`;
+inside the repository's local recipes index, `recipes/tfaot-pkg/config.yml` points here.
+
+How the library comes about, by what the conf says:
+- `user.tfaot:prefix=FOLDER`: it lies there already, built and verified (`tfaot-pkg publish` packages it so);
+- `user.tfaot:command=[...]`: that command builds it;
+- neither: `python -m tfaot_pkg` of Conan's own Python, else the `tfaot-pkg` on the PATH.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from conan import ConanFile
+from conan.errors import ConanException, ConanInvalidConfiguration
+from conan.tools.files import copy
+
+required_conan_version = ">=2.20"
+
+
+class TfaotPkg(ConanFile):
+    """The package that carries `CompiledModel`."""
+
+    name = "tfaot-pkg"
+    package_type = "python-require"
+    license = "Apache-2.0"
+    description = "Base of the recipes of compiled models"
+    # A model's binary is made by the tool, not by this file: a new version of it asks for no new binaries.
+    # See docs/decisions/ (package ids do not depend on the base).
+    package_id_python_mode = "unrelated_mode"
+
+    def set_version(self):
+        """The one in `tfaot_pkg/_version.py` where no version is given: this file lies in a checkout or in a wheel."""
+        if self.version is None:
+            here = Path(self.recipe_folder)
+            text = next(
+                path.read_text(encoding="utf-8")
+                for path in (here / "tfaot_pkg" / "_version.py", here.parent / "_version.py")
+                if path.is_file()
+            )
+            self.version = re.search(r'__version__ = "(.+)"', text).group(1)
+
+
+class CompiledModel:
+    """What recipes of models have in common. A recipe gives `name`, `license`, `description` and `exports_sources`."""
+
+    package_type = "library"
+    settings = "os", "arch", "compiler", "build_type"
+    options = {"shared": [True, False]}  # noqa: RUF012 (Conan's way to declare options)
+    default_options = {"shared": False}  # noqa: RUF012
+
+    def set_version(self):
+        """The spec's, where no version is given."""
+        if self.version is None:
+            spec = yaml.safe_load((Path(self.recipe_folder) / "spec.yaml").read_text(encoding="utf-8"))
+            self.version = str(spec["model"]["version"])
+
+    def validate(self):
+        if self.settings.os != "Linux":
+            raise ConanInvalidConfiguration("compiled models are made for Linux")
+
+    def build(self):
+        spec = Path(self.source_folder) / "spec.yaml"
+        argv = [*self._command(), "build", str(spec), "-o", str(self._prefix())]
+        self.output.info(f"running {' '.join(argv)}")
+        try:
+            finished = subprocess.run(argv, check=False)
+        except OSError as error:
+            raise ConanException(f"cannot start {argv[0]}: {error.strerror} (conf user.tfaot:command)") from error
+        if finished.returncode:
+            raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message stands above")
+
+    def package(self):
+        """Headers, metadata and the one kind of library that was asked for.
+
+        The prefix's own CMake and pkg-config files stay out: they name both kinds, and Conan writes such files itself.
+        """
+        prefix, package = str(self._prefix()), self.package_folder
+        if not (self._prefix() / "include").is_dir():
+            raise ConanException(f"no built package lies in {prefix}")
+        library = f"lib{self.name}.so*" if self.options.shared else f"lib{self.name}.a"
+        if not copy(self, library, os.path.join(prefix, "lib"), os.path.join(package, "lib")):
+            raise ConanException(f"{prefix} holds no lib/{library}")
+        for folder in ("include", "share", "etc"):
+            copy(self, "*", os.path.join(prefix, folder), os.path.join(package, folder))
+
+    def package_id(self):
+        """The library speaks C at its border: one binary serves all compilers and build types."""
+        del self.info.settings.compiler
+        del self.info.settings.build_type
+
+    def package_info(self):
+        self.cpp_info.libs = [self.name]
+        self.cpp_info.set_property("cmake_file_name", self.name)
+        self.cpp_info.set_property("cmake_target_name", f"{self.name}::{self.name}")
+        self.cpp_info.set_property("pkg_config_name", self.name)
+        if not self.options.shared:
+            self.cpp_info.system_libs = ["stdc++", "m"]
+
+    def _prefix(self):
+        given = self.conf.get("user.tfaot:prefix", check_type=str)
+        return Path(given) if given else Path(self.build_folder) / "prefix"
+
+    def _command(self):
+        command = self.conf.get("user.tfaot:command", check_type=list)
+        if command:
+            return [str(word) for word in command]
+        if importlib.util.find_spec("tfaot_pkg") is not None:
+            return [sys.executable, "-m", "tfaot_pkg"]
+        program = shutil.which("tfaot-pkg")
+        if program:
+            return [program]
+        raise ConanException(
+            f"tfaot-pkg is needed to build {self.ref} and was found neither in Conan's Python ({sys.executable}) "
+            "nor on the PATH: install it there, or name it with "
+            """-c user.tfaot:command='["/path/to/python", "-m", "tfaot_pkg"]'"""
+        )

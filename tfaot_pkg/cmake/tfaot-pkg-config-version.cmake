@@ -1,0 +1,12 @@
+# The version stands in one file of the tool; any 0.x or later one serves, as the interface below is kept.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../_version.py" _tfaot_version REGEX "^__version__ = ")
+string(REGEX MATCH "[0-9]+(\\.[0-9]+)*" PACKAGE_VERSION "${_tfaot_version}")
+unset(_tfaot_version)
+if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()

@@ -1,0 +1,108 @@
+"""Recipes: the folder from which Conan makes a model's package, in the layout of Conan's local recipes index.
+
+    tfaot-model-NAME/config.yml
+    tfaot-model-NAME/all/conanfile.py, spec.yaml, test_package/, the model's files
+
+A recipe that stands in a repository is used as it is. For a spec that has none, one is staged from the spec.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import yaml
+
+from tfaot_pkg.package.render import SUFFIX, template_names
+from tfaot_pkg.package.render import render as render_template
+from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
+from tfaot_pkg.storage import storage_errors, write_file
+
+BASE_RANGE = "[>=0.1 <1]"
+"""The versions of the base that a recipe works with."""
+
+_TEMPLATES = "recipe"
+
+
+def find_recipe(spec: ModelSpec) -> Path | None:
+    """The folder of the recipe that stands beside the spec, or None."""
+    return spec.folder if spec.path.name == "spec.yaml" and (spec.folder / "conanfile.py").is_file() else None
+
+
+def render_recipe(spec: ModelSpec) -> dict[str, bytes]:
+    """The files of the recipe that do not hold the model, by their path in the folder `tfaot-model-NAME`."""
+    context = {
+        "package": spec.model.package_name,
+        "version": spec.model.version,
+        "cpp_class": f"{spec.compilation.namespace}::{spec.model.name}",
+        "description": _python_string(spec.model.description or f"Compiled TensorFlow model {spec.model.name}"),
+        "license": _python_string(spec.model.license) if spec.model.license else "",
+        "homepage": _python_string(spec.model.homepage) if spec.model.homepage else "",
+        "exports_sources": ", ".join(map(_python_string, ["spec.yaml", *_exported(spec)])),
+        "base_range": BASE_RANGE,
+    }
+    return {
+        template.removeprefix(f"{_TEMPLATES}/").removesuffix(SUFFIX): render_template(template, context).encode()
+        for template in template_names(_TEMPLATES)
+    }
+
+
+def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
+    """Write a complete recipe of `spec` into `folder`, and return the folder of its conanfile.py.
+
+    The spec is written with its expressions evaluated and its defaults filled in; files of the model that lie on this
+    machine are copied. Raises StorageError.
+    """
+    recipe = folder / "all"
+    with storage_errors(f"write the recipe {folder}"):
+        for path, data in render_recipe(spec).items():
+            write_file(folder / path, data)
+        document = yaml.safe_dump(_without_expressions(spec_document(spec)), sort_keys=False, allow_unicode=True)
+        write_file(recipe / "spec.yaml", document.encode())
+        for origin, place in _local_files(spec).items():
+            _copy(origin, recipe / place)
+    return recipe
+
+
+def _exported(spec: ModelSpec) -> list[str]:
+    """Patterns of the files that a build of `spec` reads, relative to it; a model is a folder or a file."""
+    return [pattern for place in _local_files(spec).values() for pattern in (place, f"{place}/*")]
+
+
+def _local_files(spec: ModelSpec) -> dict[Path, str]:
+    """What a build of `spec` reads from this machine, and where that lies relative to the (staged) spec."""
+    document = spec_document(spec)
+    files = {}
+    if isinstance(spec.source, FolderSource):
+        source = document["source"]
+        assert isinstance(source, dict)
+        files[spec.source.path / spec.model.saved_model] = (Path(source["path"]) / spec.model.saved_model).as_posix()
+    validation = document["validation"]
+    assert isinstance(validation, dict)
+    if spec.validation.inputs is not None:
+        files[spec.validation.inputs] = str(validation["inputs"])
+    return files
+
+
+def _without_expressions(value: object) -> object:
+    """`value` with all strings written so that expanding a spec's expressions gives them back."""
+    if isinstance(value, dict):
+        return {key: _without_expressions(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_expressions(item) for item in value]
+    return re.sub(r"\{[{%#]", r"{{ '\g<0>' }}", value) if isinstance(value, str) else value
+
+
+def _copy(origin: Path, place: Path) -> None:
+    if origin.is_dir():
+        shutil.copytree(origin, place, dirs_exist_ok=True)
+    else:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(origin, place)
+
+
+def _python_string(text: str) -> str:
+    """`text` as a string literal of Python. JSON's escapes are Python's, but for those of surrogate pairs."""
+    return json.dumps(text, ensure_ascii=False)
