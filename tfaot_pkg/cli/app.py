@@ -1,0 +1,185 @@
+"""`tfaot-pkg`: commands, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from types import FrameType
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from tfaot_pkg._version import __version__
+from tfaot_pkg.cli import (
+    build,
+    conan_remotes,
+    depending,
+    inspect_machine,
+    packages,
+    registries,
+    remotes,
+    serve,
+    toolchains,
+)
+from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
+from tfaot_pkg.errors import StorageError, TfaotError
+
+INTERRUPTED = 128 + signal.SIGINT
+INTERNAL = 70
+_BROKEN_PIPE = 141
+
+_HELP = """A package manager for compiled models: one YAML spec in, a verified native library package out.
+
+\b
+    tfaot-pkg init path/to/saved_model        write a first spec
+    tfaot-pkg check spec.yaml                 can it be compiled?
+    tfaot-pkg publish spec.yaml               build, verify, publish
+    tfaot-pkg install NAME --prefix DIR       use it from C++: find_package(tfaot-model-NAME)
+
+Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 14 compiler; 15 validation; 16 registry;
+17 network; 18 trust; 19 Conan; 20 storage; 21 running a library; 22 prefix; 23 cannot rebuild; 130 interrupted.
+"""
+
+app = typer.Typer(
+    name="tfaot-pkg",
+    help=_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tfaot-pkg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """What all commands share."""
+
+
+build.register(app)
+packages.register(app)
+depending.register(app)
+toolchains.register(app)
+registries.register(app)
+inspect_machine.register(app)
+serve.register(app)
+remotes.register(app)
+conan_remotes.register(app)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+class _Stopped(BaseException):
+    """Ctrl-C, or the system's request to end. Not a KeyboardInterrupt, which typer would end silently."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; the exit code. Every expected failure is a message on standard error."""
+    _take_signals()
+    try:
+        get_command(app).main(args=arguments, prog_name="tfaot-pkg", standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except TfaotError as error:
+        _report(error)
+        return error.exit_code
+    except _Stopped as stop:
+        _report_stop(stop)
+        return stop.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+        return _BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 (whatever it is, the user gets a message)
+        return _report_other(error)
+    return 0
+
+
+def _take_signals() -> None:
+    """The first Ctrl-C (or SIGTERM) unwinds the stages, which stop their programs; more of them do not disturb that."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise _Stopped(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background
+            signal.signal(number, stop)
+
+
+def _report_stop(stop: _Stopped) -> None:
+    message = "interrupted: nothing half-made was left behind"
+    if said.json:
+        document = {"kind": "interrupted", "exit_code": stop.exit_code, "message": message, "hint": "", "log": None}
+        print(json.dumps({"error": document}, indent=2))
+    else:
+        print(f"\n{message}", file=sys.stderr)
+
+
+def _report(error: TfaotError) -> None:
+    if said.debug:
+        traceback.print_exception(error)
+    if said.json:
+        print(json.dumps({"error": error.as_dict()}, indent=2))
+        return
+    print(f"{_styled('error', '1;31')}: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"{_styled('hint', '1;36')}: {error.hint}", file=sys.stderr)
+    if error.log is not None and error.log.exists():
+        print(f"log: {error.log}", file=sys.stderr)
+
+
+def _report_other(error: Exception) -> int:
+    """An error that no stage has expected; what the disk refuses is not our fault."""
+    from tfaot_pkg.storage import is_refusal, storage_errors
+
+    if isinstance(error, OSError) and is_refusal(error):
+        try:
+            with storage_errors("write a file"):
+                raise error
+        except StorageError as refused:
+            _report(refused)
+            return refused.exit_code
+    _report_internal(error)
+    return INTERNAL
+
+
+def _report_internal(error: Exception) -> None:
+    if said.debug:
+        traceback.print_exception(error)
+    message = f"internal error: {type(error).__name__}: {error}"
+    if said.json:
+        print(json.dumps({"error": {"kind": "internal", "exit_code": INTERNAL, "message": message}}, indent=2))
+    else:
+        hint = "this is a fault of tfaot-pkg: repeat the command with --debug and report what it prints"
+        print(f"{message}\n{_styled('hint', '1;36')}: {hint}", file=sys.stderr)
+
+
+def _styled(text: str, code: str) -> str:
+    colours = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    return f"\033[{code}m{text}\033[0m" if colours else text

@@ -1,0 +1,223 @@
+"""Commands that make packages: init, check, build, publish."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfaot_pkg.cli.conan_remotes import Uploader
+from tfaot_pkg.cli.options import (
+    DebugFlag,
+    DefinesOption,
+    JsonFlag,
+    KeysOption,
+    PassphraseFileOption,
+    RegistryOption,
+    SpecArgument,
+    ToolchainPythonOption,
+    VerboseFlag,
+    WheelhouseOption,
+)
+from tfaot_pkg.cli.packages import installed_text
+from tfaot_pkg.cli.registries import keys_of
+from tfaot_pkg.cli.session import Session, defines_of
+
+if TYPE_CHECKING:
+    from tfaot_pkg.inspection import CheckResult
+    from tfaot_pkg.pipeline import Build, Pipeline
+    from tfaot_pkg.publish import Publication
+
+# The stages are imported inside of the commands: `--help` must not pay for them.
+
+
+def register(app: typer.Typer) -> None:
+    for command in (init, check, build, publish):
+        app.command()(command)
+
+
+def init(
+    saved_model: Annotated[Path, typer.Argument(help="Folder of the SavedModel.", metavar="SAVED_MODEL")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
+    name: Annotated[str | None, typer.Option(help="The model's name. [default: from the folder]")] = None,
+    version: Annotated[str, typer.Option(help="The model's version.")] = "1.0.0",
+    signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
+    tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
+    toolchain_python: ToolchainPythonOption = None,
+    wheelhouse: WheelhouseOption = None,
+    json_: JsonFlag = False,
+    verbose: VerboseFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Write a first spec for a SavedModel, with comments. An existing file is not overwritten.
+
+    Example: tfaot-pkg init exported/tagger --name tagger
+    """
+    from tfaot_pkg.inspection import scaffold_spec
+
+    session = Session()
+    pipeline = _pipeline(session, toolchain_python, wheelhouse)
+    spec = scaffold_spec(
+        saved_model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
+    )
+    text = f"wrote {output}\nnext: tfaot-pkg check {output}; tfaot-pkg publish {output}"
+    session.result({"spec": str(output), "name": spec.model.name, "version": spec.model.version}, text)
+
+
+def check(
+    model: Annotated[Path, typer.Argument(help="A spec, or the folder of a SavedModel.", metavar="SPEC|SAVED_MODEL")],
+    *,
+    table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
+    signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
+    tensorflow: Annotated[str | None, typer.Option(help="Another toolchain than the spec's.")] = None,
+    defines: DefinesOption = None,
+    toolchain_python: ToolchainPythonOption = None,
+    wheelhouse: WheelhouseOption = None,
+    json_: JsonFlag = False,
+    verbose: VerboseFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Say for each operation of a model whether its toolchain can compile it; exit code 0 or 12.
+
+    Also said: what compiled code does differently from TensorFlow without saying so.
+
+    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table
+    """
+    from tfaot_pkg.errors import ModelError
+    from tfaot_pkg.inspection import check_model, spec_of
+
+    session = Session()
+    spec = spec_of(model, defines_of(defines), signature=signature, tensorflow=tensorflow)
+    result = check_model(spec, _pipeline(session, toolchain_python, wheelhouse), table=table)
+    session.result(result.as_dict(), _check_text(result))
+    if not result.compilable:
+        raise typer.Exit(ModelError.exit_code)
+
+
+def _check_text(result: CheckResult) -> str:
+    lines = [f"toolchain: {result.toolchain}", *[f"  {tensor}" for tensor in result.interface]]
+    for operation in result.operations:
+        mark = "no " if operation.problems else "yes"
+        lines.append(f"{mark}  {operation.name}  ({operation.count})")
+        lines += [f"       {problem}" for problem in operation.problems]
+    lines += [f"note: {warning}" for warning in result.warnings]
+    if result.table is not None:
+        lines.append(f"all {len(result.table)} operations that {result.toolchain} compiles:")
+        lines += [f"  {name}: {'; '.join(dtypes) or 'all dtypes'}" for name, dtypes in result.table.items()]
+    lines.append("the model can be compiled" if result.compilable else "the model cannot be compiled")
+    return "\n".join(lines)
+
+
+def build(
+    spec: SpecArgument,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PREFIX", help="The prefix to install into.")],
+    defines: DefinesOption = None,
+    toolchain_python: ToolchainPythonOption = None,
+    wheelhouse: WheelhouseOption = None,
+    json_: JsonFlag = False,
+    verbose: VerboseFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Build and verify a model's package and put it into a prefix; no registry is involved.
+
+    Example: tfaot-pkg build spec.yaml -o prefix && cmake -DCMAKE_PREFIX_PATH=$PWD/prefix ...
+    """
+    from tfaot_pkg.prefix.install import install_built
+    from tfaot_pkg.spec import load_spec
+
+    session = Session()
+    pipeline = _pipeline(session, toolchain_python, wheelhouse)
+    made = pipeline.build(pipeline.plan(load_spec(spec, defines_of(defines))))
+    done = install_built(made.tree, made.plan.key, output)
+    document = {
+        "package": made.tree.package_name,
+        "version": made.tree.version,
+        "prefix": str(done.prefix),
+        "key": made.plan.key,
+        "status": done.status,
+        "validation": made.report.as_dict(),
+    }
+    session.result(document, f"{_built_text(made)}\n{installed_text(done)}")
+
+
+def publish(
+    spec: SpecArgument,
+    *,
+    registry: RegistryOption = None,
+    keys: KeysOption = None,
+    passphrase_file: PassphraseFileOption = None,
+    conan: Annotated[bool, typer.Option(help="Also make the Conan package.")] = True,
+    remote: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also upload the Conan package to this remote (see conan-remote add)."),
+    ] = None,
+    defines: DefinesOption = None,
+    toolchain_python: ToolchainPythonOption = None,
+    wheelhouse: WheelhouseOption = None,
+    json_: JsonFlag = False,
+    verbose: VerboseFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Build, verify and publish a model; does nothing where this very content is published already.
+
+    Examples: tfaot-pkg publish spec.yaml; tfaot-pkg publish spec.yaml --registry /srv/models -D release=2026.1
+    """
+    from tfaot_pkg.publish import publish as publish_model
+    from tfaot_pkg.spec import load_spec
+
+    session = Session()
+    loaded = load_spec(spec, defines_of(defines))
+    if remote is not None and not conan:
+        raise typer.BadParameter("--remote uploads the Conan package: it does not go with --no-conan")
+    uploader = Uploader.of(session, remote, loaded.model.package_name) if remote is not None else None
+    done = publish_model(
+        loaded,
+        root=session.registry_folder(registry),
+        keys=keys_of(keys, passphrase_file),
+        pipeline=_pipeline(session, toolchain_python, wheelhouse),
+        conan=conan,
+    )
+    uploaded = uploader.upload(done) if uploader is not None else None
+    document = {**done.as_dict(), "upload": uploaded.as_dict() if uploaded else None}
+    lines = [_published_text(done, registry)]
+    if uploaded is not None:
+        lines.insert(
+            0, f"{uploaded.reference}: {uploaded.status} in the Conan remote {uploaded.remote} ({uploaded.url})"
+        )
+    session.result(document, "\n".join(lines))
+
+
+def _built_text(made: Build) -> str:
+    report = made.report
+    lines = []
+    if report.comparisons:
+        difference = f"largest difference {report.max_absolute:.2g} (relative {report.max_relative:.2g})"
+        lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.toolchain}, {difference}")
+    if report.not_run:
+        lines.append(f"not verified, because this machine cannot run them: {', '.join(report.not_run)}")
+    lines += [f"note: {warning}" for warning in report.warnings]
+    return "\n".join(lines)
+
+
+def _published_text(done: Publication, registry: str | None) -> str:
+    lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
+    if done.conan is not None:
+        lines.append(f"Conan: {done.conan['reference']}")
+    where = f" --registry {shlex.quote(registry)}" if registry is not None else ""
+    lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where} --prefix DIR")
+    return "\n".join(lines)
+
+
+def _pipeline(session: Session, toolchain_python: Path | None, wheelhouse: Path | None) -> Pipeline:
+    from tfaot_pkg.pipeline import Pipeline
+
+    return Pipeline(
+        folders=session.folders,
+        progress=session.progress,
+        toolchain_python=toolchain_python,
+        wheelhouse=wheelhouse,
+    )

@@ -1,0 +1,272 @@
+"""Commands of those who depend on packages: install, resolve, outdated, update, cmake-dir."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfaot_pkg.cli.options import DebugFlag, JsonFlag, OfflineFlag, PrefixOption, RegistryOption
+from tfaot_pkg.cli.packages import installed_text
+from tfaot_pkg.cli.session import Session
+from tfaot_pkg.errors import RegistryError
+
+if TYPE_CHECKING:
+    from tfaot_pkg.dependencies.lock import Lock, LockedRegistry
+    from tfaot_pkg.dependencies.resolution import Resolution
+    from tfaot_pkg.dependencies.update import Outdated
+    from tfaot_pkg.registry.install import InstalledEntry
+    from tfaot_pkg.registry.static import StaticRegistry
+
+_LOCK = Path("tfaot.lock")
+
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="TARGET", help="Only packages with code for TARGET. Repeatable: for all of them."),
+]
+ToolchainOption = Annotated[
+    str,
+    typer.Option(
+        "--toolchain", metavar="SPEC", help="Only packages that this TensorFlow compiled: '>=2.17,<2.20' or 2.17.1."
+    ),
+]
+LockOption = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The lock file.")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (install, resolve, outdated, update):
+        app.command()(command)
+    app.command("cmake-dir")(cmake_dir)
+
+
+def install(
+    packages: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PACKAGE]...",
+            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: a lock file, and names in it.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    prefix: PrefixOption,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Install exactly what the lock file (tfaot.lock) says, or fail.")
+    ] = False,
+    target: TargetOption = None,
+    toolchain: ToolchainOption = "",
+    registry: RegistryOption = None,
+    offline: OfflineFlag = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Install packages and what they depend on into a prefix, for find_package, pkg-config or SCRAM.
+
+    Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external
+    """
+    from tfaot_pkg.dependencies.constraints import Constraints
+    from tfaot_pkg.dependencies.install import install_locked, install_requirements
+    from tfaot_pkg.dependencies.lock import Lock
+    from tfaot_pkg.registry.requirement import Requirement
+
+    session = Session()
+    words = packages or []
+    if locked:
+        if target or toolchain:
+            raise typer.BadParameter("--target and --toolchain are locked: tfaot-pkg resolve takes them")
+        file, names = _lock_and_names(words)
+        lock = Lock.read(file)
+        done = install_locked(_opened(session, lock, file, registry, offline=offline), lock, prefix, names)
+    else:
+        if not words:
+            raise typer.BadParameter("name a package, or say --locked")
+        requirements = [Requirement.parse(word) for word in words]
+        constraints = Constraints.parse(tuple(target or ()), toolchain)
+        done = install_requirements(session.open_registry(registry, offline=offline), requirements, prefix, constraints)
+    document = {"prefix": str(prefix.absolute()), "packages": [one.as_dict() for one in done]}
+    session.result(document, "\n".join(map(_installed_text, done)) or "the lock file names no package")
+
+
+def _installed_text(done: InstalledEntry) -> str:
+    lines = [installed_text(done.outcome)]
+    if done.entry.yanked is not None:
+        lines.append(f"note: this version was yanked: {done.entry.yanked}")
+    if done.deprecation is not None:
+        lines.append(f"note: the package is deprecated: {done.deprecation}")
+    return "\n".join(lines)
+
+
+def _lock_and_names(words: Sequence[str]) -> tuple[Path, list[str]]:
+    """What stands behind --locked: names hold no dot and no slash, and files do not look like names."""
+    files = [word for word in words if re.search(r"[./]", word)]
+    if len(files) > 1:
+        raise typer.BadParameter(f"one lock file at a time, not {' and '.join(files)}")
+    return Path(files[0]) if files else _LOCK, [word for word in words if word not in files]
+
+
+def resolve(
+    requirements: Annotated[
+        list[str], typer.Argument(metavar="REQUIREMENT...", help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'.")
+    ],
+    *,
+    target: TargetOption = None,
+    toolchain: ToolchainOption = "",
+    lock: LockOption = _LOCK,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no lock file.")] = False,
+    registry: RegistryOption = None,
+    offline: OfflineFlag = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Find the newest versions that serve all requirements, say why not others, and write them into a lock file.
+
+    Example: tfaot-pkg resolve 'digits>=1,<2' wine --target x86-64-v3 --toolchain '>=2.17'
+    """
+    from tfaot_pkg.dependencies.constraints import Constraints
+    from tfaot_pkg.dependencies.install import lock_of
+    from tfaot_pkg.dependencies.resolution import resolve as resolve_all
+    from tfaot_pkg.registry.requirement import Requirement
+
+    session = Session()
+    wanted = [Requirement.parse(text) for text in requirements]
+    constraints = Constraints.parse(tuple(target or ()), toolchain)
+    opened = session.open_registry(registry, offline=offline)
+    resolution = resolve_all(opened, wanted, constraints)
+    made = lock_of(resolution, wanted, constraints, _registry(session, opened, registry, lock))
+    written = not dry_run and made.write(lock.absolute())
+    status = "not written" if dry_run else "written" if written else "unchanged"
+    document = {"lock": str(lock), "status": status, **made.as_dict(), **_rejected(resolution)}
+    lines = _resolution_lines(opened, resolution)
+    session.result(document, "\n".join(lines if dry_run else [*lines, f"{lock}: {status}"]))
+
+
+def _rejected(resolution: Resolution) -> dict[str, object]:
+    return {"rejected": [one.as_dict() for one in resolution.rejected]}
+
+
+def _resolution_lines(opened: StaticRegistry, resolution: Resolution) -> list[str]:
+    """Each chosen version, and below it a line for each of the others."""
+    lines = []
+    for entry in resolution.entries:
+        lines.append(str(entry))
+        if entry.yanked is not None:
+            lines.append(f"  note: this version was yanked: {entry.yanked}")
+        if deprecation := opened.deprecation(entry.name):
+            lines.append(f"  note: the package is deprecated: {deprecation}")
+        lines += [f"  not {one.version}: {one.reason}" for one in resolution.rejected if one.package == entry.name]
+    return lines
+
+
+def outdated(
+    *,
+    lock: LockOption = _LOCK,
+    registry: RegistryOption = None,
+    offline: OfflineFlag = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Show which locked versions are not the newest: what update would lock, and what there is beyond the requirements.
+
+    Example: tfaot-pkg outdated
+    """
+    from tfaot_pkg.dependencies.lock import Lock
+    from tfaot_pkg.dependencies.update import outdated as find_outdated
+
+    session = Session()
+    before = Lock.read(lock)
+    standing = find_outdated(_opened(session, before, lock, registry, offline=offline), before)
+    old = [one for one in standing if one.is_outdated]
+    document = {"lock": str(lock), "outdated": [one.as_dict() for one in old]}
+    session.result(document, "\n".join(map(_outdated_text, old)) or "all locked versions are the newest")
+
+
+def _outdated_text(one: Outdated) -> str:
+    parts = [f"update locks {one.allowed}"] if one.allowed not in ("", one.locked) else []
+    if one.newest not in ("", one.locked, one.allowed):
+        parts.append(f"{one.newest} is beyond the requirements")
+    return f"{one.name} {one.locked}: {'; '.join([*parts, *one.notes])}"
+
+
+def update(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Packages to take newer versions of. [default: all]", show_default=False
+        ),
+    ] = None,
+    *,
+    lock: LockOption = _LOCK,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change no lock file.")] = False,
+    registry: RegistryOption = None,
+    offline: OfflineFlag = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Lock newer versions that serve the same requirements; of all packages, or of those that are named.
+
+    Example: tfaot-pkg update digits
+    """
+    from tfaot_pkg.dependencies.install import check_trust, lock_of
+    from tfaot_pkg.dependencies.lock import Lock
+    from tfaot_pkg.dependencies.update import changes
+    from tfaot_pkg.dependencies.update import update as resolve_anew
+
+    session = Session()
+    before = Lock.read(lock)
+    opened = _opened(session, before, lock, registry, offline=offline)
+    check_trust(opened, before.registry)
+    resolution = resolve_anew(opened, before, names or ())
+    said = _registry(session, opened, registry, lock) if registry is not None else _again(opened, before)
+    after = lock_of(resolution, before.requirements, before.constraints, said)
+    changed = changes(before, after)
+    if not dry_run:
+        after.write(lock.absolute())
+    document = {"lock": str(lock), "changes": [one.as_dict() for one in changed], **_rejected(resolution)}
+    session.result(document, "\n".join(map(str, changed)) or "nothing is newer")
+
+
+def cmake_dir(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
+    """Print the folder of this tool's CMake package, for find_package(tfaot-pkg) and tfaot_require.
+
+    Example: cmake -S . -B build -Dtfaot-pkg_DIR="$(tfaot-pkg cmake-dir)"
+    """
+    from tfaot_pkg import resources
+
+    folder = str(resources.cmake_package())
+    Session().result({"cmake_dir": folder}, folder)
+
+
+def _opened(session: Session, lock: Lock, file: Path, registry: str | None, *, offline: bool) -> StaticRegistry:
+    """The registry that a lock file names, or `registry` where the user names one."""
+    from tfaot_pkg.dependencies.lock import location_meant
+
+    if registry is not None:
+        return session.open_registry(registry, offline=offline)
+    locked = lock.registry
+    try:
+        return session.open_registry(locked.name or location_meant(locked.location, file), offline=offline)
+    except RegistryError as error:
+        known_as = f"{locked.name} ({locked.location})" if locked.name else locked.location
+        raise RegistryError(
+            f"{file} names the registry {known_as}: {error.message}",
+            hint=f"{error.hint}; or name another place of it with --registry" if error.hint else "",
+        ) from error
+
+
+def _registry(session: Session, opened: StaticRegistry, given: str | None, lock: Path) -> LockedRegistry:
+    """How a lock file in `lock` names the registry that the user meant by `given`."""
+    from tfaot_pkg.dependencies.install import locked_registry
+    from tfaot_pkg.dependencies.lock import location_beside
+    from tfaot_pkg.registry.remotes import remote_meant
+
+    remote = remote_meant(given, session.folders) if given is not None else None
+    return locked_registry(opened, location=location_beside(opened.location, lock), name=remote.name if remote else "")
+
+
+def _again(opened: StaticRegistry, lock: Lock) -> LockedRegistry:
+    from tfaot_pkg.dependencies.install import locked_registry
+
+    return locked_registry(opened, location=lock.registry.location, name=lock.registry.name)

@@ -1,0 +1,56 @@
+"""Commands about the tool itself: schema, doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfaot_pkg.cli.options import DebugFlag, JsonFlag
+from tfaot_pkg.cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    for command in (schema, doctor):
+        app.command()(command)
+
+
+def schema(
+    *,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write it to.")] = None,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Print the JSON Schema of a spec: editors complete and check specs with it.
+
+    Example: tfaot-pkg schema -o spec.schema.json
+    """
+    from tfaot_pkg.spec.schema import json_schema
+    from tfaot_pkg.storage import storage_errors, write_file
+
+    session = Session()
+    text = json.dumps(json_schema(), indent=2) + "\n"
+    if output is None:
+        session.result(json_schema(), text)
+        return
+    with storage_errors(f"write {output}"):
+        write_file(output.absolute(), text.encode())
+    session.result({"written": str(output)}, f"wrote {output}")
+
+
+def doctor(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
+    """Look at this machine: compiler, toolchains, Conan, targets that its CPU runs, confinement; exit code 0 or 1.
+
+    Example: tfaot-pkg doctor --json
+    """
+    from tfaot_pkg.doctor import examine
+
+    session = Session()
+    findings = examine(session.folders)
+    lines = [f"{'ok  ' if f.good else 'no  '} {f.subject:<12} {f.finding}" for f in findings]
+    lines += [f"hint: {f.hint}" for f in findings if f.hint and not f.good]
+    session.result({"findings": [f.as_dict() for f in findings]}, "\n".join(lines))
+    if any(f.needed and not f.good for f in findings):
+        raise typer.Exit(1)

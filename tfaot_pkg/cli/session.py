@@ -1,0 +1,58 @@
+"""What every command begins and ends with: folders, progress, and printing a result."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfaot_pkg.cli.display import make_progress
+from tfaot_pkg.cli.options import said
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.progress import Progress
+
+if TYPE_CHECKING:
+    from tfaot_pkg.registry.static import StaticRegistry
+
+
+class Session:
+    """One run of a command."""
+
+    def __init__(self) -> None:
+        self.folders = Folders.of_user()
+        self.progress: Progress = make_progress(verbose=said.verbose)
+
+    def result(self, document: Mapping[str, object], text: str) -> None:
+        """Print the result: `document` with --json, else `text`."""
+        if said.json:
+            json.dump(document, sys.stdout, indent=2)
+            sys.stdout.write("\n")
+        elif text:
+            sys.stdout.write(text.rstrip("\n") + "\n")
+        sys.stdout.flush()
+
+    def registry_folder(self, given: str | None) -> Path:
+        """The folder that `--registry` means, to write there. Raises RegistryError where it means a server."""
+        from tfaot_pkg.registry.remotes import folder_meant
+
+        return folder_meant(given, self.folders)
+
+    def open_registry(self, given: str | None, *, offline: bool = False) -> StaticRegistry:
+        """The registry that `--registry` means, to read from it."""
+        from tfaot_pkg.registry.remotes import open_registry
+
+        return open_registry(given, self.folders, progress=self.progress, offline=offline)
+
+
+def defines_of(words: list[str] | None) -> dict[str, str]:
+    """`-D KEY=VALUE` words as a mapping. Raises SpecError."""
+    defines = {}
+    for word in words or ():
+        key, equals, value = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise SpecError(f"-D {word}: write KEY=VALUE, with a KEY of letters, digits and _")
+        defines[key] = value
+    return defines

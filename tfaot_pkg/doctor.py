@@ -1,0 +1,124 @@
+"""What this machine has of what builds need."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.native.compiler import find_compiler
+from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.toolchain.environment import installed
+
+_ROOM = 3 << 30  # bytes: a toolchain takes 1.2 GB, its installation about as much again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One look at the machine. `needed`: builds fail without it. `hint`: what to do where it is not good."""
+
+    subject: str
+    good: bool
+    finding: str
+    needed: bool = False
+    hint: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "subject": self.subject,
+            "good": self.good,
+            "finding": self.finding,
+            "needed": self.needed,
+            "hint": "" if self.good else self.hint,
+        }
+
+
+def examine(folders: Folders) -> list[Finding]:
+    """Look at everything; nothing is installed or changed."""
+    return [
+        _compiler(folders),
+        *_toolchains(folders),
+        _conan(),
+        _cmake(),
+        _targets(),
+        _confinement(),
+        _room(folders),
+    ]
+
+
+def _compiler(folders: Folders) -> Finding:
+    try:
+        compiler = find_compiler(platform.machine(), log=folders.logs / "doctor.log", output=lambda _: None)
+    except TfaotError as error:
+        return Finding(subject="compiler", good=False, finding=error.message, needed=True, hint=error.hint)
+    return Finding(subject="compiler", good=True, finding=compiler.identity, needed=True)
+
+
+def _toolchains(folders: Folders) -> list[Finding]:
+    present = {made.toolchain.version: made for made in installed(folders)}
+    return [
+        Finding(
+            subject="tensorflow",
+            good=version in present,
+            finding=f"{version}: {present[version].python if version in present else 'not installed'}",
+            hint=f"the first build that needs it installs it; now: tfaot-pkg toolchain add {version}",
+        )
+        for version in TOOLCHAINS
+    ]
+
+
+def _conan() -> Finding:
+    try:
+        version = run([sys.executable, "-m", "conans.conan", "--version"], timeout=60).stdout.strip()
+    except CommandFailed as error:
+        return Finding(subject="conan", good=False, finding=str(error), hint="pip install conan")
+    return Finding(subject="conan", good=True, finding=version)
+
+
+def _cmake() -> Finding:
+    beside = Path(sys.executable).parent
+    found = {name: shutil.which(name, path=str(beside)) or shutil.which(name) for name in ("cmake", "ninja")}
+    missing = [name for name, path in found.items() if path is None]
+    text = f"missing: {', '.join(missing)}" if missing else ", ".join(map(str, found.values()))
+    return Finding(subject="cmake", good=not missing, finding=text, hint="pip install cmake ninja")
+
+
+def _targets() -> Finding:
+    runnable = [target.name for target in TARGETS.values() if runs_here(target)]
+    return Finding(subject="targets", good=bool(runnable), finding=f"this CPU runs {', '.join(runnable) or 'none'}")
+
+
+def _confinement() -> Finding:
+    """Whether models can be loaded without network and without write access (see worker_program/confine.py)."""
+    program = Path(__file__).resolve().parent / "worker_program"
+    code = "import confine; print(confine.confine([]))"
+    try:
+        answer = run([sys.executable, "-c", code], cwd=program, timeout=60).stdout.strip()
+    except (CommandFailed, subprocess.SubprocessError) as error:
+        answer = f"no: {error}"
+    return Finding(
+        subject="confinement",
+        good=answer == "yes",
+        finding="models are loaded without network and write access" if answer == "yes" else answer,
+        hint="the kernel refuses user namespaces here: only build models that you trust",
+    )
+
+
+def _room(folders: Folders) -> Finding:
+    place = folders.cache
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    return Finding(
+        subject="disk",
+        good=free >= _ROOM,
+        finding=f"{free / (1 << 30):.0f} GiB free for {folders.cache}",
+        hint="set TFAOT_HOME to a folder with more room",
+    )

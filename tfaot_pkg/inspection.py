@@ -1,0 +1,169 @@
+"""Looking at a model before it is built: what `check` says, and the first spec that `init` writes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tfaot_pkg.errors import ModelError, SpecError
+from tfaot_pkg.frozen.model import freeze_arguments, signature_of
+from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.signature import Signature
+from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.names import name_fault, version_fault
+from tfaot_pkg.spec.scaffold import scaffold
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.storage import storage_errors, write_file
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCheck:
+    """One kind of operation in a model; `problems` says why XLA cannot compile it, a line per node."""
+
+    name: str
+    count: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What the toolchain says of a model. `table` (operation -> dtypes by kernel) is there where it was asked for."""
+
+    toolchain: str
+    signature: Signature
+    operations: tuple[OperationCheck, ...]
+    warnings: tuple[str, ...]
+    table: Mapping[str, tuple[str, ...]] | None
+
+    @property
+    def compilable(self) -> bool:
+        return not any(operation.problems for operation in self.operations)
+
+    @property
+    def interface(self) -> tuple[str, ...]:
+        inputs = [f"input {tensor}" for tensor in self.signature.inputs]
+        return (*inputs, *[f"output {tensor}" for tensor in self.signature.outputs])
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "toolchain": self.toolchain,
+            "compilable": self.compilable,
+            "signature": self.signature.as_dict(),
+            "operations": [
+                {"name": op.name, "count": op.count, "compilable": not op.problems, "problems": list(op.problems)}
+                for op in self.operations
+            ],
+            "warnings": list(self.warnings),
+            **(
+                {"table": {name: list(dtypes) for name, dtypes in self.table.items()}} if self.table is not None else {}
+            ),
+        }
+
+
+def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflow: str | None) -> ModelSpec:
+    """The spec in `path`; for the folder of a SavedModel, one that only names it. Raises SpecError."""
+    spec = _unnamed_spec(path, signature) if path.is_dir() else load_spec(path, defines)
+    if tensorflow is None:
+        return spec
+    return replace(spec, compilation=replace(spec.compilation, tensorflow=tensorflow))
+
+
+def _unnamed_spec(folder: Path, signature: str) -> ModelSpec:
+    absolute = folder.absolute()
+    return ModelSpec(
+        path=absolute.parent / "spec.yaml",
+        model=ModelInfo(name="model", version="0.1", saved_model=absolute.name, serving_key=signature),
+        source=FolderSource(path=absolute.parent),
+        compilation=Compilation(batch_sizes=(1,)),
+    )
+
+
+def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckResult:
+    """Ask the toolchain about every operation of the model. Raises ModelError for faults that hide the operations."""
+    source = pipeline.source(spec)
+    environment = pipeline.environment(spec)
+    with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+        with pipeline.progress.step("check"):
+            arguments = {**freeze_arguments(spec, source), "only_check": True, "out": ""}
+            answer = pool.get().call("freeze", arguments)
+            listing = pool.get().call("operations", {})["operations"] if table else None
+    return CheckResult(
+        toolchain=f"tensorflow {environment.toolchain.version}",
+        signature=signature_of(answer),
+        operations=_operations(answer),
+        warnings=tuple(answer["warnings"]),
+        table=None if listing is None else {name: _kernels(listing[name]) for name in sorted(listing)},
+    )
+
+
+def _operations(answer: Mapping[str, Any]) -> tuple[OperationCheck, ...]:
+    problems: dict[str, list[str]] = {}
+    for name, node, why in answer["unsupported"]:
+        problems.setdefault(name, []).append(f"{node}: {why}")
+    return tuple(
+        OperationCheck(name=name, count=count, problems=tuple(problems.get(name, ())))
+        for name, count in answer["operations"].items()
+    )
+
+
+def _kernels(kernels: list[dict[str, list[str]]]) -> tuple[str, ...]:
+    """One text per kernel: `T=float32,float64`."""
+    texts = {" ".join(f"{k}={','.join(v)}" for k, v in sorted(kernel.items())) for kernel in kernels}
+    return tuple(sorted(text for text in texts if text))
+
+
+def scaffold_spec(
+    saved_model: Path,
+    output: Path,
+    *,
+    name: str | None,
+    version: str,
+    signature: str,
+    tensorflow: str | None,
+    pipeline: Pipeline,
+) -> ModelSpec:
+    """Write a first spec of `saved_model` to `output` and return it. Raises SpecError, ModelError, StorageError."""
+    chosen = name or _name_from(saved_model)
+    for fault in (name_fault(chosen), version_fault(version)):
+        if fault:
+            raise SpecError(fault, hint="choose a name with --name and a version with --version")
+    if output.exists():
+        raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
+    spec = spec_of(saved_model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
+    found = _signatures(spec, pipeline)
+    if signature not in found:
+        raise ModelError(
+            f"the SavedModel has no signature {signature!r}; it has: {', '.join(found) or 'none'}",
+            hint="choose one with --signature",
+        )
+    text = scaffold(
+        name=chosen,
+        version=version,
+        saved_model=Path(os.path.relpath(saved_model, output.parent)).as_posix(),
+        serving_key=signature,
+        signature=signature_of(found[signature]),
+        other_keys=[key for key in found if key != signature],
+    )
+    with storage_errors(f"write {output}"):
+        write_file(output.absolute(), text.encode())
+    return load_spec(output)
+
+
+def _signatures(spec: ModelSpec, pipeline: Pipeline) -> dict[str, Any]:
+    source = pipeline.source(spec)
+    environment = pipeline.environment(spec)
+    with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+        arguments = {"folder": str(source.root / spec.model.saved_model), "tags": list(spec.model.tags)}
+        answer: dict[str, Any] = pool.get().call("inspect", arguments)["signatures"]
+    return answer
+
+
+def _name_from(folder: Path) -> str:
+    """A model's name from a folder's: `My-Tagger.v2` gives `my_tagger_v2`."""
+    return re.sub(r"[^a-z0-9]+", "_", folder.absolute().name.lower()).strip("_") or "model"

@@ -1,0 +1,177 @@
+"""Publishing: build and verify a model, put it into a registry and into our Conan home."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tfaot_pkg.catalogue.render import update_or_note
+from tfaot_pkg.conan.home import ConanHome
+from tfaot_pkg.conan.package import ConanPackage, create
+from tfaot_pkg.conan.recipe import find_recipe, stage_recipe
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.pipeline import Build, Pipeline, Plan
+from tfaot_pkg.provenance.materials import FILES
+from tfaot_pkg.registry.archive import pack
+from tfaot_pkg.registry.commit import Keys
+from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import LATENCY, PREFIX
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.storage import write_file
+from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.verify import latency
+from tfaot_pkg.verify.validate import runnable_targets
+
+Status = Literal["published", "already published"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What `publish` did. `conan` is None where the Conan package was not asked for."""
+
+    status: Status
+    entry: RegistryEntry
+    registry: Path
+    signed: bool
+    conan: dict[str, object] | None
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "status": self.status,
+            "registry": str(self.registry),
+            "signed": self.signed,
+            "entry": self.entry.as_dict(),
+            "conan": self.conan,
+        }
+
+
+def publish(
+    spec: ModelSpec, *, root: Path, pipeline: Pipeline, keys: Keys | None = None, conan: bool = True
+) -> Publication:
+    """Publish the model of `spec` into the registry in the folder `root`.
+
+    At once where this very content is there already, else after building and verifying. Where there is no registry,
+    an unsigned one is made, after that. `keys` are those that a signed registry asks for.
+    Raises RegistryError, before anything is built, where the version is there with other content; all errors of a
+    build.
+    """
+    registry = FolderRegistry.find(root, keys=keys)
+    plan = pipeline.plan(spec)
+    present = _present(registry, spec) if registry is not None else None
+    if present is not None:
+        _require_same(present, plan)
+    record = _conan_record(pipeline, spec)
+    packaged = _read_record(record, plan) if conan else None
+    if registry is not None and present is not None and registry.has_blobs(present) and (packaged or not conan):
+        update_or_note(registry, present.name, pipeline.progress)
+        return _publication("already published", present, registry, packaged)
+    if registry is not None:
+        registry.require_keys()
+    build = pipeline.build(plan)
+    registry = registry or FolderRegistry.create(root, keys=keys)
+    status, entry = _into_registry(build, registry, pipeline)
+    if conan and packaged is None:
+        packaged = _into_conan(build, pipeline).as_dict()
+        write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
+    return _publication(status, entry, registry, packaged)
+
+
+def _publication(
+    status: Status, entry: RegistryEntry, registry: FolderRegistry, conan: dict[str, object] | None
+) -> Publication:
+    return Publication(status=status, entry=entry, registry=registry.root, signed=registry.is_signed, conan=conan)
+
+
+def _present(registry: FolderRegistry, spec: ModelSpec) -> RegistryEntry | None:
+    entries = registry.entries(spec.model.package_name)
+    return next((entry for entry in entries if entry.version == spec.model.version), None)
+
+
+def _require_same(present: RegistryEntry, plan: Plan) -> None:
+    if present.key != plan.key:
+        raise RegistryError(
+            f"{present} is published already, and this spec would give other content "
+            f"(key {present.key[:12]} there, {plan.key[:12]} here)",
+            hint="a published version never changes: raise model.version in the spec",
+        )
+
+
+def _into_registry(build: Build, registry: FolderRegistry, pipeline: Pipeline) -> tuple[Status, RegistryEntry]:
+    with pipeline.progress.step("publish"), tempfile.TemporaryFile() as archive:
+        tree = pack(build.tree.root, archive)
+        archive.seek(0)
+        content = archive.read()
+        blobs = {PREFIX: content, **_documents(build), **_latency(build)}
+        entry = _entry(build, tree.digest, blobs)
+        result = registry.publish(entry, blobs)
+        update_or_note(registry, entry.name, pipeline.progress)
+    return result.status, result.entry
+
+
+def _documents(build: Build) -> dict[str, bytes]:
+    """The documents that one may want to read without fetching the package, by role."""
+    folder = build.tree.root / "share" / build.tree.package_name
+    return {role: (folder / name).read_bytes() for role, name in FILES.items() if (folder / name).exists()}
+
+
+def _latency(build: Build) -> dict[str, bytes]:
+    """Times of this library on this machine; nothing where it can run none of the targets."""
+    targets = runnable_targets(build.plan.spec)
+    if not targets:
+        return {}
+    measured = latency.measure(build.library.shared, build.plan.compiler, targets)
+    return {LATENCY: json.dumps(latency.document(measured)).encode()}
+
+
+def _entry(build: Build, tree: str, blobs: Mapping[str, bytes]) -> RegistryEntry:
+    spec = build.plan.spec
+    return RegistryEntry(
+        name=spec.model.package_name,
+        model=spec.model.name,
+        version=spec.model.version,
+        key=build.plan.key,
+        tree=tree,
+        toolchain=build.report.toolchain,
+        targets=spec.compilation.targets,
+        batch_sizes=spec.compilation.batch_sizes,
+        signature=build.frozen.signature,
+        license=spec.model.license,
+        description=spec.model.description,
+        blobs={role: BlobRef.of(content) for role, content in blobs.items()},
+    )
+
+
+def _into_conan(build: Build, pipeline: Pipeline) -> ConanPackage:
+    spec = build.plan.spec
+    home = ConanHome(root=pipeline.folders.conan_home, log=pipeline.folders.logs / f"conan-{spec.model.name}.log")
+    architecture = TARGETS[spec.compilation.targets[0]].architecture
+    with tempfile.TemporaryDirectory(prefix="tfaot-recipe-") as scratch:
+        recipe = find_recipe(spec) or stage_recipe(spec, Path(scratch))
+        return create(
+            recipe,
+            spec.model.version,
+            home=home,
+            prefix=build.tree.root,
+            architecture=architecture,
+            progress=pipeline.progress,
+        )
+
+
+def _conan_record(pipeline: Pipeline, spec: ModelSpec) -> Path:
+    """Says which key the Conan home's package of a version has: asking Conan itself would take most of a second."""
+    name = f"{spec.model.package_name}-{spec.model.version}.json"
+    return pipeline.folders.conan_home / "tfaot-published" / name
+
+
+def _read_record(record: Path, plan: Plan) -> dict[str, object] | None:
+    try:
+        content = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return None
+    package = content.get("package") if content.get("key") == plan.key else None
+    return package if isinstance(package, dict) else None
