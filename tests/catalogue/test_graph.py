@@ -1,0 +1,54 @@
+"""Drawings of graphs."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.catalogue.registries import graph_document
+from tfaot_pkg.catalogue.graph import GraphNode, draw, nodes_of_document, nodes_of_signature
+from tfaot_pkg.signature import DType, Signature, Tensor
+
+
+def node(*sources: int, kind: str = "operation") -> GraphNode:
+    return GraphNode(label="op", detail="", kind=kind, title="op", sources=sources)
+
+
+@given(st.lists(st.lists(st.integers(0, 29), max_size=4), min_size=1, max_size=30))
+def test_any_graph_even_with_circles_is_drawn_without_boxes_on_each_other(sources: list[list[int]]) -> None:
+    drawing = draw([node(*(s for s in each if s < len(sources))) for each in sources])
+    assert len(drawing.boxes) == len(sources)
+    for one, other in combinations(drawing.boxes, 2):
+        assert abs(one.x - other.x) >= drawing.box_width or abs(one.y - other.y) >= drawing.box_height
+    for box in drawing.boxes:
+        assert 0 <= box.x <= drawing.width - drawing.box_width
+        assert 0 <= box.y <= drawing.height - drawing.box_height
+    for path in drawing.edges:
+        assert re.fullmatch(r"[MCV0-9. e-]+", path)
+
+
+def test_what_comes_later_stands_lower_and_outputs_stand_last() -> None:
+    drawing = draw(nodes_of_document(graph_document()))
+    y = [box.y for box in drawing.boxes]
+    for number, box in enumerate(drawing.boxes):
+        assert all(y[source] < y[number] for source in box.node.sources)
+    assert y[-1] == max(y)
+    assert drawing == draw(nodes_of_document(graph_document()))
+
+
+def test_a_model_without_a_graph_is_one_box_between_what_goes_in_and_out() -> None:
+    tensors = tuple(Tensor(name=f"x{n}", dtype=DType.FLOAT32, shape=(None, n)) for n in range(40))
+    drawing = draw(nodes_of_signature(Signature(inputs=tensors, outputs=tensors[:1]), "digits"))
+    assert [box.label for box in drawing.boxes][-3:] == ["and 28 more", "digits", "x0"]
+    assert drawing.boxes[0].detail == "float32 [N, 0]"
+
+
+@pytest.mark.parametrize("nodes", [[], [{}], [{"name": "a", "op": "b", "kind": "operation", "inputs": [5]}],
+                                   [{"name": "a", "op": "b", "kind": "<g>", "inputs": []}], 7, [graph_document()] * 2])  # fmt: skip
+def test_a_document_that_is_no_graph_is_a_value_error(nodes: object) -> None:
+    with pytest.raises(ValueError):
+        nodes_of_document({"nodes": nodes})

@@ -1,0 +1,261 @@
+"""The catalogue's files: what they say, how few change, how large they get."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalogue.registries import HOSTILE, entry_of, publish, small_registry
+from tests.registry.signing import make_signed
+from tfaot_pkg.catalogue.render import FOLDER, HOME, render, update, update_or_note
+from tfaot_pkg.errors import RegistryError, StorageError
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.registry.entry import Deprecation
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.static import StaticRegistry
+from tfaot_pkg.server.rules import FOREVER, find_file
+
+LARGEST = 200_000
+"""Bytes that a page may have."""
+
+
+@dataclass
+class Notes(Silent):
+    """Progress that remembers its notes."""
+
+    notes: list[str]
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def content(site: Path) -> dict[str, str]:
+    return {
+        path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in site.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def page(site: Path, model: str) -> str:
+    return (site / f"packages/tfaot-model-{model}/index.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> FolderRegistry:
+    """The small registry with its catalogue. Read only."""
+    registry = small_registry(tmp_path_factory.mktemp("shown") / "registry")
+    render(registry, registry.root / FOLDER)
+    return registry
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> FolderRegistry:
+    return small_registry(tmp_path / "registry")
+
+
+def test_a_page_says_all_that_the_registry_knows_of_a_package(shown: FolderRegistry) -> None:
+    text = page(shown.root / FOLDER, "digits")
+    entry = shown.resolve("digits")
+    for wanted in (entry.key, entry.tree, "N × 8 × 8", "x86-64-v3", "1, 2, 4, 8", "MIT", "trained on the wrong data",
+                   "1.19e-07", "MatMul", "g++ 12.2.0", "GPL-3.0-or-later WITH GCC-exception-3.1"):  # fmt: skip
+        assert wanted in text, wanted
+    for blob in entry.blobs.values():
+        assert f'href="../../../blobs/sha256/{blob.sha256[:2]}/{blob.sha256[2:]}"' in text
+
+
+def test_nothing_that_a_publisher_wrote_is_markup(shown: FolderRegistry) -> None:
+    for path in (shown.root / FOLDER).rglob("*.html"):
+        text = path.read_text()
+        assert "window.hacked = 1</script>" not in text, path
+        assert "<img" not in text, path
+        assert "49" not in re.findall(r"\{\{.*?\}\}|pixels 49", text), path
+    assert HOSTILE.replace("&", "&amp;").replace("<", "&lt;").split("'")[0].replace(">", "&gt;") in page(
+        shown.root / FOLDER, "evil"
+    )
+
+
+def test_pages_have_no_inline_script_or_style_and_name_no_other_host(shown: FolderRegistry) -> None:
+    for path in (shown.root / FOLDER).rglob("*.html"):
+        text = path.read_text()
+        assert not re.search(r"<style|\sstyle=|\son\w+=[\"'](?!window)", re.sub(r"&\S+;", "", text)), path
+        assert re.findall(r"<script[^>]*>([^<]*)", text) == [""], path
+        assert not re.search(r'(?:href|src)="(?:https?:)?//', text), path
+        (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+        assert "default-src &#39;none&#39;" in policy
+        assert "unsafe" not in policy
+
+
+def test_rendering_twice_gives_the_same_bytes_and_removes_what_is_gone(registry: FolderRegistry) -> None:
+    site = registry.root / FOLDER
+    render(registry, site)
+    before = content(site)
+    (site / "packages/tfaot-model-gone").mkdir()
+    (site / "packages/tfaot-model-gone/index.html").write_text("old")
+    (site / "assets/site.0123.js").write_text("old")
+    done = render(registry, site)
+    assert content(site) == before
+    assert done.files == len(before)
+
+
+def test_following_every_change_gives_what_rendering_at_once_gives(registry: FolderRegistry, tmp_path: Path) -> None:
+    site = registry.root / FOLDER
+    render(registry, site)
+    publish(registry, entry_of("digits", "2.0.0", description="Another description", license="BSD-3-Clause"))
+    update(registry, site, "digits")
+    registry.deprecate("wine", Deprecation(use="digits", reason="old"))
+    update(registry, site, "tfaot-model-wine")
+    registry.yank("jet_tagger", "0.9.0", "bad")
+    update(registry, site, "jet_tagger")
+    for number in range(250):
+        publish(registry, entry_of(f"many_{number}"))
+        update(registry, site, f"many_{number}")
+    at_once = tmp_path / "registry" / "again"
+    render(registry, at_once)
+    assert listed(site) == listed(at_once)
+    assert json.loads((site / HOME).read_bytes()) == json.loads((at_once / HOME).read_bytes())
+    for path in at_once.rglob("packages/*/index.html"):
+        assert (site / path.relative_to(at_once)).read_bytes() == path.read_bytes(), path
+    home = (site / "index.html").read_text()
+    assert home == (at_once / "index.html").read_text()
+
+
+def listed(site: Path, tree: str = "") -> dict[str, list[object]]:
+    """All items of both trees by key."""
+    items = {}
+    for path in site.rglob(f"{tree or '*'}/*.json"):
+        for key, value in json.loads(path.read_bytes())["items"]:
+            items[f"{path.parent.name} {key}"] = value
+    return items
+
+
+def test_a_change_rewrites_its_page_its_shards_and_home_only(registry: FolderRegistry) -> None:
+    site = registry.root / FOLDER
+    render(registry, site)
+    before = content(site)
+    publish(
+        registry,
+        entry_of("wine", "2.0.0", description="Which cultivar a wine is of, from thirteen chemical measurements"),
+    )
+    update(registry, site, "wine")
+    after = content(site)
+    changed = {path for path, digest in after.items() if before.get(path) != digest}
+    pages = {path for path in changed if path.startswith("packages/")}
+    assert pages == {"packages/tfaot-model-wine/index.html"}
+    assert changed - pages <= {
+        HOME,
+        "index.html",
+        "list/l.html",
+        "list/l.json",
+        *(p for p in changed if p.startswith("words/")),
+    }
+
+
+def test_a_registry_without_catalogue_gets_a_whole_one_with_the_next_publication(registry: FolderRegistry) -> None:
+    update(registry, registry.root / FOLDER, "wine")
+    assert "digits" in (registry.root / FOLDER / "index.html").read_text()
+
+
+@pytest.mark.parametrize("name", [HOME, "list/l.json", "words/w.json"])
+def test_a_damaged_catalogue_is_made_anew(registry: FolderRegistry, name: str) -> None:
+    site = registry.root / FOLDER
+    render(registry, site)
+    before = content(site)
+    (site / name).write_bytes(b'{"items":')
+    publish(registry, entry_of("wine", "2.0.0"))
+    update(registry, site, "wine")
+    assert json.loads((site / name).read_bytes())
+    assert set(content(site)) >= {path for path in before if not path.startswith("words/")}
+
+
+def test_a_catalogue_that_cannot_be_written_is_a_note_and_the_package_is_published(registry: FolderRegistry) -> None:
+    (registry.root / FOLDER).write_text("in the way")
+    progress = Notes(notes=[])
+    update_or_note(registry, "wine", progress)
+    assert len(progress.notes) == 1
+    assert "the catalogue was not updated" in progress.notes[0]
+
+
+def test_a_folder_that_holds_something_else_is_not_touched(registry: FolderRegistry, tmp_path: Path) -> None:
+    precious = tmp_path / "project" / "packages" / "thesis.tex"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("precious")
+    with pytest.raises(RegistryError, match="is not a catalogue and not empty"):
+        render(registry, tmp_path / "project")
+    assert precious.read_text() == "precious"
+
+
+def test_a_file_in_place_of_the_folder_is_a_storage_error(registry: FolderRegistry, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        render(registry, tmp_path / "file")
+
+
+def test_documents_that_are_not_of_their_form_are_left_out(registry: FolderRegistry) -> None:
+    nasty = {"comparisons": [1, {"batch_size": "x"}], "warnings": 7, "nodes": [{"inputs": [99]}], "components": [[]],
+             "predicate": [], "measurements": [{"batch_size": 0, "nanoseconds": -1}]}  # fmt: skip
+    publish(registry, entry_of("nasty"), validation=nasty, graph=nasty, sbom=nasty, provenance=nasty, latency=nasty)
+    publish(registry, entry_of("nastier"), validation=b"\xff", graph=b"[" * 100_000, sbom=b"[]", provenance=b"null")
+    render(registry, registry.root / FOLDER)
+    assert "nasty" in page(registry.root / FOLDER, "nasty")
+    assert "1 input, 1 operation, 1 output" in page(registry.root / FOLDER, "nastier")
+
+
+def test_a_damaged_index_file_costs_its_own_package_only(registry: FolderRegistry) -> None:
+    (registry.root / "index/wi/ne/tfaot-model-wine").write_bytes(b"{}\n")
+    done = render(registry, registry.root / FOLDER)
+    assert len(done.damaged) == 1
+    assert "tfaot-model-wine" in done.damaged[0]
+    assert done.packages == 6
+
+
+def test_the_largest_pages_stay_below_their_limit(tmp_path: Path) -> None:
+    """A package with as much of everything as a publisher can give, of characters that escaping makes long."""
+    registry = FolderRegistry.create(tmp_path / "registry")
+    long = "\"<&>'" * 70
+    rows = [{"batch_size": n, "elements": 1, "failures": 0, "max_absolute": 0.1, "max_relative": 0.1,
+             "target": long, "output": long} for n in range(300)]  # fmt: skip
+    fields: dict[str, Any] = {
+        "description": long * 50,
+        "license": long,
+        "toolchain": long,
+        "targets": (long,) * 100,
+        "batch_sizes": tuple(range(1, 1000)),
+    }
+    publish(
+        registry, entry_of("large", **fields),
+        validation={"comparisons": rows, "reference": long, "warnings": [long] * 1000, "not_run": [long] * 1000},
+        sbom={"components": [{"name": long, "version": long, "licenses": [{"expression": long}] * 100}] * 1000},
+        graph={"nodes": [{"name": long, "op": long, "kind": "operation", "dtype": long, "shape": [1] * 9, "inputs": [max(0, n - 1), max(0, n - 3)]} for n in range(120)]},
+    )  # fmt: skip
+    render(registry, registry.root / FOLDER)
+    assert "120 operations" in page(registry.root / FOLDER, "large")
+    assert {
+        path.name: path.stat().st_size
+        for path in (registry.root / FOLDER).rglob("*.html")
+        if path.stat().st_size > LARGEST
+    } == {}
+
+
+def test_a_signed_registry_is_shown_too(tmp_path: Path) -> None:
+    registry = make_signed(tmp_path)
+    publish(registry, entry_of("digits"))
+    reader: StaticRegistry = registry
+    done = render(reader, registry.root / FOLDER)
+    assert done.packages == 1
+    assert "signed registry" in (registry.root / FOLDER / "index.html").read_text()
+
+
+def test_all_files_of_a_catalogue_may_be_served_and_assets_are_kept_for_ever(registry: FolderRegistry) -> None:
+    publish(registry, entry_of("deadbeefdeadbeef", description="ключ 鍵 _ part. keys/private deadbeefdeadbeefdead"))
+    render(registry, registry.root / FOLDER)
+    for path in content(registry.root / FOLDER):
+        served = find_file(registry.root, f"/{FOLDER}/{path}")
+        assert served is not None, path
+        assert (served.cache_control == FOREVER) == path.startswith("assets/"), path

@@ -1,0 +1,81 @@
+"""A hundred thousand packages: small files, quick changes, a search that reads little."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.catalogue.conftest import Browser
+from tests.catalogue.registries import Many
+from tests.catalogue.test_browser import eventually, one, texts
+from tests.server.conftest import tfaot_server
+from tfaot_pkg.catalogue.render import FOLDER, render, update
+from tfaot_pkg.registry.config import RegistryConfig
+from tfaot_pkg.registry.entry import RegistryEntry
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+_LARGEST = 200_000
+_TRANSFERRED = "return performance.getEntriesByType('resource').reduce((sum, r) => sum + r.decodedBodySize, 0)"
+
+
+class _Renamed(Many):
+    """The same with other versions and descriptions."""
+
+    def entries(self, package: str) -> tuple[RegistryEntry, ...]:
+        (entry,) = super().entries(package)
+        return (replace(entry, version="2.0.0", description="New and other words"),)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a registry that is nothing but the catalogue of 100,000 packages."""
+    root = tmp_path_factory.mktemp("large")
+    (root / "config.json").write_bytes(RegistryConfig().to_bytes())
+    begin = time.monotonic()
+    done = render(Many(count=100_000), root / FOLDER)
+    print(f"rendered 100,000 packages in {time.monotonic() - begin:.0f} s")  # noqa: T201 (-s shows it)
+    assert done.packages == 100_000
+    return root
+
+
+def test_no_file_is_large(large: Path) -> None:
+    assert [path for path in large.rglob("*") if path.is_file() and path.stat().st_size > _LARGEST] == []
+
+
+def test_a_change_is_quick(large: Path) -> None:
+    many, times = Many(count=100_000), []
+    for number in range(5, 50_000, 9_999):
+        begin = time.monotonic()
+        update(_Renamed(count=many.count), large / FOLDER, many.names()[number])
+        times.append(time.monotonic() - begin)
+    print(f"changes took {[round(each, 3) for each in times]} s")  # noqa: T201
+    assert sorted(times)[2] < 2
+
+
+def test_searching_and_turning_pages_reads_little(large: Path, start_browser: Callable[..., Browser]) -> None:
+    browser = start_browser()
+    with tfaot_server(large) as (_, url):
+        browser.open(f"{url}{FOLDER}/")
+        assert "100,000 packages" in one(browser, ".lead").text
+        one(browser, "#q").send_keys("004711 reg")
+        eventually(lambda: texts(browser, "#status") == ["1 package found."], 20)
+        assert texts(browser, "#found .row-name")[0].endswith("_004711")
+        assert browser.driver.execute_script(_TRANSFERRED) < 1_000_000
+        one(browser, "#q").clear()
+        one(browser, "#q").send_keys("jet")
+        eventually(lambda: len(texts(browser, "#found .row-name")) >= 40, 20)
+        before = len(texts(browser, "#found .row-name"))
+        one(browser, "#more").send_keys(Keys.ENTER)
+        eventually(lambda: len(texts(browser, "#found .row-name")) > before, 20)
+        browser.open(f"{url}{FOLDER}/list/l.html")
+        while not texts(browser, ".row-name"):
+            browser.driver.find_elements(By.CSS_SELECTOR, ".chips a")[0].click()
+        assert 0 < len(texts(browser, ".row-name")) <= 100
+        assert browser.faults(url) == []

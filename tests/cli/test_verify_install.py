@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.registry.conftest import write_tree
+from tfaot_pkg.keys import key_of
+from tfaot_pkg.package.tree import PackageTree
+from tfaot_pkg.prefix.install import install_built
+
+
+def tfaot(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "tfaot_pkg", *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """Holds one package."""
+    write_tree(tmp_path / "tree", {"lib/a": b"1", "lib/b": b"2"})
+    built = PackageTree(
+        root=tmp_path / "tree", key=key_of("test", 1, {}), package_name="tfaot-model-digits", version="1.0"
+    )
+    install_built(built, built.key, tmp_path / "prefix")
+    return tmp_path / "prefix"
+
+
+def test_an_untouched_prefix_is_ok(prefix: Path) -> None:
+    done = tfaot("verify-install", prefix)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "tfaot-model-digits 1.0: ok\n", "")
+
+
+def test_damage_is_told_file_by_file(prefix: Path) -> None:
+    (prefix / "lib/a").write_bytes(b"changed")
+    (prefix / "lib/b").unlink()
+    done = tfaot("verify-install", prefix)
+    assert done.returncode == 22
+    assert done.stdout.splitlines()[:3] == ["tfaot-model-digits 1.0: damaged", "  missing: lib/b", "  changed: lib/a"]
+    document = json.loads(tfaot("verify-install", prefix, "--json").stdout)
+    assert (document["ok"], document["parts"][0]["changed"]) == (False, ["lib/a"])
+
+
+def test_a_prefix_without_packages_is_an_error(tmp_path: Path) -> None:
+    done = tfaot("verify-install", tmp_path)
+    assert done.returncode == 22 and "no package is installed" in done.stderr and "hint:" in done.stderr
+
+
+def test_the_version_needs_no_command() -> None:
+    done = tfaot("--version")
+    assert done.returncode == 0 and done.stdout.startswith("tfaot-pkg ")

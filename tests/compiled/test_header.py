@@ -1,0 +1,91 @@
+"""What is read from tfcompile's headers, and how weights lie in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.compiled.model import _correct, _number_of_buffers, _require_shapes, weight_offsets
+from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.toolchain.definition import toolchain
+
+# As tfcompile of TensorFlow 2.17 and 2.21 writes them, shortened; the first size is 4 * 12 bytes.
+CLASSIC = """
+  static constexpr size_t kNumBuffers = 3;
+::xla::cpu_function_runtime::BufferInfo(::xla::cpu_function_runtime::EncodedBufferInfo{{{size}ULL, ~0U, 0U}}),
+::xla::cpu_function_runtime::BufferInfo(::xla::cpu_function_runtime::EncodedBufferInfo{{17ULL, ~0U, 1U}}),
+::xla::cpu_function_runtime::BufferInfo(::xla::cpu_function_runtime::EncodedBufferInfo{{434ULL, 0U, ~0U}})
+    static constexpr ::tensorflow::int32 kResultIndexToBufferIndex[kNumResults] = {{
+0, 1
+    }};
+  static constexpr int32_t kResult0Shapes[] = {{
+{shape}
+  }};
+  static constexpr int32_t kResult1Shapes[] = {{
+-1
+  }};
+"""
+SIGNATURE = Signature(
+    inputs=(),
+    outputs=(
+        Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 4)),
+        Tensor(name="total", dtype=DType.FLOAT32, shape=()),
+    ),
+)
+
+
+def _header(folder: Path, *, shape: str = "3, 4", size: int = 48 << 2 | 1) -> Path:
+    path = folder / "unit.h"
+    path.write_text(CLASSIC.format(shape=shape, size=size))
+    return path
+
+
+def test_shapes_as_promised_pass_those_of_scalars_too(tmp_path: Path) -> None:
+    _require_shapes(_header(tmp_path), SIGNATURE, 3)
+
+
+def test_another_shape_than_promised_is_the_models_fault(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"output 'y' has the shape \[3, 4\] at batch size 2.*promises \[2, 4\]"):
+        _require_shapes(_header(tmp_path), SIGNATURE, 2)
+    with pytest.raises(ModelError, match=r"has the shape \[12\]"):
+        _require_shapes(_header(tmp_path, shape="12"), SIGNATURE, 3)
+
+
+def test_a_result_with_its_size_behind_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="the shape of output 'y' depends on the values"):
+        _require_shapes(_header(tmp_path, size=(48 + 8) << 2 | 1), SIGNATURE, 3)
+
+
+def test_a_header_of_an_unknown_form_is_the_toolchains_fault(tmp_path: Path) -> None:
+    path = tmp_path / "unit.h"
+    path.write_text("class Unit {};")
+    with pytest.raises(ToolchainError, match="unknown form"):
+        _number_of_buffers(path)
+    with pytest.raises(ToolchainError, match="unknown form"):
+        _require_shapes(path, SIGNATURE, 3)
+
+
+def test_the_number_of_buffers_is_read(tmp_path: Path) -> None:
+    assert _number_of_buffers(_header(tmp_path)) == 3
+
+
+def test_products_of_complex_matrices_get_their_missing_bracket(tmp_path: Path) -> None:
+    path = tmp_path / "unit.h"
+    wrong = "::xla::cpu::internal::TypedMatMul<std::complex<float>, std::complex<float>, std::complex<float>(\n"
+    other = "::xla::cpu::internal::TypedMatMul<float, float, float>(\n"
+    path.write_text(wrong + other)
+    for _ in range(2):
+        _correct(path, toolchain("2.21.0"))
+        assert path.read_text() == wrong.replace(">(", ">>(") + other
+
+
+def test_weights_are_aligned_and_do_not_overlap() -> None:
+    weights = [
+        {"dtype": "float32", "shape": [300]},
+        {"dtype": "int8", "shape": [1025]},
+        {"dtype": "bool", "shape": [3]},
+    ]
+    assert weight_offsets(weights) == [0, 1216, 1216 + 1088]
+    assert weight_offsets([]) == []

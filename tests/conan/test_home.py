@@ -1,0 +1,62 @@
+"""The Conan home is made on demand, knows no remote, and is held by one process at a time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.conan.home import ConanHome, conan_environment
+from tfaot_pkg.errors import ConanError
+
+
+def test_a_new_home_has_a_profile_and_no_remotes(home: ConanHome) -> None:
+    with home.opened() as opened:
+        assert opened.conan_json("profile", "show")["host"]
+        assert json.loads(opened.conan("remote", "list", "--format=json")) == []
+
+
+def test_a_profile_that_was_detected_without_a_compiler_is_detected_again(tmp_path: Path) -> None:
+    home = ConanHome(root=tmp_path / "conan", log=tmp_path / "log")
+    profile = home.root / "profiles" / "default"
+    profile.parent.mkdir(parents=True)
+    profile.write_text("[settings]\nos=Linux\n")
+    with home.opened():
+        assert "compiler=" in profile.read_text()
+
+
+def test_what_a_user_set_for_conan_does_not_reach_our_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CONAN_HOME", "/somewhere/else")
+    monkeypatch.setenv("CONAN_DEFAULT_PROFILE", "theirs")
+    environment = conan_environment(tmp_path)
+    assert {name: value for name, value in environment.items() if name.startswith("CONAN")} == {
+        "CONAN_HOME": str(tmp_path)
+    }
+
+
+def test_two_users_of_a_home_take_turns(home: ConanHome) -> None:
+    inside = 0
+    seen = []
+
+    def use() -> None:
+        nonlocal inside
+        with home.opened():
+            inside += 1
+            seen.append(inside)
+            threading.Event().wait(0.05)
+            inside -= 1
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1, 1, 1]
+
+
+def test_a_failing_command_is_an_error_that_says_what_conan_said_and_how_to_repeat_it(home: ConanHome) -> None:
+    with home.opened() as opened, pytest.raises(ConanError, match="Package 'nothing/1' not resolved") as caught:
+        opened.conan("install", "--requires=nothing/1", "-of", str(home.log.parent))
+    assert str(home.root) in caught.value.hint

@@ -1,0 +1,187 @@
+"""Packages are made by the real Conan, in a home of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conan.conftest import Packaged
+from tfaot_pkg.conan.home import ConanHome, conan_argv, conan_environment
+from tfaot_pkg.conan.package import ConanPackage, create, export_base
+from tfaot_pkg.errors import ConanError
+from tfaot_pkg.keys import files_below, sha256_tree
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def package(affine: Packaged, home: ConanHome) -> ConanPackage:
+    return create(affine.recipe, "1.2.0", home=home, prefix=affine.prefix, progress=Silent())
+
+
+def conan(home: ConanHome, *arguments: str) -> str:
+    return run(conan_argv(arguments), env=conan_environment(home.root)).stdout
+
+
+def package_folder(home: ConanHome, package: ConanPackage, *, shared: bool) -> Path:
+    binary = next(binary for binary in package.binaries if binary.shared is shared)
+    reference = f"{package.reference}#{package.recipe_revision}:{binary.package_id}#{binary.package_revision}"
+    return Path(conan(home, "cache", "path", reference).strip())
+
+
+def test_a_built_prefix_becomes_a_static_and_a_shared_package(package: ConanPackage) -> None:
+    assert package.reference == "tfaot-model-affine/1.2.0"
+    assert re.fullmatch("[0-9a-f]{32}", package.recipe_revision)
+    assert [binary.shared for binary in package.binaries] == [False, True]
+    assert len({binary.package_id for binary in package.binaries}) == 2
+
+
+@pytest.mark.parametrize(
+    ("shared", "library"), [(False, "libtfaot-model-affine.a"), (True, "libtfaot-model-affine.so")]
+)
+def test_a_package_holds_one_kind_of_library_the_headers_and_the_metadata(
+    package: ConanPackage, home: ConanHome, shared: bool, library: str
+) -> None:
+    folder = package_folder(home, package, shared=shared)
+    files = {path.relative_to(folder).as_posix() for path in files_below(folder)}
+    assert {path for path in files if path.startswith("lib")} == {f"lib/{library}"}
+    assert {
+        "include/tfaot-model-affine/model.h",
+        "include/tfaot/c_api.h",
+        "share/tfaot-model-affine/info.json",
+        "share/tfaot-model-affine/licenses/LICENSE.tensorflow",
+    } <= files
+
+
+def test_the_package_id_does_not_depend_on_compiler_build_type_or_base(package: ConanPackage, home: ConanHome) -> None:
+    listed = json.loads(conan(home, "list", f"{package.reference}:*", "--format=json"))["Local Cache"]
+    revisions = next(iter(listed.values()))["revisions"]
+    for binary in revisions[package.recipe_revision]["packages"].values():
+        assert set(binary["info"]) == {"settings", "options"}
+        assert set(binary["info"]["settings"]) == {"os", "arch"}
+
+
+def test_making_the_same_package_again_gives_the_same_revisions(
+    affine: Packaged, package: ConanPackage, home: ConanHome
+) -> None:
+    assert create(affine.recipe, "1.2.0", home=home, prefix=affine.prefix, progress=Silent()) == package
+
+
+def test_nothing_is_written_into_the_recipe(make_model: Callable[..., Packaged], home: ConanHome) -> None:
+    model = make_model("untouched")
+    before = sha256_tree(model.recipe, files_below(model.recipe))
+    create(model.recipe, "1.2.0", home=home, prefix=model.prefix, shared=[False], progress=Silent())
+    assert sha256_tree(model.recipe, files_below(model.recipe)) == before
+
+
+def test_the_recipe_builds_by_itself_with_the_command_that_the_conf_names(
+    affine: Packaged, home: ConanHome, tmp_path: Path
+) -> None:
+    builder = tmp_path / "builder.py"
+    builder.write_text(
+        "import shutil, sys\n"
+        "command, spec, option, prefix = sys.argv[1:]\n"
+        "assert (command, option) == ('build', '-o') and open(spec).read().startswith('model:')\n"
+        f"shutil.copytree({str(affine.prefix)!r}, prefix)\n"
+    )
+    with home.opened() as opened:
+        export_base(opened)
+    command = f"user.tfaot:command={[sys.executable, str(builder)]!r}"
+    recipe = shutil.copytree(affine.recipe, tmp_path / "recipe")
+    conan(home, "create", str(recipe), "-c", command)
+
+
+def test_a_failing_build_command_fails_the_recipe_with_its_exit_code(
+    affine: Packaged, home: ConanHome, tmp_path: Path
+) -> None:
+    recipe = shutil.copytree(affine.recipe, tmp_path / "recipe")
+    command = f"user.tfaot:command={[sys.executable, '-c', 'raise SystemExit(12)']!r}"
+    with home.opened() as opened:
+        export_base(opened)
+        with pytest.raises(ConanError, match="tfaot-pkg build failed: exit code 12"):
+            opened.conan("create", str(recipe), "-c", command)
+
+
+def test_a_build_command_that_does_not_exist_is_named(affine: Packaged, home: ConanHome, tmp_path: Path) -> None:
+    recipe = shutil.copytree(affine.recipe, tmp_path / "recipe")
+    with home.opened() as opened:
+        export_base(opened)
+        with pytest.raises(ConanError, match="cannot start /nowhere/tfaot-pkg: No such file"):
+            opened.conan("create", str(recipe), "-c", "user.tfaot:command=['/nowhere/tfaot-pkg']")
+
+
+def test_a_library_for_another_architecture_is_packaged_without_being_run(
+    affine: Packaged, package: ConanPackage, home: ConanHome
+) -> None:
+    other = "x86_64" if platform.machine() == "aarch64" else "aarch64"
+    made = create(
+        affine.recipe, "1.2.0", home=home, prefix=affine.prefix, shared=[False], architecture=other, progress=Silent()
+    )
+    assert made.recipe_revision == package.recipe_revision
+    assert made.binaries[0].package_id not in {binary.package_id for binary in package.binaries}
+
+
+def test_a_missing_prefix_is_a_conan_error_with_its_log(affine: Packaged, home: ConanHome) -> None:
+    with pytest.raises(ConanError, match="no built package lies in") as caught:
+        create(affine.recipe, "1.2.0", home=home, prefix=Path("/nowhere"), shared=[False], progress=Silent())
+    assert "export-pkg" in caught.value.hint
+    assert caught.value.log is not None and "no built package lies in" in caught.value.log.read_text()
+
+
+def test_a_program_uses_packages_of_two_models_through_cmake_deps(
+    package: ConanPackage, home: ConanHome, make_model: Callable[..., Packaged], tmp_path: Path
+) -> None:
+    steep = make_model("steep", slope=3)
+    create(steep.recipe, "1.2.0", home=home, prefix=steep.prefix, progress=Silent())
+    (tmp_path / "conanfile.txt").write_text(
+        "[requires]\ntfaot-model-affine/[>=1 <2]\ntfaot-model-steep/[>=1 <2]\n[generators]\nCMakeDeps\nCMakeToolchain\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(two CXX)\n"
+        "find_package(tfaot-model-affine CONFIG REQUIRED)\nfind_package(tfaot-model-steep CONFIG REQUIRED)\n"
+        "add_executable(two main.cpp)\n"
+        "target_link_libraries(two PRIVATE tfaot-model-affine::tfaot-model-affine tfaot-model-steep::tfaot-model-steep)\n"
+    )
+    (tmp_path / "main.cpp").write_text(
+        "#include <cstdio>\n#include <vector>\n"
+        "#include <tfaot-model-affine/model.h>\n#include <tfaot-model-steep/model.h>\n"
+        "template <class Model> float first() {\n"
+        "  Model model;\n  std::vector<float> bias(3, 1), x(6, 5), y(6);\n  std::vector<std::int64_t> label(2);\n"
+        "  model.run(2, bias, x, label, y);\n  return y[0];\n}\n"
+        'int main() { std::printf("%g %g\\n", first<tfaot_model::affine>(), first<tfaot_model::steep>()); }\n'
+    )
+    environment = conan_environment(home.root)
+    for shared in (False, True):
+        build = tmp_path / f"build-{shared}"
+        options = ["-o", f"*:shared={shared}", "-of", str(build)]
+        conan(home, "install", str(tmp_path), *options)
+        toolchain = f"-DCMAKE_TOOLCHAIN_FILE={build}/conan_toolchain.cmake"
+        argv = ["cmake", "-S", str(tmp_path), "-B", str(build), "-GNinja", toolchain, "-DCMAKE_BUILD_TYPE=Release"]
+        run(argv, env=environment)
+        run(["cmake", "--build", build], env=environment)
+        script = f'. "{build}/conanrun.sh" && "{build}/two"'
+        assert run(["bash", "-c", script], env=environment).stdout == "11 16\n"
+
+
+def test_the_repository_is_a_conan_remote_by_itself(affine: Packaged, tmp_path: Path) -> None:
+    home = ConanHome(root=tmp_path / "conan", log=tmp_path / "log")
+    with home.opened():
+        pass
+    conan(home, "remote", "add", "checkout", str(REPOSITORY))
+    info = json.loads(
+        conan(home, "graph", "info", "--requires=tfaot-model-digits/[>=1 <2]", "--build=missing", "--format=json")
+    )
+    node = next(node for node in info["graph"]["nodes"].values() if node["name"] == "tfaot-model-digits")
+    assert node["binary"] == "Build"
+    assert [name.partition("/")[0] for name in node["python_requires"]] == ["tfaot-pkg"]
+    assert os.listdir(REPOSITORY / "recipes" / "tfaot-pkg") == ["config.yml"]

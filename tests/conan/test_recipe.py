@@ -1,0 +1,92 @@
+"""Recipes are rendered from specs; those that are committed are what is rendered."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conan.conftest import Packaged
+from tfaot_pkg.conan.recipe import find_recipe, render_recipe, stage_recipe
+from tfaot_pkg.keys import files_below
+from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+
+
+@pytest.mark.parametrize("name", ["tfaot-model-digits", "tfaot-model-wine"])
+def test_the_committed_recipe_is_what_the_spec_renders(name: str) -> None:
+    for path, data in render_recipe(load_spec(RECIPES / name / "all" / "spec.yaml")).items():
+        assert (RECIPES / name / path).read_bytes() == data, path
+
+
+def test_a_recipe_beside_the_spec_is_found(affine: Packaged) -> None:
+    digits = RECIPES / "tfaot-model-digits" / "all"
+    assert find_recipe(load_spec(digits / "spec.yaml")) == digits
+    assert find_recipe(affine.spec) is None
+
+
+def test_a_staged_recipe_is_complete_and_its_spec_means_the_same(affine: Packaged) -> None:
+    files = {path.relative_to(affine.recipe).as_posix() for path in files_below(affine.recipe)}
+    assert {"conanfile.py", "spec.yaml", "saved_model/saved_model.pb", "saved_model/variables/variables.index"} <= files
+    staged = load_spec(affine.recipe / "spec.yaml")
+    assert staged.model == affine.spec.model
+    assert staged.compilation == affine.spec.compilation
+    assert staged.source == FolderSource(path=affine.recipe)
+
+
+def test_a_model_and_inputs_outside_of_the_spec_s_folder_are_copied_into_the_staged_recipe(
+    affine: Packaged, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "net" / "saved_model").mkdir(parents=True)
+    (elsewhere / "net" / "saved_model" / "saved_model.pb").write_bytes(b"far away")
+    np.savez(elsewhere / "inputs.npz", x=np.zeros(3))
+    spec = dataclasses.replace(
+        affine.spec,
+        source=FolderSource(path=elsewhere / "net"),
+        validation=dataclasses.replace(affine.spec.validation, inputs=elsewhere / "inputs.npz"),
+    )
+    recipe = stage_recipe(spec, tmp_path / "recipe")
+    staged = load_spec(recipe / "spec.yaml")
+    assert isinstance(staged.source, FolderSource)
+    assert (staged.source.path / staged.model.saved_model / "saved_model.pb").read_bytes() == b"far away"
+    assert staged.validation.inputs == recipe / "inputs.npz"
+    assert '"net/saved_model/*"' in (recipe / "conanfile.py").read_text()
+
+
+def test_a_model_from_an_archive_exports_only_the_spec(affine: Packaged) -> None:
+    spec = dataclasses.replace(affine.spec, source=ArchiveSource(url="https://example.org/x.tar.gz", sha256="0" * 64))
+    assert b'exports_sources = "spec.yaml"\n' in render_recipe(spec)["all/conanfile.py"]
+
+
+@pytest.mark.parametrize(
+    "text", ['"); import os; os.abort()  # "', "\\", "line\nbreak", '"""', "{{ 7 * 7 }}", "\u2028 \U0001f600"]
+)
+def test_a_description_cannot_leave_its_string(affine: Packaged, text: str) -> None:
+    spec = dataclasses.replace(affine.spec, model=dataclasses.replace(affine.spec.model, description=text))
+    tree = ast.parse(render_recipe(spec)["all/conanfile.py"])
+    recipe = next(node for node in tree.body if isinstance(node, ast.ClassDef))
+    values = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in recipe.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert len(tree.body) == 2
+    assert values["description"] == text
+
+
+def test_text_that_looks_like_an_expression_is_staged_as_it_is(affine: Packaged, tmp_path: Path) -> None:
+    text = "{{ 7 * 7 }} {% if %} {# {{{%"
+    spec = dataclasses.replace(affine.spec, model=dataclasses.replace(affine.spec.model, description=text))
+    assert load_spec(stage_recipe(spec, tmp_path / "recipe") / "spec.yaml").model.description == text
+
+
+def test_staging_is_the_same_everywhere(make_model: Callable[..., Packaged]) -> None:
+    first, second = make_model("same"), make_model("same")
+    assert [p.read_bytes() for p in files_below(first.recipe)] == [p.read_bytes() for p in files_below(second.recipe)]

@@ -1,0 +1,107 @@
+"""Fixtures that all tests share: folders of the tool that are not the user's, and programs that a test needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.samples import Published, Sample, publish_samples, read_samples
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.storage import locked, new_folder
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# A shell starts background jobs with SIGINT ignored, and programs inherit that: the tests of Ctrl-C would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _no_user_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's own folders, whatever it does with the environment."""
+    empty = tmp_path_factory.getbasetemp() / "no-home"
+    empty.mkdir(exist_ok=True)
+    monkeypatch.setenv("TFAOT_HOME", str(empty / "tfaot"))
+    monkeypatch.setenv("CONAN_HOME", str(empty / "conan"))
+
+
+@pytest.fixture
+def tfaot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A TFAOT_HOME of the test's own, empty at first."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("TFAOT_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="session")
+def shared_home_folder() -> Path:
+    """The TFAOT_HOME that slow tests share and that outlives the run: toolchains and builds are made once.
+
+    TFAOT_TEST_HOME names another place.
+    """
+    home = Path(os.environ.get("TFAOT_TEST_HOME") or REPOSITORY / "build" / "test-home")
+    home.mkdir(parents=True, exist_ok=True)
+    return home.resolve()
+
+
+@pytest.fixture
+def shared_home(shared_home_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`shared_home_folder`, with TFAOT_HOME set to it for this test and what it starts."""
+    monkeypatch.setenv("TFAOT_HOME", str(shared_home_folder))
+    return shared_home_folder
+
+
+@pytest.fixture(scope="session")
+def published(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """Both sample models, built, published and installed once per run. For slow tests."""
+    return publish_samples(shared_home_folder, tmp_path_factory.mktemp("published"))
+
+
+@pytest.fixture(scope="session")
+def samples(published: Published) -> dict[str, Sample]:
+    """The sample models by name, with held-out data and TensorFlow's answers for it."""
+    return read_samples(published)
+
+
+@pytest.fixture(scope="session")
+def require_program() -> Callable[[str], str]:
+    """`require_program("valgrind")`: the program's path. Where it is missing the test fails in CI and skips elsewhere."""
+
+    def require(name: str) -> str:
+        found = shutil.which(name)
+        if found:
+            return found
+        reason = f"{name} is not installed (tools/install_system_packages.sh)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return require
+
+
+@pytest.fixture(scope="session")
+def toolchain_python(shared_home_folder: Path) -> Path:
+    """The Python of the default toolchain, made in the shared home on demand."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    return ensure(DEFAULT_VERSION, folders=folders, progress=Silent()).python
+
+
+@pytest.fixture(scope="session")
+def models(shared_home_folder: Path, toolchain_python: Path) -> Mapping[str, Path]:
+    """The small SavedModels of tests/models/make_models.py by name. Read only: copy what is to be changed."""
+    maker = REPOSITORY / "tests" / "models" / "make_models.py"
+    folder = shared_home_folder / "models" / sha256_file(maker)[:16]
+    with locked(folder.with_name(folder.name + ".lock"), what="the tests' models"):
+        if not folder.is_dir():
+            with new_folder(folder) as made:
+                run([toolchain_python, "-I", maker, made, folder / "canaries"], timeout=600)
+    return {path.name: path for path in folder.iterdir() if (path / "saved_model.pb").is_file()}

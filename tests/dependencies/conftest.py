@@ -1,0 +1,68 @@
+"""Small packages in a real registry, and the command line over it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.registry.conftest import Package, package_of, standard_files
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.folder import FolderRegistry
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> FolderRegistry:
+    return FolderRegistry.create(tmp_path / "registry")
+
+
+Publish = Callable[..., RegistryEntry]
+
+
+@pytest.fixture
+def publish(registry: FolderRegistry, tmp_path: Path) -> Publish:
+    """`publish("digits", "1.0", needs=["tfaot-model-wine>=1"], targets=(...))`."""
+
+    def add(model: str, version: str, *, needs: tuple[str, ...] = (), **fields: Any) -> RegistryEntry:
+        package: Package = package_of(
+            tmp_path, model, version, standard_files(model, version), dependencies=needs, **fields
+        )
+        return registry.publish(package.entry, package.blobs).entry
+
+    return add
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Tool = Callable[..., Ended]
+
+
+@pytest.fixture
+def tool(tmp_path: Path, tfaot_home: Path) -> Tool:
+    """`tool("resolve", "digits", code=16)` in the folder `tmp_path / "work"`; asserts the exit code."""
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def call(*words: str | Path, code: int = 0, env: Mapping[str, str] | None = None) -> Ended:
+        variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})}
+        argv = [sys.executable, "-m", "tfaot_pkg", *map(str, words)]
+        done = subprocess.run(argv, cwd=work, env=variables, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return Ended(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    return call

@@ -1,0 +1,43 @@
+"""The worker's words for inputs and outputs as a signature."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfaot_pkg.frozen.model import signature_of, weight_size
+from tfaot_pkg.signature import DType, Signature
+
+
+def _tensor(name: str, dtype: str, shape: list[int | None]) -> dict[str, object]:
+    return {"name": name, "node": "n", "index": 0, "dtype": dtype, "shape": shape}
+
+
+def test_names_dtypes_and_shapes_are_taken_in_the_order_given() -> None:
+    description = {
+        "inputs": [_tensor("b", "int8", [None, 2]), _tensor("a", "bool", [])],
+        "outputs": [_tensor("y", "float64", [3])],
+    }
+    signature = signature_of(description)
+    assert [(t.name, t.dtype, t.shape) for t in signature.inputs] == [
+        ("b", DType.INT8, (None, 2)),
+        ("a", DType.BOOL, ()),
+    ]
+    assert signature.inputs[0].has_batch_axis and not signature.inputs[1].has_batch_axis
+    assert signature.outputs[0].shape_at(7) == (3,)
+
+
+def test_a_model_without_inputs_has_a_signature() -> None:
+    assert signature_of({"inputs": [], "outputs": [_tensor("y", "float32", [2])]}).inputs == ()
+
+
+def test_a_signature_survives_its_dictionary() -> None:
+    signature = signature_of({"inputs": [_tensor("x", "uint16", [None])], "outputs": [_tensor("y", "int64", [])]})
+    assert Signature.from_dict(signature.as_dict()) == signature
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [("float32", [3, 4], 48), ("float64", [2], 16), ("bool", [5], 5), ("uint16", [], 2), ("int8", [0, 3], 0)],
+)
+def test_the_size_of_weights_is_in_bytes(dtype: str, shape: list[int], size: int) -> None:
+    assert weight_size({"dtype": dtype, "shape": shape}) == size

@@ -1,0 +1,96 @@
+"""Programs in C that use the sample models, and libraries of the samples for other targets and by other compilers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.samples import Published, Sample, assert_agrees, recipe, tfaot
+from tfaot_pkg import resources
+from tfaot_pkg.process import run
+
+HERE = Path(__file__).parent
+C_FLAGS = (
+    "-std=c11",
+    "-O1",
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Werror",
+    f"-I{resources.headers()}",
+    f"-I{HERE / 'c'}",
+)
+VALGRIND = ("--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all", "-q")
+MOST_GROWTH = 256  # KiB over 900 loads: the heap moves by some pages, a leak of a page each makes 3600
+PLACEMENTS = ("aligned", "misaligned", "after-guard", "before-guard")
+
+
+def compile_c(name: str, output: Path, *flags: str | Path, compiler: str = "gcc") -> Path:
+    """The program c/NAME.c."""
+    run([compiler, *C_FLAGS, HERE / "c" / f"{name}.c", *flags, "-ldl", "-o", output])
+    return output
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`program("answers")`: the program c/answers.c, which opens a shared library."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def made(name: str) -> Path:
+        path = folder / name
+        return path if path.exists() else compile_c(name, path)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def inputs(samples: Mapping[str, Sample], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with the held-out data of each sample."""
+    root = tmp_path_factory.mktemp("inputs")
+    return {name: sample.write_inputs(root / name) for name, sample in samples.items()}
+
+
+Variant = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def variant(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Variant:
+    """`variant("wine", targets=["x86-64-v4"], env={"CXX": "clang++"})`: the prefix of a sample, built so.
+
+    `tensorflow` is another toolchain than the default.
+    """
+    made: dict[tuple[object, ...], Path] = {}
+
+    def build(
+        name: str, *, targets: Sequence[str], env: Mapping[str, str] | None = None, tensorflow: str | None = None
+    ) -> Path:
+        key = (name, tuple(targets), tensorflow, *sorted((env or {}).items()))
+        if key not in made:
+            folder = tmp_path_factory.mktemp("variant")
+            document = yaml.safe_load((recipe(name) / "spec.yaml").read_text())
+            document["source"] = {"path": str(recipe(name))}
+            document["compilation"]["targets"] = list(targets)
+            if tensorflow is not None:
+                document["compilation"]["tensorflow"] = tensorflow
+            (folder / "spec.yaml").write_text(yaml.safe_dump(document))
+            tfaot(published.home, "build", folder / "spec.yaml", "-o", folder / "prefix", env=env)
+            made[key] = folder / "prefix"
+        return made[key]
+
+    return build
+
+
+def check_answers(outputs: Path, sample: Sample, placements: Sequence[str] = PLACEMENTS) -> None:
+    """What a program wrote into `outputs` is what TensorFlow answers, at every batch size and place of buffers."""
+    sizes = {int(path.name.split(".")[1]) for path in outputs.iterdir()}
+    assert len(list(outputs.iterdir())) == len(sizes) * len(placements) * len(sample.answers) > 0
+    for size in sizes:
+        for placement in placements:
+            for name, answers in sample.answers.items():
+                expected = answers[:size]
+                data = (outputs / f"{placement}.{size}.{name}.bin").read_bytes()
+                assert_agrees(np.frombuffer(data, expected.dtype).reshape(expected.shape), expected)

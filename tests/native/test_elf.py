@@ -1,0 +1,64 @@
+"""What objects and libraries define, need and export, told from small ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.native.elf import (
+    defined_symbols,
+    exported_symbols,
+    imported_symbols,
+    needed_libraries,
+    undefined_symbols,
+)
+from tfaot_pkg.process import run
+
+SOURCE = """
+#include <stdlib.h>
+int shown(int x) { return abs(x) + (int)strtol("1", 0, 10); }
+__attribute__((visibility("hidden"))) int hidden(int x) { return shown(x); }
+__attribute__((weak)) int weak(int x) { return x; }
+static int local(int x) { return x + 1; }
+extern int elsewhere(int);
+int (*table[])(int) = {local, elsewhere};
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An object and a shared library of the same source."""
+    folder = tmp_path_factory.mktemp("elf")
+    (folder / "a.c").write_text(SOURCE)
+    run(["gcc", "-O1", "-fPIC", "-fno-builtin", "-c", folder / "a.c", "-o", folder / "a.o"])
+    run(["gcc", "-shared", folder / "a.o", "-o", folder / "a.so"])
+    return folder / "a.o", folder / "a.so"
+
+
+def test_an_object_defines_its_global_hidden_and_weak_symbols_but_not_its_local_ones(files: tuple[Path, Path]) -> None:
+    assert defined_symbols(files[0]) == {"shown", "hidden", "weak", "table"}
+
+
+def test_an_object_needs_what_it_only_declares(files: tuple[Path, Path]) -> None:
+    assert {"elsewhere", "strtol", "abs"} <= undefined_symbols(files[0])
+    assert not undefined_symbols(files[0]) & defined_symbols(files[0])
+
+
+def test_a_library_exports_what_is_visible_and_imports_the_rest(files: tuple[Path, Path]) -> None:
+    exported = exported_symbols(files[1])
+    assert {"shown", "weak", "table"} <= exported and "hidden" not in exported and "local" not in exported
+    assert {"elsewhere", "strtol"} <= imported_symbols(files[1])
+    assert needed_libraries(files[1]) == ("libc.so.6",)
+
+
+def test_unique_symbols_of_cpp_count_as_global(tmp_path: Path) -> None:
+    (tmp_path / "a.cc").write_text("inline int& counter() { static int n; return n; } int f() { return ++counter(); }")
+    run(["g++", "-c", tmp_path / "a.cc", "-o", tmp_path / "a.o"])
+    assert "_ZZ7countervE1n" in defined_symbols(tmp_path / "a.o")
+
+
+def test_an_object_without_symbols_has_none(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("")
+    run(["gcc", "-c", tmp_path / "a.c", "-o", tmp_path / "a.o"])
+    assert defined_symbols(tmp_path / "a.o") == undefined_symbols(tmp_path / "a.o") == frozenset()

@@ -1,0 +1,78 @@
+// A stand-in for a native library: the C ABI with arithmetic that is known, so that tests of the packaging need no
+// TensorFlow. `y = MODEL_SLOPE * x + bias-in`, `label` is the position of the row's largest y. Compiled for the batch
+// sizes 2 and 4. It fails on purpose where x is -1000.
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include <tfaot/abi.h>
+
+struct tfaot_instance {
+  char message[64];
+};
+
+namespace {
+
+constexpr int64_t kColumns = 3;
+constexpr int64_t kRowShape[] = {-1, kColumns};
+constexpr int64_t kBatchShape[] = {-1};
+constexpr int64_t kBiasShape[] = {kColumns};
+constexpr int64_t kBatchSizes[] = {2, 4};
+constexpr const char* kTargets[] = {"x86-64-v2", "x86-64-v3"};
+constexpr tfaot_tensor kInputs[] = {
+    {"bias-in", TFAOT_FLOAT32, 1, kBiasShape, kColumns, 4, 0},
+    {"x", TFAOT_FLOAT32, 2, kRowShape, kColumns, 4, 1},
+};
+constexpr tfaot_tensor kOutputs[] = {
+    {"label", TFAOT_INT64, 1, kBatchShape, 1, 8, 1},
+    {"y", TFAOT_FLOAT32, 2, kRowShape, kColumns, 4, 1},
+};
+constexpr tfaot_info kInfo = {
+    sizeof(tfaot_info), 64, MODEL_NAME, MODEL_VERSION, MODEL_UID, "tensorflow 2.17.1", 2, kInputs, 2, kOutputs, 2,
+    kBatchSizes,        2,  kTargets,
+};
+
+tfaot_status create(const char* target, tfaot_instance** instance, char* message, size_t message_size) {
+  *instance = nullptr;
+  if (target != nullptr && std::strcmp(target, kTargets[0]) != 0 && std::strcmp(target, kTargets[1]) != 0) {
+    std::snprintf(message, message_size, "no code for target %s", target);
+    return TFAOT_INVALID_ARGUMENT;
+  }
+  *instance = new (std::nothrow) tfaot_instance{};
+  return *instance == nullptr ? TFAOT_OUT_OF_MEMORY : TFAOT_OK;
+}
+
+void destroy(tfaot_instance* instance) { delete instance; }
+
+tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  if (batch_size != 2 && batch_size != 4) return TFAOT_NO_SUCH_BATCH_SIZE;
+  const float* bias = static_cast<const float*>(inputs[0]);
+  const float* x = static_cast<const float*>(inputs[1]);
+  int64_t* label = static_cast<int64_t*>(outputs[0]);
+  float* y = static_cast<float*>(outputs[1]);
+  for (int64_t row = 0; row < batch_size; ++row) {
+    label[row] = 0;
+    for (int64_t column = 0; column < kColumns; ++column) {
+      const int64_t i = row * kColumns + column;
+      if (x[i] == -1000.0f) {
+        std::snprintf(instance->message, sizeof instance->message, "x is -1000");
+        return TFAOT_COMPUTATION_FAILED;
+      }
+      y[i] = MODEL_SLOPE * x[i] + bias[column];
+      if (y[i] > y[row * kColumns + label[row]]) label[row] = column;
+    }
+  }
+  return TFAOT_OK;
+}
+
+const char* message(const tfaot_instance* instance) { return instance->message; }
+const char* target(const tfaot_instance*) { return kTargets[0]; }
+size_t memory(const tfaot_instance*) { return sizeof(tfaot_instance); }
+
+constexpr tfaot::Table kTable = {
+    TFAOT_ABI_VERSION, sizeof(tfaot::Table), &kInfo, create, destroy, run, message, target, memory,
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const tfaot::Table* MODEL_SYMBOL(void) { return &kTable; }

@@ -1,0 +1,41 @@
+# Targets of tfaot-model-affine 1.2.0; included by its config file, which sets the _tfaot_ variables.
+
+if(tfaot-model-affine_static_FOUND AND NOT TARGET tfaot-model-affine::static)
+  # The library uses the C++ runtime: the C++ linker gives it, a project in C alone names it.
+  get_property(_tfaot_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if("CXX" IN_LIST _tfaot_languages)
+    set(_tfaot_language CXX)
+    set(_tfaot_runtime "")
+  else()
+    set(_tfaot_language C)
+    set(_tfaot_runtime ";stdc++")
+  endif()
+  add_library(tfaot-model-affine::static STATIC IMPORTED)
+  set_target_properties(tfaot-model-affine::static PROPERTIES
+    IMPORTED_LOCATION "${_tfaot_static}"
+    IMPORTED_LINK_INTERFACE_LANGUAGES ${_tfaot_language}
+    INTERFACE_INCLUDE_DIRECTORIES "${_tfaot_prefix}/include"
+    INTERFACE_LINK_LIBRARIES "m${_tfaot_runtime}"
+    INTERFACE_COMPILE_FEATURES cxx_std_17
+  )
+  unset(_tfaot_languages)
+  unset(_tfaot_language)
+  unset(_tfaot_runtime)
+endif()
+
+if(tfaot-model-affine_shared_FOUND AND NOT TARGET tfaot-model-affine::shared)
+  add_library(tfaot-model-affine::shared SHARED IMPORTED)
+  set_target_properties(tfaot-model-affine::shared PROPERTIES
+    IMPORTED_LOCATION "${_tfaot_shared}"
+    IMPORTED_SONAME "libtfaot-model-affine.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${_tfaot_prefix}/include"
+    INTERFACE_COMPILE_FEATURES cxx_std_17
+  )
+endif()
+
+if(NOT TARGET tfaot-model-affine::tfaot-model-affine)
+  add_library(tfaot-model-affine::tfaot-model-affine INTERFACE IMPORTED)
+  set_target_properties(tfaot-model-affine::tfaot-model-affine PROPERTIES
+    INTERFACE_LINK_LIBRARIES "tfaot-model-affine::${_tfaot_default}"
+  )
+endif()

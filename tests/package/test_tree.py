@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.package.conftest import HERE, SIGNATURE, make_contents, make_spec
+from tfaot_pkg import resources
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.keys import files_below
+from tfaot_pkg.package.tree import MEMBER_NAMES, PackageContents, PackageTree, headers_version, make_package, render
+from tfaot_pkg.spec.types import spec_document
+
+GOLDEN = HERE / "golden"
+
+
+def test_the_rendered_tree_is_the_golden_one() -> None:
+    """UPDATE_GOLDEN=1 writes the golden copy anew; then the diff is to be read."""
+    rendered = {path: data for path, data in render(make_contents()).items() if not path.startswith("include/tfaot/")}
+    if os.environ.get("UPDATE_GOLDEN"):
+        for path in files_below(GOLDEN):
+            path.unlink()
+        for name, data in rendered.items():
+            (GOLDEN / name).parent.mkdir(parents=True, exist_ok=True)
+            (GOLDEN / name).write_bytes(data)
+    golden = {path.relative_to(GOLDEN).as_posix(): path.read_bytes() for path in files_below(GOLDEN)}
+    assert sorted(rendered) == sorted(golden)
+    for name, data in rendered.items():
+        assert data.decode() == golden[name].decode(), name
+
+
+def test_all_headers_of_the_project_are_in_the_package() -> None:
+    headers = {path for path in render(make_contents()) if path.startswith("include/tfaot/")}
+    assert headers == {f"include/tfaot/{path.name}" for path in (resources.headers() / "tfaot").iterdir()}
+
+
+def test_what_is_shared_says_how_the_package_was_made() -> None:
+    contents = make_contents()
+    files = render(contents)
+    assert yaml.safe_load(files["share/tfaot-model-affine/spec.yaml"]) == spec_document(contents.spec)
+    info = json.loads(files["share/tfaot-model-affine/info.json"])
+    assert (info["symbol"], info["uid"]) == (contents.symbol, contents.uid)
+    assert {"inputs": info["inputs"], "outputs": info["outputs"]} == SIGNATURE.as_dict()
+    assert json.loads(files["share/tfaot-model-affine/validation.json"]) == contents.validation
+    assert files["share/tfaot-model-affine/licenses/LICENSE.tensorflow"] == b"Apache License 2.0\n"
+
+
+def test_a_notice_cannot_leave_its_folder() -> None:
+    with pytest.raises(ValueError, match="not a plain file name"):
+        render(replace(make_contents(), notices={"../../evil": b""}))
+
+
+@pytest.mark.parametrize("name", sorted(MEMBER_NAMES))
+def test_a_model_with_the_name_of_a_class_member_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match=f"model.name: '{name}'"):
+        render(make_contents(make_spec(name)))
+
+
+def test_a_package_names_no_place_of_this_machine(make_tree: Callable[..., PackageTree], tmp_path: Path) -> None:
+    make_tree(tmp_path / "prefix")
+    for file in files_below(tmp_path / "prefix"):
+        assert str(tmp_path).encode() not in file.read_bytes(), file
+
+
+def cached_contents(folder: Path) -> PackageContents:
+    contents = make_contents(libraries=folder)
+    contents.static_library.write_bytes(b"static")
+    contents.shared_library.write_bytes(b"shared")
+    return contents
+
+
+def test_the_same_contents_give_the_same_package(tmp_path: Path) -> None:
+    contents, cache = cached_contents(tmp_path), BuildCache(root=tmp_path / "cache")
+    tree = make_package(contents, cache)
+    assert make_package(contents, cache) == tree
+    assert tree.static_library.read_bytes() == b"static"
+    assert tree.shared_library.read_bytes() == b"shared"
+    assert os.access(tree.shared_library, os.X_OK)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: replace(c, uid="ba9876543210"),
+        lambda c: replace(c, validation={"passed": True, "results": [1]}),
+        lambda c: replace(c, notices={}),
+        lambda c: replace(c, spec=make_spec(version="1.2.1")),
+        lambda c: (c.static_library.write_bytes(b"other"), c)[1],
+    ],
+)
+def test_other_contents_give_another_package(
+    change: Callable[[PackageContents], PackageContents], tmp_path: Path
+) -> None:
+    contents, cache = cached_contents(tmp_path), BuildCache(root=tmp_path / "cache")
+    before = make_package(contents, cache)
+    assert make_package(change(contents), cache).key != before.key
+
+
+def test_the_version_of_headers_is_read_from_their_text() -> None:
+    assert headers_version("// x\n#define TFAOT_HEADERS_VERSION 10203\n") == 10203
+    assert headers_version("nothing") == 0
+    assert headers_version((resources.headers() / "tfaot" / "version.h").read_text()) >= 10000

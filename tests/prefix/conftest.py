@@ -1,0 +1,44 @@
+"""Small package trees in real folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.registry.conftest import snapshot, standard_files, write_tree
+from tfaot_pkg.keys import key_of
+from tfaot_pkg.package.tree import PackageTree
+
+__all__ = ["snapshot"]
+
+Deliver = Callable[..., PackageTree]
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    return tmp_path / "my prefix with a space"
+
+
+@pytest.fixture
+def deliver(tmp_path: Path) -> Deliver:
+    """`deliver("digits", "1.0", {"lib/liba.a": b"..."}, headers=10000)`: a package that was built."""
+
+    def make(
+        model: str = "digits",
+        version: str = "1.0",
+        files: Mapping[str, bytes | str] | None = None,
+        *,
+        headers: int | None = None,
+        header_text: str = "",
+    ) -> PackageTree:
+        contents = dict(files) if files is not None else standard_files(model, version)
+        if headers is not None:
+            contents["include/tfaot/version.h"] = f"#define TFAOT_HEADERS_VERSION {headers}\n{header_text}".encode()
+        root = tmp_path / f"tree-{len(list(tmp_path.glob('tree-*')))}"
+        write_tree(root, contents)
+        key = key_of("test", 1, {"model": model, "version": version})
+        return PackageTree(root=root, key=key, package_name=f"tfaot-model-{model}", version=version)
+
+    return make

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from tests.provenance.materials import MATMUL, SORT, make_made, make_materials, make_spec
+from tfaot_pkg.provenance.materials import Materials
+from tfaot_pkg.provenance.sbom import sbom
+
+
+def components(document: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in document["components"]}
+
+
+def assert_valid(document: dict[str, Any]) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document)) is None
+
+
+def with_model(**changes: str) -> Materials:
+    spec = make_spec()
+    return make_materials(replace(spec, model=replace(spec.model, **changes)))  # type: ignore[arg-type]
+
+
+def test_it_is_valid_cyclonedx_1_6() -> None:
+    document: Any = sbom(make_materials(), make_made(MATMUL, SORT, warnings=("asserts vanish",)))
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    assert_valid(document)
+
+
+def test_the_same_materials_give_the_same_bytes_without_a_time() -> None:
+    first, second = (json.dumps(sbom(make_materials(), make_made(MATMUL, SORT))) for _ in range(2))
+    assert first == second
+    assert "timestamp" not in first
+
+
+def test_the_model_is_a_machine_learning_model_with_a_card() -> None:
+    model = components(dict(sbom(make_materials(), make_made(warnings=("asserts vanish",)))))["tagger"]
+    assert model["type"] == "machine-learning-model"
+    assert model["licenses"] == [{"license": {"id": "MIT"}}]
+    card = model["modelCard"]
+    assert card["modelParameters"]["inputs"] == [{"format": "x: float32[N, 3]"}]
+    assert card["quantitativeAnalysis"]["performanceMetrics"][0]["value"] == "1e-07"
+    assert card["considerations"]["technicalLimitations"] == ["asserts vanish"]
+
+
+def test_parts_are_listed_with_whoever_they_are_from() -> None:
+    found = components(dict(sbom(make_materials(), make_made(MATMUL, SORT))))
+    assert found["tfaot"]["properties"] == [{"name": "tfaot:linked-part", "value": "runtime/matmul.cc (x86-64-v3)"}]
+    assert found["tensorflow"]["properties"] == [{"name": "tfaot:linked-part", "value": "xla/sort.cc (x86-64-v3)"}]
+    assert found["tensorflow"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+
+
+@pytest.mark.parametrize(("parts", "listed"), [((MATMUL,), True), ((SORT,), False), ((), False)])
+def test_eigen_is_listed_where_a_part_carries_its_code(parts: Any, listed: bool) -> None:
+    found = components(dict(sbom(make_materials(), make_made(*parts))))
+    assert ("eigen" in found) == listed
+    if listed:
+        assert found["eigen"]["licenses"] == [{"license": {"id": "MPL-2.0"}}]
+
+
+def test_the_cpp_runtime_has_its_exception_and_the_compilers_version() -> None:
+    found = components(dict(sbom(make_materials(), make_made())))
+    for name in ("libstdc++", "libgcc"):
+        assert found[name]["licenses"] == [{"expression": "GPL-3.0-or-later WITH GCC-exception-3.1"}]
+        assert found[name]["version"] == "12.2.0"
+    clang = components(dict(sbom(make_materials(compiler="Debian clang version 14.0.6"), make_made())))
+    assert "version" not in clang["libstdc++"]  # Clang's own version says nothing of it
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"license": "Apache-2.0 OR MIT"},
+        {"license": "ask the author <a@b.c>"},
+        {"license": "", "author": "", "description": "", "homepage": ""},
+        {"homepage": "https://example.org/a b<c>"},
+        {"homepage": "https://example.org/å?a=1&b=2#x"},
+        {"homepage": "not an address"},
+        {"description": "quotes \" ' \\ and ünïcode \u202e"},
+        {"version": "1!2.0rc1.post3+local.1"},
+    ],
+)
+def test_it_is_valid_whatever_the_model_is_called_and_licensed(changes: dict[str, str]) -> None:
+    assert_valid(dict(sbom(with_model(**changes), make_made(MATMUL))))
+
+
+def test_the_serial_number_changes_with_the_packages_key() -> None:
+    one, other = make_materials(), replace(make_materials(), key="ab" * 32)  # type: ignore[arg-type]
+    assert sbom(one, make_made())["serialNumber"] != sbom(other, make_made())["serialNumber"]

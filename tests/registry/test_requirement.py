@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.registry.requirement import Requirement
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning", "pinned"),
+    [
+        ("digits", "tfaot-model-digits", False),
+        ("tfaot-model-digits@1.2", "tfaot-model-digits==1.2", True),
+        ("digits@1.2rc1", "tfaot-model-digits==1.2rc1", True),
+        ("digits >=1, <2", "tfaot-model-digits<2,>=1", False),
+        ("digits==1.2", "tfaot-model-digits==1.2", True),
+        ("digits==1.*", "tfaot-model-digits==1.*", False),
+        ("digits~=1.4", "tfaot-model-digits~=1.4", False),
+    ],
+)
+def test_a_requirement_is_a_name_and_the_versions_that_will_do(text: str, meaning: str, pinned: bool) -> None:
+    requirement = Requirement.parse(text)
+    assert (str(requirement), requirement.is_pinned) == (meaning, pinned)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not a requirement"),
+        ("digits 1.0", "is not a requirement"),
+        ("digits@", "is not a requirement"),
+        ("digits@new", "'new' is not a version"),
+        ("digits@1.*", "is not a version"),
+        ("digits>=", "is not a version range"),
+        ("digits>=1,<<2", "is not a version range"),
+        ("../x@1", "is not a"),
+        ("Digits", "is not a package name"),
+        ("digits; rm -rf /", "is not a requirement"),
+    ],
+)
+def test_what_is_no_requirement_is_refused_with_a_hint(text: str, message: str) -> None:
+    with pytest.raises(RegistryError, match=message) as refused:
+        Requirement.parse(text)
+    assert refused.value.hint

@@ -1,0 +1,148 @@
+"""The sample models of recipes/, built by the real tool, and TensorFlow's answers for their held-out data."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+Array = npt.NDArray[Any]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+RTOL, ATOL = 1e-4, 1e-5  # the defaults of specs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample model with data that it has not seen in training: one row of `inputs`, `labels` and `answers` each.
+
+    `answers` are TensorFlow's, for the original SavedModel.
+    """
+
+    name: str
+    symbol: str
+    inputs: Mapping[str, Array]
+    labels: Array
+    answers: Mapping[str, Array]
+
+    @property
+    def package(self) -> str:
+        return f"tfaot-model-{self.name}"
+
+    def write_inputs(self, folder: Path) -> Path:
+        """One file per input with all rows, as programs in C read them."""
+        folder.mkdir(exist_ok=True)
+        for name, values in self.inputs.items():
+            (folder / f"{name}.bin").write_bytes(np.ascontiguousarray(values).tobytes())
+        return folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Both sample models, published into `registry` and installed from it into `prefix`. Read only.
+
+    `home` is the TFAOT_HOME; the models' Conan packages are in `home / "data" / "conan"`.
+    """
+
+    home: Path
+    registry: Path
+    prefix: Path
+
+    def library(self, name: str, suffix: str) -> Path:
+        return self.prefix / "lib" / f"libtfaot-model-{name}.{suffix}"
+
+
+NAMES = ("digits", "wine")
+
+
+def recipe(name: str) -> Path:
+    return REPOSITORY / "recipes" / f"tfaot-model-{name}" / "all"
+
+
+def tfaot(home: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> str:
+    """What `tfaot-pkg ARGUMENTS` prints, with TFAOT_HOME=home and the variables `env`."""
+    variables = {**os.environ, "TFAOT_HOME": str(home), **(env or {})}
+    return run([sys.executable, "-m", "tfaot_pkg", *arguments], cwd=REPOSITORY, env=variables, timeout=1800).stdout
+
+
+def publish_samples(home: Path, folder: Path) -> Published:
+    """Publish the sample models into a new registry below `folder`; what the cache of `home` has is not built again."""
+    published = Published(home=home, registry=folder / "registry", prefix=folder / "prefix")
+    for name in NAMES:
+        tfaot(home, "publish", recipe(name) / "spec.yaml", "--registry", published.registry)
+        tfaot(home, "install", name, "--registry", published.registry, "--prefix", published.prefix)
+    return published
+
+
+def read_samples(published: Published) -> dict[str, Sample]:
+    """The samples by name, with TensorFlow's answers, which are computed now."""
+    folders = Folders(cache=published.home / "cache", data=published.home / "data")
+    environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    with WorkerPool(environment, scratch_root=folders.builds, logs=folders.logs) as pool:
+        return {name: _sample(name, published.prefix, pool) for name in NAMES}
+
+
+def _sample(name: str, prefix: Path, pool: WorkerPool) -> Sample:
+    info = json.loads((prefix / "share" / f"tfaot-model-{name}" / "info.json").read_text())
+    rows, labels = _held_out(recipe(name) / "data" / "held-out.csv")
+    inputs = _split(rows, info["inputs"])
+    return Sample(
+        name=name, symbol=info["symbol"], inputs=inputs, labels=labels, answers=_reference(name, inputs, info, pool)
+    )
+
+
+def _held_out(path: Path) -> tuple[Array, Array]:
+    with path.open(newline="") as file:
+        cells = np.array([[float(cell) for cell in row] for row in csv.reader(file)])
+    return cells[:, :-1].astype(np.float32), cells[:, -1].astype(np.int64)
+
+
+def _split(rows: Array, tensors: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    """The columns of `rows`, one input after the other in the order of their names."""
+    sizes = [int(np.prod(tensor["shape"][1:])) for tensor in tensors]
+    parts = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+    shapes = [(len(rows), *tensor["shape"][1:]) for tensor in tensors]
+    return {t["name"]: part.reshape(shape) for t, part, shape in zip(tensors, parts, shapes, strict=True)}
+
+
+def _reference(name: str, inputs: Mapping[str, Array], info: Mapping[str, Any], pool: WorkerPool) -> dict[str, Array]:
+    folder = pool.new_folder("held-out")
+    arrays: dict[str, Any] = dict(inputs)
+    np.savez(folder / "inputs.npz", **arrays)
+    rows = len(next(iter(inputs.values())))
+    arguments = {
+        "folder": str(recipe(name) / "saved_model"),
+        "tags": ["serve"],
+        "signature": "serving_default",
+        "inputs": str(folder / "inputs.npz"),
+        "out": str(folder / "answers.npz"),
+        "batch_sizes": [rows],
+        "batched": list(inputs),
+        "stacked": [tensor["name"] for tensor in info["outputs"]],
+    }
+    pool.get().call("reference", arguments)
+    with np.load(folder / "answers.npz", allow_pickle=False) as file:
+        return {key.partition("/")[2]: file[key] for key in file}
+
+
+def assert_agrees(ours: Array, theirs: Array) -> None:
+    """Ours are TensorFlow's answers: equal for integers, within a spec's default tolerance for floats."""
+    if theirs.dtype.kind == "f":
+        np.testing.assert_allclose(ours, theirs, rtol=RTOL, atol=ATOL)
+    else:
+        np.testing.assert_array_equal(ours, theirs)

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.spec import (
+    ArchiveSource,
+    Compilation,
+    FolderSource,
+    GitSource,
+    ModelSpec,
+    Validation,
+    load_spec,
+    parse_spec,
+    spec_document,
+)
+
+FaultsOf = Callable[..., list[str]]
+
+# In the form that cms-tfaot documents: comments, nulls, empty lists.
+CMS_TFAOT = """\
+model:
+  # name of the model, required
+  name: test_simple
+  version: "1.0.0"
+  saved_model: ./saved_model
+  serving_key: serving_default
+  author: Some One
+  description: A model for tests.
+
+compilation:
+  # list of batch sizes to compile, required
+  batch_sizes: [4, 1, 2]
+  # defaults to "tfaot_model"
+  namespace: null
+  tf_xla_flags: []
+  xla_flags: []
+"""
+
+SHA256 = "0123456789abcdef" * 4
+REVISION = "0123456789" * 4
+
+
+def parsed(text: str, path: str = "/srv/models/spec.yaml", **defines: str) -> ModelSpec:
+    return parse_spec(text.encode(), Path(path), defines)
+
+
+def changed(good: str, **values: object) -> str:
+    """The good spec with `model_name="x"` and so on."""
+    data: dict[str, Any] = yaml.safe_load(good)
+    data["model"]["version"] = "1.0.0"
+    for name, value in values.items():
+        section, _, key = name.partition("_")
+        data.setdefault(section, {})[key] = value
+    return yaml.safe_dump(data)
+
+
+# ---- what is accepted -------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_cms_tfaot_works_unchanged() -> None:
+    spec = parsed(CMS_TFAOT)
+    assert spec.model.name == "test_simple"
+    assert spec.model.saved_model == "saved_model"
+    assert spec.model.author == "Some One"
+    assert spec.source == FolderSource(path=Path("/srv/models"))
+    assert spec.compilation == Compilation(batch_sizes=(1, 2, 4))
+    assert spec.validation == Validation()
+
+
+def test_a_file_of_cms_tfaot_may_be_json() -> None:
+    text = json.dumps(yaml.safe_load(CMS_TFAOT), indent="\t")
+    assert parsed(text, "/m/aot_config.json").model == parsed(CMS_TFAOT).model
+
+
+def test_the_smallest_spec_gets_every_default(good: str) -> None:
+    spec = parsed(good)
+    assert (spec.model.serving_key, spec.model.tags, spec.model.saved_model) == (
+        "serving_default",
+        ("serve",),
+        "saved_model",
+    )
+    assert spec.compilation.namespace == "tfaot_model"
+    assert spec.compilation.tensorflow == "2.17.1"
+    assert spec.compilation.targets == ("x86-64-v2", "x86-64-v3")
+    assert spec.compilation.weights == "shared"
+
+
+@pytest.mark.parametrize("flags", ["null", "[]", "''"])
+def test_flags_may_be_left_empty_in_every_way(good: str, flags: str) -> None:
+    assert parsed(good + f"  xla_flags: {flags}\n").compilation.xla_flags == ()
+
+
+def test_flags_may_be_one_string(good: str) -> None:
+    spec = parsed(good + "  tf_xla_flags: --tf_xla_a=4 --tf_xla_b\n  xla_flags: [--xla_c=]\n")
+    assert spec.compilation.tf_xla_flags == ("--tf_xla_a=4", "--tf_xla_b")
+    assert spec.compilation.xla_flags == ("--xla_c=",)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("1.10", "1.10"), ("10", "10"), ("1.0", "1.0"), ("'2.0.0rc1'", "2.0.0rc1")]
+)
+def test_a_version_is_kept_as_it_is_written(good: str, text: str, version: str) -> None:
+    assert parsed(good.replace("1.0.0", text)).model.version == version
+
+
+def test_batch_sizes_are_sorted_and_targets_go_from_low_to_high(good: str) -> None:
+    text = changed(good, compilation_batch_sizes=[8, 1, 8, 2], compilation_targets=["x86-64-v4", "x86-64"])
+    compilation = parsed(text).compilation
+    assert compilation.batch_sizes == (1, 2, 8)
+    assert compilation.targets == ("x86-64", "x86-64-v4")
+
+
+def test_shapes_fix_unknown_axes(good: str) -> None:
+    spec = parsed(changed(good, model_shapes={"x:0": [None, 20, 4], "a": []}))
+    assert spec.model.shapes == {"a": (), "x:0": (None, 20, 4)}
+
+
+def test_an_archive_needs_its_digest(good: str) -> None:
+    text = good + f"source: {{url: 'https://example.org/m.tar.gz', sha256: {SHA256.upper()}, subdir: a/./b/}}\n"
+    assert parsed(text).source == ArchiveSource(url="https://example.org/m.tar.gz", sha256=SHA256, subdir="a/b")
+
+
+@pytest.mark.parametrize("key", ["git", "url"])
+@pytest.mark.parametrize("url", ["https://example.org/m.git", "ssh://git@example.org/m", "file:///srv/m.git"])
+def test_a_repository_needs_a_full_revision_even_one_without_letters(good: str, key: str, url: str) -> None:
+    text = good + f"source: {{{key}: '{url}', revision: {REVISION}}}\n"
+    assert parsed(text).source == GitSource(url=url, revision=REVISION)
+
+
+@pytest.mark.parametrize("source", ["../data", "{path: ../data}", "{path: .., subdir: data}", "/srv/data"])
+def test_a_folder_is_relative_to_the_spec(good: str, source: str) -> None:
+    assert parsed(good + f"source: {source}\n").source == FolderSource(path=Path("/srv/data"))
+
+
+@pytest.mark.parametrize("saved_model", ["../data/sm", "/srv/data/sm", "../data/./x/../sm/"])
+def test_a_saved_model_outside_the_folder_makes_its_folder_the_source(good: str, saved_model: str) -> None:
+    spec = parsed(changed(good, model_saved_model=saved_model))
+    assert spec.source == FolderSource(path=Path("/srv/data"))
+    assert spec.model.saved_model == "sm"
+
+
+def test_the_spec_may_lie_in_the_saved_model_itself(good: str) -> None:
+    spec = parsed(changed(good, model_saved_model="."))
+    assert (spec.source, spec.model.saved_model) == (FolderSource(path=Path("/srv/models")), ".")
+
+
+def test_paths_of_a_spec_do_not_depend_on_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str
+) -> None:
+    (tmp_path / "spec.yaml").write_text(changed(good, validation_inputs="in/x.npz"))
+    monkeypatch.chdir(tmp_path)
+    spec = load_spec(Path("spec.yaml"))
+    assert spec.path == tmp_path / "spec.yaml"
+    assert spec.validation.inputs == tmp_path / "in/x.npz"
+    assert spec == load_spec(tmp_path / "spec.yaml")
+
+
+def test_expressions_give_texts_and_numbers(good: str) -> None:
+    text = changed(
+        good,
+        model_version="{{ env.version }}",
+        model_description="{{ model.name }} {{ model.version }}",
+        compilation_batch_sizes=["{{ env.size }}", 2],
+        validation_rtol="{{ env.rtol }}",
+    )
+    spec = parsed(text, version="1.10", size="16", rtol="1e-3")
+    assert spec.model.description == "digits 1.10"
+    assert type(spec.model.description) is str
+    assert spec.compilation.batch_sizes == (2, 16)
+    assert spec.validation.rtol == 1e-3
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------
+
+
+def test_every_fault_is_reported_at_once_in_the_order_of_the_file(faults_of: FaultsOf) -> None:
+    text = """\
+model:
+  name: int
+  saved_modl: x
+  author: "{{ env.who }}"
+  author: twice
+compilation:
+  batch_sizes:
+    - 4
+    - -2
+    - x
+  targets: [x86-64-v2, aarch64]
+validation: {rtol: -1, seed: 1.5}
+sourc: .
+"""
+    assert faults_of(text) == [
+        "1: model.version: is required",
+        "2: model.name: 'int' is a C++ keyword",
+        "3: model.saved_modl: unknown key; did you mean saved_model?",
+        "4: model.author: env.who has no value: give it with -D who=...",
+        "5: model.author: is given twice (first on line 4)",
+        "9: compilation.batch_sizes[1]: must be at least 1, got -2",
+        "10: compilation.batch_sizes[2]: must be an integer, got the string 'x'",
+        "11: compilation.targets: must all be of one architecture, got aarch64 and x86_64: build one package for each",
+        "12: validation.rtol: must be at least 0, got -1.0",
+        "12: validation.seed: must be an integer, got the number 1.5",
+        "13: sourc: unknown key; did you mean source?",
+    ]
+
+
+def test_a_fault_names_the_file_as_the_user_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/spec.yaml").write_text("model: 1\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError) as caught:
+        load_spec(Path("m/spec.yaml"))
+    assert str(caught.value) == (
+        "m/spec.yaml:1: compilation: is required\nm/spec.yaml:1: model: must be a mapping, got the number 1"
+    )
+    assert caught.value.exit_code == 10
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "1: is empty: a spec needs at least model.name, model.version and compilation.batch_sizes"),
+        ("# nothing\n", "1: is empty: a spec needs at least model.name, model.version and compilation.batch_sizes"),
+        ("- a\n- b\n", "1: must be a mapping with model and compilation, got a list"),
+        ("just words", "1: must be a mapping with model and compilation, got the string 'just words'"),
+        ("model: [", "1: is not YAML: "),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, fault: str) -> None:
+    (found,) = faults_of(text)
+    assert found.startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"model_name": "x; rm -rf"}, "model.name: must start with a lower-case letter"),
+        ({"model_name": 'a"b'}, "model.name: must start"),
+        ({"model_name": "${ENV}"}, "model.name: must start"),
+        ({"model_name": "a\nb"}, r"model.name: must start with a lower-case letter"),
+        ({"model_name": None}, "model.name: is required, but has no value"),
+        ({"model_name": 5}, "model.name: must be a string, got the number 5"),
+        ({"model_version": "one"}, "model.version: must be a version such as 1.0.0, got 'one'"),
+        ({"model_version": "1.0;ls"}, "model.version: must be a version"),
+        ({"model_version": True}, "model.version: must be a version such as 1.0.0, got 'true'"),
+        ({"model_saved_model": ""}, "model.saved_model: must not be empty"),
+        ({"model_saved_model": "$HOME/x"}, "model.saved_model: environment variables are not read"),
+        ({"model_saved_model": ["x"]}, "model.saved_model: must be a string, got a list"),
+        ({"model_serving_key": ""}, "model.serving_key: must not be empty"),
+        ({"model_serving_key": "a\nb"}, "model.serving_key: must be one line"),
+        ({"model_author": "a\nb"}, "model.author: must be one line"),
+        ({"model_license": {"a": 1}}, "model.license: must be a string, got a mapping"),
+        ({"model_homepage": "javascript:alert(1)"}, "model.homepage: must be an http:// or https:// address"),
+        ({"model_homepage": 'https://x/"><script>'}, "model.homepage: must be an http:// or https:// address"),
+        ({"model_tags": []}, "model.tags: must have at least one item"),
+        ({"model_shapes": {"x": [4, None]}}, "model.shapes.x: only the first axis can be null"),
+        ({"model_shapes": {"x": [None, 0]}}, "model.shapes.x[1]: must be at least 1, got 0"),
+        ({"model_shapes": {"x": 4}}, "model.shapes.x: must be a list of integers and null, got the number 4"),
+        ({"model_shapes": [1]}, "model.shapes: must be a mapping, got a list"),
+        ({"compilation_batch_sizes": "x"}, "compilation.batch_sizes: must be a list of integers, got the string 'x'"),
+        ({"compilation_batch_sizes": 4}, "compilation.batch_sizes: must be a list of integers, got the number 4"),
+        ({"compilation_batch_sizes": []}, "compilation.batch_sizes: must have at least one item"),
+        ({"compilation_batch_sizes": [0]}, "compilation.batch_sizes[0]: must be at least 1, got 0"),
+        ({"compilation_batch_sizes": [10**9]}, "compilation.batch_sizes[0]: must be at most 65536 ("),
+        ({"compilation_batch_sizes": [10**300]}, "compilation.batch_sizes[0]: must be at most 65536 ("),
+        ({"compilation_batch_sizes": [True]}, "compilation.batch_sizes[0]: must be an integer, got true"),
+        ({"compilation_batch_sizes": [None]}, "compilation.batch_sizes[0]: must be an integer, got nothing"),
+        ({"compilation_batch_sizes": ["1"]}, "compilation.batch_sizes[0]: must be an integer, got the string '1'"),
+        ({"compilation_batch_sizes": list(range(1, 300))}, "compilation.batch_sizes: must have at most 256 items"),
+        ({"compilation_namespace": "std"}, "compilation.namespace: must not be inside 'std'"),
+        ({"compilation_namespace": "a; b"}, "compilation.namespace: must be a C++ namespace"),
+        ({"compilation_xla_flags": ["xla_a"]}, "compilation.xla_flags[0]: must be one flag"),
+        ({"compilation_xla_flags": ["--a --b"]}, "compilation.xla_flags[0]: must be one flag"),
+        ({"compilation_xla_flags": "--a $(id)"}, "compilation.xla_flags[1]: must be one flag"),
+        ({"compilation_xla_flags": {"a": 1}}, "compilation.xla_flags: must be a list of strings, got a mapping"),
+        ({"compilation_tensorflow": 2.17}, "compilation.tensorflow: must be a full TensorFlow version such as 2.17.1, got '2.17'"),
+        ({"compilation_targets": ["pentium"]}, "compilation.targets[0]: there is no target 'pentium': there are x86-64,"),
+        ({"compilation_targets": ["x86-64", "x86-64"]}, "compilation.targets: 'x86-64' is given twice"),
+        ({"compilation_targets": "x86-64"}, "compilation.targets: must be a list of target names, got the string 'x86-64'"),
+        ({"compilation_weights": "both"}, "compilation.weights: must be shared or embedded, got 'both'"),
+        ({"compilation_version": "1"}, "compilation.version: unknown key: it belongs under model"),
+        ({"compilation_zzz": 1}, "compilation.zzz: unknown key; the nearest known key is "),
+        ({"model_batchsizes": [1]}, "model.batchsizes: unknown key; did you mean compilation.batch_sizes?"),
+        ({"validation_seed": -1}, "validation.seed: must be at least 0, got -1"),
+        ({"validation_samples": 0}, "validation.samples: must be at least 1, got 0"),
+        ({"validation_rtol": 1}, "validation.rtol: must be less than 1"),
+        ({"validation_atol": float("nan")}, "validation.atol: must be a finite number, got nan"),
+        ({"validation_atol": "small"}, "validation.atol: must be a number, got the string 'small'"),
+        ({"validation_inputs": "x.npz", "validation_seed": 1}, "validation.seed: is for random inputs"),
+        ({"source_path": ".", "source_sha256": SHA256}, "source.sha256: makes no sense for a folder"),
+        ({"source_url": "https://e.org/a.zip"}, "source.sha256: is required with url: the digest of the archive"),
+        ({"source_url": "http://e.org/a.zip", "source_sha256": SHA256}, "source.url: must be an https:// or file:// URL"),
+        ({"source_url": "https://u:p@e.org/a", "source_sha256": SHA256}, "source.url: must not hold a password"),
+        ({"source_url": "https://e.org/a b", "source_sha256": SHA256}, "source.url: must be an https:// or file:// URL"),
+        ({"source_url": "file://host/a", "source_sha256": SHA256}, "source.url: must be an https:// or file:// URL"),
+        ({"source_url": "https://e.org/a.zip", "source_sha256": "abc"}, "source.sha256: must be a SHA-256 digest"),
+        ({"source_git": "https://e.org/a"}, "source.revision: is required with git: the full id of a commit"),
+        ({"source_git": "https://e.org/a", "source_revision": "main"}, "source.revision: must be a full commit id"),
+        ({"source_git": "ext::sh -c id", "source_revision": REVISION}, "source.git: must be an https://, ssh:// or file://"),
+        ({"source_git": "--upload-pack=id", "source_revision": REVISION}, "source.git: must be an https://"),
+        ({"source_git": "ssh://-oProxyCommand=id/x", "source_revision": REVISION}, "source.git: must be an https://"),
+        ({"source_subdir": "x"}, "source: must have exactly one of path (folder), url (archive) and git, got none"),
+        ({"source_path": ".", "source_git": "x"}, "source: must have exactly one of path (folder), url (archive) and git"),
+        ({"source_path": ".", "source_subdir": "../x"}, "source.subdir: must be a relative path inside the source"),
+        ({"source_path": ".", "model_saved_model": "/sm"}, "model.saved_model: must be a relative path inside the source"),
+    ],
+    ids=lambda value: str(value)[:50],
+)  # fmt: skip
+def test_each_bad_value_is_one_fault_in_plain_words(
+    faults_of: FaultsOf, good: str, change: dict[str, object], fault: str
+) -> None:
+    (found,) = faults_of(changed(good, **change))
+    line, _, message = found.partition(": ")
+    assert int(line) > 0
+    assert message.startswith(fault)
+    assert "\n" not in message and "pydantic" not in message
+
+
+def test_a_source_in_one_word_is_a_folder_and_no_address(faults_of: FaultsOf, good: str) -> None:
+    (found,) = faults_of(good + "source: https://example.org/m.tar.gz\n")
+    assert found.startswith("6: source: must be a folder, or a mapping: url and sha256")
+
+
+def test_a_flood_of_faults_is_cut(faults_of: FaultsOf, good: str) -> None:
+    found = faults_of(good.replace("[1, 2, 4]", str(["x"] * 5000)))
+    assert len(found) == 101
+    assert found[-1].endswith("and 4900 more faults")
+
+
+def test_an_undefined_variable_hides_no_other_fault(faults_of: FaultsOf, good: str) -> None:
+    found = faults_of(changed(good, model_name="{{ env.n }}", compilation_weights="x"))
+    assert [fault.partition(": ")[2] for fault in found] == [
+        "compilation.weights: must be shared or embedded, got 'x'",
+        "model.name: env.n has no value: give it with -D n=...",
+    ]
+
+
+def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="No such file") as caught:
+        load_spec(tmp_path / "none.yaml")
+    assert "tfaot-pkg init" in caught.value.hint
+    with pytest.raises(SpecError, match="is a folder"):
+        load_spec(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SpecError, match="is not a regular file"):
+        load_spec(tmp_path / "pipe")
+    with pytest.raises(SpecError, match="cannot read"):
+        load_spec(Path("a\0b"))
+
+
+# ---- the recorded form ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "source: .\n",
+        "source: {path: data, subdir: x}\n",
+        f"source: {{url: 'https://e.org/a.tgz', sha256: {SHA256}, subdir: x}}\n",
+        f"source: {{git: 'https://e.org/a', revision: {REVISION}}}\n",
+        "validation: {inputs: x.npz}\n",
+    ],
+)
+def test_the_recorded_form_is_json_that_parses_to_the_same_spec(good: str, source: str) -> None:
+    spec = parsed(good + source)
+    again = parsed(canonical_json(spec_document(spec)).decode())
+    assert again == spec
+
+
+def test_the_recorded_form_holds_no_absolute_path_and_is_the_same_in_every_checkout(good: str) -> None:
+    text = changed(good, validation_inputs="/data/secret/x.npz", model_saved_model="/data/secret/models/sm")
+    archive = good + f"source: {{url: 'file:///data/secret/a.tgz', sha256: {SHA256}}}\n"
+    for spec_text in (text, archive):
+        document = canonical_json(spec_document(parsed(spec_text)))
+        assert b"secret" not in document and b"/srv" not in document
+        assert document == canonical_json(spec_document(parsed(spec_text, "/elsewhere/deep/er/spec.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("url", "recorded"),
+    [
+        ("https://e.org/a.tgz?download=1&private_token=hunter2", "https://e.org/a.tgz?download=1"),
+        ("https://e.org/a.tgz?X-Amz-Signature=hunter2", "https://e.org/a.tgz"),
+    ],
+)
+def test_the_recorded_form_holds_no_token(good: str, url: str, recorded: str) -> None:
+    document = spec_document(parsed(good + f"source: {{url: '{url}', sha256: {SHA256}}}\n"))
+    assert document["source"] == {"url": recorded, "sha256": SHA256, "subdir": ""}
+
+
+def test_a_spec_as_cms_tfaot_writes_it_has_the_same_record_as_ours(good: str) -> None:
+    theirs = CMS_TFAOT.replace("test_simple", "digits").replace("Some One", "''").replace("A model for tests.", "''")
+    assert spec_document(parsed(theirs)) == spec_document(parsed(good))

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec import Compilation, FolderSource, Validation, parse_spec
+from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
+
+SIGNATURE = Signature(
+    inputs=(Tensor(name="pixels", dtype=DType.FLOAT32, shape=(None, 8, 8)),),
+    outputs=(Tensor(name="digit", dtype=DType.INT64, shape=(None,)),),
+)
+
+
+def test_the_first_spec_is_accepted_and_has_the_defaults() -> None:
+    text = scaffold(
+        name="digits",
+        version="1.0",
+        saved_model="./saved_model",
+        serving_key="serving_default",
+        signature=SIGNATURE,
+        other_keys=["train", "call"],
+        shapes={"pixels": (None, 8, 8)},
+        schema="spec.schema.json",
+    )
+    assert text.startswith("# yaml-language-server: $schema=spec.schema.json\n")
+    assert "pixels: float32[N, 8, 8]" in text
+    assert 'the SavedModel also has "call", "train"' in text
+    spec = parse_spec(text.encode(), Path("/m/spec.yaml"))
+    assert (spec.model.name, spec.model.version, spec.model.saved_model) == ("digits", "1.0", "saved_model")
+    assert spec.model.shapes == {"pixels": (None, 8, 8)}
+    assert spec.source == FolderSource(path=Path("/m"))
+    assert spec.compilation == Compilation(batch_sizes=DEFAULT_BATCH_SIZES)
+    assert spec.validation == Validation()
+
+
+ODD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20).filter(str.strip)
+
+
+@given(key=ODD | st.sampled_from(["{{ x }}", "{% y %}", "no", "1.0", "# x", "a: b"]), tensor=st.text(max_size=10))
+def test_odd_names_of_a_model_are_written_so_that_they_are_read_back(key: str, tensor: str) -> None:
+    signature = Signature(inputs=(Tensor(name=tensor, dtype=DType.BOOL, shape=(None,)),), outputs=())
+    text = scaffold(
+        name="m", version="1.0", saved_model="sm", serving_key=key, signature=signature, other_keys=[tensor, key]
+    )
+    assert parse_spec(text.encode(), Path("spec.yaml")).model.serving_key == key

@@ -1,0 +1,153 @@
+"""Running a library on NumPy arrays: any number of rows, and a clear error for whatever does not fit.
+
+The library is the packaging tests' stand-in (package/fake_model.cpp): y = 2 x + bias, for batch sizes 2 and 4.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tfaot_pkg
+from tfaot_pkg import resources
+from tfaot_pkg.process import run
+from tfaot_pkg.runtime import Model, RunError, load
+
+FAKE = Path(__file__).parent / "package" / "fake_model.cpp"
+BIAS = np.array([0, 10, 20], "float32")
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fake")
+    (folder / "lib").mkdir()
+    entry = folder / "entry.cc"
+    entry.write_text(
+        '#include <tfaot/c_api.h>\nextern "C" const tfaot_model_table* the_table(void);\n'
+        'extern "C" const tfaot_model_table* tfaot_model_entry() { return the_table(); }\n'
+    )
+    names = {"NAME": '"affine"', "VERSION": '"1.2.0"', "UID": '"0123456789ab"', "SYMBOL": "the_table", "SLOPE": "2.0f"}
+    defines = [f"-DMODEL_{name}={value}" for name, value in names.items()]
+    output = folder / "lib" / "libtfaot-model-affine.so"
+    run(["g++", "-std=c++17", "-shared", "-fPIC", *defines, f"-I{resources.headers()}", FAKE, entry, "-o", output])
+    return folder
+
+
+@pytest.fixture
+def model(prefix: Path) -> Model:
+    return load(prefix)
+
+
+def _rows(count: int) -> npt.NDArray[np.float32]:
+    return np.arange(3 * count, dtype="float32").reshape(count, 3)
+
+
+def test_a_model_tells_what_it_is(model: Model) -> None:
+    assert (model.name, model.version, model.uid) == ("affine", "1.2.0", "0123456789ab")
+    assert model.batch_sizes == (2, 4) and model.targets == ("x86-64-v2", "x86-64-v3") and model.memory > 0
+    assert repr(model) == (
+        "<affine 1.2.0: (bias-in: float32[3], x: float32[N, 3]) -> (label: int64[N], y: float32[N, 3]); "
+        "batch sizes 2, 4; x86-64-v2>"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 8, 11])
+def test_any_number_of_rows_is_cut_into_compiled_batches(model: Model, count: int) -> None:
+    x = _rows(count)
+    answers = model(x=x, **{"bias-in": BIAS})
+    assert np.array_equal(answers["y"], 2 * x + BIAS)
+    assert np.array_equal(answers["label"], np.full(count, 2)) and answers["label"].dtype == np.int64
+
+
+def test_no_rows_give_no_rows(model: Model) -> None:
+    answers = model(x=_rows(0), **{"bias-in": BIAS})
+    assert answers["y"].shape == (0, 3) and answers["label"].shape == (0,) and answers["label"].dtype == np.int64
+
+
+def test_arrays_may_be_given_by_position_and_as_lists(model: Model) -> None:
+    assert np.array_equal(model(BIAS, _rows(2))["y"], 2 * _rows(2) + BIAS)
+    assert np.array_equal(model([0.0, 0.0, 1.0], x=[[1.0, 2.0, 3.0]])["y"], [[2, 4, 7]])
+
+
+def test_arrays_in_any_memory_order_and_of_wider_floats_are_taken(model: Model) -> None:
+    x = np.asfortranarray(_rows(4).astype("float64"))
+    assert np.array_equal(model(BIAS, x)["y"], 2 * x + BIAS)
+    assert np.array_equal(model(BIAS, np.repeat(_rows(4), 2, axis=0)[::2])["y"], 2 * _rows(4) + BIAS)
+
+
+def test_a_callers_arrays_are_not_changed(model: Model) -> None:
+    x, bias = _rows(3), BIAS.copy()
+    model(bias, x)
+    assert np.array_equal(x, _rows(3)) and np.array_equal(bias, BIAS)
+
+
+@pytest.mark.parametrize(
+    ("positional", "named", "message"),
+    [
+        ((), {"x": _rows(1)}, r"missing \['bias-in'\]"),
+        ((BIAS, _rows(1)), {"z": 1}, r"unknown \['z'\]"),
+        ((BIAS, _rows(1), 3), {}, "has 2 inputs, got 3 arrays"),
+        ((BIAS, _rows(1)), {"x": _rows(1)}, "takes bias-in"),
+        ((BIAS, _rows(1).reshape(3)), {}, r"input x: float32\[N, 3\] got an array of shape \(3,\)"),
+        ((BIAS, np.zeros((2, 4), "float32")), {}, r"got an array of shape \(2, 4\)"),
+        ((BIAS[:2], _rows(1)), {}, r"input bias-in: float32\[3\] got an array of shape \(2,\)"),
+        ((BIAS, np.float32(1)), {}, r"got an array of shape \(\)"),
+        ((BIAS, _rows(1) + 1j), {}, "is float32, got complex64"),
+        ((BIAS, np.array([["a", "b", "c"]])), {}, "is float32, got <U1"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_by_name(
+    model: Model, positional: tuple[object, ...], named: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RunError, match=message):
+        model(*positional, **named)  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_batch_of_a_size_that_was_not_compiled_is_refused(model: Model) -> None:
+    with pytest.raises(RunError):
+        model.run(3, {"bias-in": BIAS, "x": _rows(3)})
+    with pytest.raises(RunError, match=r"must have the shape \(4, 3\) at batch size 4, got \(2, 3\)"):
+        model.run(4, {"bias-in": BIAS, "x": _rows(2)})
+
+
+def test_a_failed_computation_is_an_error_with_the_librarys_words(model: Model) -> None:
+    x = _rows(2)
+    x[1, 1] = -1000
+    with pytest.raises(RunError, match="x is -1000"):
+        model(BIAS, x)
+    assert np.array_equal(model(BIAS, _rows(2))["y"], 2 * _rows(2) + BIAS)
+
+
+def test_several_threads_may_share_a_model(model: Model) -> None:
+    with ThreadPoolExecutor(4) as executor:
+        answers = list(executor.map(lambda n: model(BIAS, _rows(4) + n)["y"], range(200)))
+    assert all(np.array_equal(y, 2 * (_rows(4) + n) + BIAS) for n, y in enumerate(answers))
+
+
+def test_the_target_can_be_chosen_and_an_unknown_one_is_refused(prefix: Path) -> None:
+    assert load(prefix, target="x86-64-v2").target == "x86-64-v2"
+    with pytest.raises(RunError, match="no code for target sparc"):
+        load(prefix, target="sparc")
+
+
+def test_what_is_no_model_library_is_refused(prefix: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="there is no library"):
+        load(tmp_path / "absent.so")
+    (tmp_path / "text.so").write_text("no library")
+    with pytest.raises(RunError, match="cannot load"):
+        load(tmp_path / "text.so")
+    (tmp_path / "other.c").write_text("int other;")
+    run(["gcc", "-shared", "-fPIC", tmp_path / "other.c", "-o", tmp_path / "other.so"])
+    with pytest.raises(RunError, match="is not a model library: it has no function tfaot_model_entry"):
+        load(tmp_path / "other.so")
+    with pytest.raises(RunError, match="must hold exactly one model library below lib/, found: none") as caught:
+        load(tmp_path)
+    assert caught.value.hint == "name the file"
+
+
+def test_load_is_part_of_the_package(prefix: Path) -> None:
+    assert tfaot_pkg.load(str(prefix / "lib" / "libtfaot-model-affine.so")).name == "affine"

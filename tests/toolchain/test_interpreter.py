@@ -1,0 +1,77 @@
+"""Choosing and asking Pythons; stand-ins on the PATH play the ones that this machine lacks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.errors import ToolchainError
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, Toolchain, toolchain
+from tfaot_pkg.toolchain.interpreter import choose, inspect
+
+
+def _for_python(specifier: str) -> Toolchain:
+    return dataclasses.replace(toolchain(DEFAULT_VERSION), python=specifier)
+
+
+def _stand_in(path: Path, *, python: str, pip: bool = True) -> Path:
+    answer = json.dumps({"python": python, "pip": pip, "tensorflow": "", "site_packages": ""})
+    return _script(path, f"echo '{answer}'")
+
+
+def _script(path: Path, body: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder on the PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path / "bin"
+
+
+def test_the_running_python_is_chosen_where_it_suits(on_path: Path) -> None:
+    _stand_in(on_path / "python3.12", python="3.12.1")
+    assert choose(_for_python(">=3.10")).path == Path(sys.executable)
+
+
+def test_a_suitable_python_on_the_path_is_chosen_where_the_running_one_does_not_suit(on_path: Path) -> None:
+    _stand_in(on_path / "python3.8", python="3.8.9")
+    chosen = choose(_for_python("==3.8.*"))
+    assert (chosen.path, chosen.minor) == (on_path / "python3.8", "3.8")
+
+
+def test_a_python_on_the_path_that_does_not_run_is_passed_over(on_path: Path) -> None:
+    _script(on_path / "python3.9", "echo 'python3.9: command not found' >&2; exit 127")
+    _stand_in(on_path / "python3", python="3.9.2")
+    assert choose(_for_python("==3.9.*")).path == on_path / "python3"
+
+
+def test_a_range_that_no_python_suits_is_an_error_that_names_it(on_path: Path) -> None:
+    with pytest.raises(ToolchainError, match=r"Python ==3\.9\.\*"):
+        choose(_for_python("==3.9.*"))
+
+
+def test_a_python_without_ensurepip_is_an_error_that_says_what_to_install(on_path: Path) -> None:
+    _stand_in(on_path / "python3.9", python="3.9.2", pip=False)
+    with pytest.raises(ToolchainError, match="cannot make virtual environments") as caught:
+        choose(_for_python("==3.9.*"))
+    assert "apt install python3-venv" in caught.value.hint
+
+
+def test_a_program_that_is_no_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="no working Python"):
+        inspect(_script(tmp_path / "bin" / "true", "exit 0"))
+
+
+def test_this_python_answers_what_it_is() -> None:
+    answer = inspect(Path(sys.executable))
+    assert answer.python == ".".join(map(str, sys.version_info[:3]))
+    assert answer.pip

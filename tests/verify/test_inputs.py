@@ -1,0 +1,98 @@
+"""Validation inputs: drawn from a seed, or from a file that must fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.verify.inputs import validation_inputs
+
+X = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3))
+TABLE = Tensor(name="table", dtype=DType.FLOAT64, shape=(2, 2))
+SCALAR = Tensor(name="s", dtype=DType.FLOAT32, shape=())
+Y = Tensor(name="y", dtype=DType.FLOAT32, shape=(None,))
+
+
+def _signature(*inputs: Tensor) -> Signature:
+    return Signature(inputs=inputs, outputs=(Y,))
+
+
+def _file(folder: Path, **arrays: object) -> Validation:
+    path = folder / "inputs.npz"
+    np.savez(path, **{name: np.asarray(values) for name, values in arrays.items()})  # type: ignore[arg-type]
+    return Validation(inputs=path)
+
+
+def test_a_seed_always_draws_the_same_inputs_and_another_seed_draws_others() -> None:
+    first, again, other = (validation_inputs(Validation(seed=seed), _signature(X), 1)["x"] for seed in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+def test_drawn_inputs_have_as_many_rows_as_asked_for_and_fill_the_largest_batch() -> None:
+    assert validation_inputs(Validation(samples=10), _signature(X), 4)["x"].shape == (10, 3)
+    assert validation_inputs(Validation(samples=10), _signature(X), 16)["x"].shape == (16, 3)
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_every_dtype_is_drawn_as_itself(dtype: DType) -> None:
+    values = validation_inputs(Validation(samples=100), _signature(Tensor(name="x", dtype=dtype, shape=(None, 2))), 1)[
+        "x"
+    ]
+    assert values.dtype == np.dtype(dtype.value) and values.shape == (100, 2)
+    assert len(np.unique(values)) == 2 if dtype not in (DType.FLOAT32, DType.FLOAT64) else len(np.unique(values)) > 150
+
+
+def test_inputs_without_batch_axis_keep_their_shape() -> None:
+    drawn = validation_inputs(Validation(samples=7), _signature(SCALAR, TABLE, X), 1)
+    assert {name: values.shape for name, values in drawn.items()} == {"s": (), "table": (2, 2), "x": (7, 3)}
+
+
+def test_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    x = np.arange(12, dtype="float32").reshape(4, 3)
+    table = np.eye(2)
+    taken = validation_inputs(_file(tmp_path, x=x, table=table), _signature(TABLE, X), 4)
+    assert np.array_equal(taken["x"], x) and np.array_equal(taken["table"], table)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"y": np.zeros((4, 3), "float32")}, r"holds the arrays \['y'\], but the model's inputs are \['x'\]"),
+        ({}, r"holds the arrays \[\]"),
+        ({"x": np.zeros((4, 3), "float64")}, r"'x' .* is float64\[4, 3\], but the input is x: float32\[N, 3\]"),
+        ({"x": np.zeros((4, 2), "float32")}, r"is float32\[4, 2\]"),
+        ({"x": np.zeros((4,), "float32")}, r"is float32\[4\]"),
+        ({"x": np.float32(1)}, r"is float32\[\]"),
+        ({"x": np.zeros((3, 3), "float32")}, "has 3 rows, but the largest batch size is 4"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        validation_inputs(_file(tmp_path, **arrays), _signature(X), 4)
+
+
+def test_arrays_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    other = Tensor(name="z", dtype=DType.FLOAT32, shape=(None,))
+    file = _file(tmp_path, x=np.zeros((4, 3), "float32"), z=np.zeros(5, "float32"))
+    with pytest.raises(SpecError, match="different numbers of rows"):
+        validation_inputs(file, _signature(X, other), 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04cut"])
+def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "inputs.npz"
+    path.write_bytes(content)
+    with pytest.raises(SpecError, match=r"cannot read .*inputs\.npz"):
+        validation_inputs(Validation(inputs=path), _signature(X), 1)
+
+
+def test_pickled_objects_in_a_file_are_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.npz"
+    np.savez(path, x=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(SpecError, match="cannot read"):
+        validation_inputs(Validation(inputs=path), _signature(X), 1)

@@ -1,0 +1,48 @@
+"""Times of the sample model's library: they are plausible, and for every target and batch size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.samples import Published
+from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.native.compiler import find_compiler
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import LATENCY
+from tfaot_pkg.targets import DEFAULT_TARGETS
+from tfaot_pkg.verify.latency import document, measure
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
+
+
+def _library(published: Published) -> Path:
+    return published.prefix / "lib" / "libtfaot-model-digits.so"
+
+
+def test_every_target_and_batch_size_is_timed_and_more_rows_take_longer(published: Published, tmp_path: Path) -> None:
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+    measured = measure(_library(published), compiler, DEFAULT_TARGETS)
+    times = {(one.target, one.batch_size): one.nanoseconds for one in measured}
+    assert set(times) == {(target, size) for target in DEFAULT_TARGETS for size in (1, 2, 4, 8, 16)}
+    for target in DEFAULT_TARGETS:
+        # 49,000 multiplications a row: at least 1 microsecond on any CPU, and 16 rows cost more than one
+        assert 1e3 < times[target, 1] < times[target, 16] < 1e9
+    assert document(measured)["processor"]
+
+
+def test_a_target_that_the_library_has_not_is_an_error(published: Published, tmp_path: Path) -> None:
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+    with pytest.raises(ValidationError, match="cannot be timed"):
+        measure(_library(published), compiler, ("x86-64-v4",))
+
+
+def test_a_published_version_has_its_times_beside_the_package_not_inside(published: Published) -> None:
+    registry = FolderRegistry.open(published.registry)
+    entry = registry.resolve("digits")
+    with registry.open_blob(entry.blobs[LATENCY]) as content:
+        times = json.loads(content.read())["measurements"]
+    assert len(times) == len(entry.targets) * len(entry.batch_sizes)
+    assert not list(published.prefix.rglob("*latency*"))

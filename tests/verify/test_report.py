@@ -1,0 +1,104 @@
+"""When two answers agree, and what a report says of those that do not."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tfaot_pkg.verify.report import Comparison, ValidationReport, compare
+
+RTOL, ATOL = 1e-4, 1e-5
+
+
+def _compare(ours: object, theirs: object, dtype: str) -> Comparison:
+    first, second = np.array(ours, dtype), np.array(theirs, dtype)
+    return compare(first, second, target="x86-64-v3", batch_size=1, output="y", rtol=RTOL, atol=ATOL)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats_agree_within_the_sum_of_both_tolerances(dtype: str) -> None:
+    theirs = 2.0
+    bound = ATOL + RTOL * theirs
+    assert _compare([theirs + 0.99 * bound, theirs - 0.99 * bound], [theirs, theirs], dtype).failures == 0
+    result = _compare([theirs + 1.02 * bound, theirs], [theirs, theirs], dtype)
+    assert (result.failures, result.elements) == (1, 2)
+    assert result.max_absolute == pytest.approx(1.02 * bound, rel=1e-2)
+    assert result.max_relative == pytest.approx(1.02 * bound / theirs, rel=1e-2)
+
+
+def test_the_relative_tolerance_is_of_tensorflows_value() -> None:
+    assert _compare([10.0], [10.0 * (1 + 0.9 * RTOL)], "float64").failures == 0
+    assert _compare([0.0], [1.0], "float64").failures == 1
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_special_value_agrees_with_itself_and_with_nothing_else(value: float) -> None:
+    assert _compare([value], [value], "float32").failures == 0
+    for other in {math.nan, math.inf, -math.inf, 1.0, 3e38} - {value}:
+        if math.isnan(value) and math.isnan(other):
+            continue
+        assert _compare([value], [other], "float32").failures == 1, other
+        assert _compare([other], [value], "float32").failures == 1, other
+
+
+def test_special_values_do_not_hide_or_spoil_the_largest_difference() -> None:
+    result = _compare([math.nan, math.inf, 1.5, 0.0], [math.nan, 2.0, 1.0, 0.0], "float64")
+    assert result.failures == 2 and result.max_absolute == 0.5 and result.max_relative == 0.5
+
+
+def test_zero_is_compared_by_the_absolute_tolerance_alone() -> None:
+    assert _compare([0.9 * ATOL, -0.0], [0.0, 0.0], "float64").failures == 0
+    result = _compare([1.1 * ATOL], [0.0], "float64")
+    assert result.failures == 1 and result.max_relative == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "bool"])
+def test_integers_and_booleans_must_be_equal(dtype: str) -> None:
+    assert _compare([0, 1, 1], [0, 1, 1], dtype).failures == 0
+    assert _compare([0, 1, 0], [0, 1, 1], dtype).failures == 1
+
+
+def test_a_difference_of_one_between_large_integers_is_seen() -> None:
+    assert _compare([2**62 + 1], [2**62], "int64").failures == 1
+    assert _compare([2**64 - 1], [2**64 - 2], "uint64").failures == 1
+
+
+def test_differences_of_integers_are_reported_in_their_unit() -> None:
+    result = _compare([3, 10], [5, 10], "int32")
+    assert result.max_absolute == 2 and result.max_relative == pytest.approx(0.4)
+    assert _compare([0], [255], "uint8").max_absolute == 255
+
+
+def test_scalars_and_empty_arrays_can_be_compared() -> None:
+    assert _compare(1.0, 1.0, "float32").elements == 1
+    empty = _compare([], [], "float32")
+    assert (empty.elements, empty.failures, empty.max_absolute) == (0, 0, 0)
+
+
+def _report(*failures: int) -> ValidationReport:
+    comparisons = tuple(
+        Comparison(
+            target="x86-64-v3", batch_size=size, output="y", elements=4, failures=count,
+            max_absolute=float(size), max_relative=0.1 * size,
+        )
+        for size, count in enumerate(failures, 1)
+    )  # fmt: skip
+    return ValidationReport(
+        toolchain="tensorflow 2.17.1", inputs={"seed": 0, "samples": 64}, rtol=RTOL, atol=ATOL,
+        comparisons=comparisons, not_run=("x86-64-v4",), warnings=("GatherV2: clamped",),
+    )  # fmt: skip
+
+
+def test_a_report_knows_what_failed_and_its_largest_differences() -> None:
+    report = _report(0, 3, 0)
+    assert [each.batch_size for each in report.failed] == [2]
+    assert report.max_absolute == 3 and report.max_relative == pytest.approx(0.3)
+    assert report.as_dict()["passed"] is False and _report(0).as_dict()["passed"] is True
+
+
+def test_a_report_survives_json() -> None:
+    report = _report(0, 1)
+    assert ValidationReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report

@@ -1,0 +1,143 @@
+"""What is to come of each model of tests/models/zoo.py: a library that gives TensorFlow's answers, or a certain error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tfaot_pkg.errors import ModelError, TfaotError, ValidationError
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+
+NEWEST_VERSION = "2.21.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An error that is right: its class and a regular expression that its message matches somewhere."""
+
+    error: type[TfaotError]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One model. `faults` by version of TensorFlow; a version that is not there builds the model."""
+
+    name: str
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    rtol: float = 1e-4
+    newest: bool = False
+    """Whether the newest toolchain builds it in the tests too: it takes longer, so some of each kind do."""
+
+
+def _built(name: str, *, newest: bool = False, rtol: float = 1e-4, **shapes: tuple[int | None, ...]) -> Case:
+    return Case(name=name, newest=newest, rtol=rtol, shapes=shapes)
+
+
+def _refused(
+    name: str, message: str, *, error: type[TfaotError] = ModelError, newest: bool = False, only: str | None = None
+) -> Case:
+    versions = (DEFAULT_VERSION, NEWEST_VERSION) if only is None else (only,)
+    return Case(name=name, faults=dict.fromkeys(versions, Fault(error=error, message=message)), newest=newest)
+
+
+CASES = (
+    # Keras
+    _built("dense", newest=True),
+    _built("activations"),
+    _built("batch_norm"),
+    _built("conv1d", newest=True),
+    _built("conv2d"),
+    _built("conv_kinds", newest=True),
+    _built("conv_transposed", newest=True),
+    _refused("conv3d", "3D convolution is not implemented", only=NEWEST_VERSION, newest=True),
+    _built("pooling"),
+    _built("lstm", newest=True),
+    _built("gru"),
+    _built("bidirectional"),
+    _built("masked_rnn"),
+    _built("attention", newest=True),
+    _built("embedding"),
+    _built("several_inputs", newest=True),
+    _built("keras_saved"),
+    _built("jet_tagger", newest=True),
+    _built("einsum_dense"),
+    # Borders
+    _built("same_output_twice", newest=True),
+    _built("identity_output", newest=True),
+    _built("only_identity"),
+    _built("constant_output", newest=True),
+    _built("large_constant_output"),
+    _built("only_constants"),
+    _built("no_inputs", newest=True),
+    _built("scalars", newest=True),
+    _built("only_scalars"),
+    _built("mixed_batch_axes"),
+    _built("no_batch_axis"),
+    _built("unknown_second_axis", x=(None, 6)),
+    _built("unknown_rank", x=(None, 4)),
+    _built("unused_input", newest=True),
+    _built("unused_weight"),
+    _built("dtypes", newest=True),
+    _built("double"),
+    _built("half_inside", rtol=1e-3, newest=True),
+    _built("bfloat16_inside", rtol=1e-2),
+    _refused("half_border", r"input 'x' has dtype float16"),
+    _built("complex_inside", newest=True),
+    _built("integer_matmul"),
+    _refused("wide_output", r"output 'y' has the shape \[15\] at batch size 5 and \[21\] at batch size 7"),
+    _refused("dynamic_output", "the shape of output 'y' depends on the values of the inputs", newest=True),
+    _built("unbatched_output_from_batch"),
+    _refused("strange_names", "'class' is not a valid parameter name", only=NEWEST_VERSION),
+    _built("version1"),
+    _built("version1_loop", newest=True),
+    _built("two_signatures"),
+    # Operations
+    _built("while_loop", newest=True),
+    _built("cond"),
+    _built("case", newest=True),
+    _built("map_and_scan"),
+    _built("sorting", newest=True),
+    _built("sort_kinds"),
+    _built("top_k_kinds"),
+    _built("indexing"),
+    _refused("where_positions", "the shape of output 'y' depends on the values of the inputs"),
+    _built("unique"),
+    _built("segments"),
+    _built("einsum"),
+    _built("reductions"),
+    _built("mathematics"),
+    _built("double_mathematics"),
+    _built("bessel"),
+    _built("integers"),
+    _built("linear_algebra"),
+    _refused("determinant", r"MatrixDeterminant \(node .*\): XLA has no kernel for it"),
+    _built("svd"),
+    _built("qr"),
+    Case(
+        name="fft",
+        faults={
+            DEFAULT_VERSION: Fault(error=ModelError, message="needs functions of XLA's runtime .*Fft"),
+            NEWEST_VERSION: Fault(error=ModelError, message="Unsupported thunk type: fft"),
+        },
+    ),
+    _refused("stateless_random", "does not give TensorFlow's answers", error=ValidationError),
+    _built("stateful_random", newest=True),
+    _refused("visible_random", "does not give TensorFlow's answers", error=ValidationError),
+    _built("large_constants"),
+    _built("large_shape_constant"),
+    _built("large_loop_bound", newest=True),
+    _built("integer_table_matmul"),
+    _built("shared_in_two_functions"),
+    _built("image"),
+    _built("asserts"),
+    _refused("counter", r"changes variables \(AssignAddVariableOp\)"),
+    _refused("strings", "output 'y' has dtype string"),
+    _refused("string_inside", r"AsString \(node .*\): XLA has no kernel for it"),
+    _refused("lookup", "has 1 inputs, its frozen graph 2"),
+    _refused("python_function", "run Python or print: PyFunc"),
+    _refused("ragged", "must be known while the model is compiled, but it depends on the values of the model's inputs"),
+)
+
+BY_NAME = {case.name: case for case in CASES}

@@ -1,0 +1,112 @@
+"""The zoo's models, made once, and a builder that takes one from a SavedModel to a validated library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.zoo.cases import Case
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.compiled.model import CompiledModel, compile_model
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.native.compiler import find_compiler
+from tfaot_pkg.native.library import NativeLibrary, build_native
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation, Weights
+from tfaot_pkg.storage import locked, new_folder
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.verify.report import ValidationReport
+from tfaot_pkg.verify.validate import validate
+
+ZOO = Path(__file__).resolve().parents[1] / "models" / "zoo.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A validated model."""
+
+    frozen: FrozenModel
+    compiled: CompiledModel
+    library: NativeLibrary
+    report: ValidationReport
+
+
+Build = Callable[..., Built]
+
+
+@pytest.fixture(scope="session")
+def zoo(shared_home_folder: Path, toolchain_python: Path) -> Path:
+    """The folder of the zoo's SavedModels. Read only."""
+    folder = shared_home_folder / "zoo" / sha256_file(ZOO)[:16]
+    with locked(folder.with_name(folder.name + ".lock"), what="the zoo"):
+        if not folder.is_dir():
+            with new_folder(folder) as made:
+                run([toolchain_python, "-I", ZOO, made], timeout=600)
+    return folder
+
+
+class Builder:
+    """Builds models of the zoo with few processes of TensorFlow: one per toolchain, kept for all tests."""
+
+    def __init__(self, zoo: Path, folders: Folders) -> None:
+        self._zoo, self._folders = zoo, folders
+        self._pools: dict[str, WorkerPool] = {}
+        self._stack = ExitStack()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def build(
+        self,
+        case: Case,
+        *,
+        tensorflow: str,
+        weights: Weights = "shared",
+        targets: tuple[str, ...] = ("x86-64-v3",),
+        batch_sizes: tuple[int, ...] = (1, 3),
+        folders: Folders | None = None,
+    ) -> Built:
+        """Take `case` through all stages up to validation; any error of a build. `folders` holds the build cache."""
+        spec = ModelSpec(
+            path=self._zoo / "spec.yaml",
+            model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
+            source=FolderSource(path=self._zoo),
+            compilation=Compilation(batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow),
+            validation=Validation(rtol=case.rtol),
+        )
+        folders = folders or self._folders
+        pool, cache, progress = self._pool(tensorflow), BuildCache(root=folders.builds), Silent()
+        compiler = find_compiler("x86_64", log=folders.logs / f"{case.name}.log", output=lambda _: None)
+        source = source_tree(self._zoo, Path(case.name))
+        frozen = freeze(spec, source, pool=pool, cache=cache, progress=progress)
+        compiled = compile_model(spec, frozen, pool=pool, compiler=compiler, cache=cache, progress=progress)
+        library = build_native(
+            spec, frozen, compiled,
+            environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
+        )  # fmt: skip
+        report = validate(spec, source, frozen, library, pool=pool, cache=cache, progress=progress)
+        return Built(frozen=frozen, compiled=compiled, library=library, report=report)
+
+    def _pool(self, tensorflow: str) -> WorkerPool:
+        if tensorflow not in self._pools:
+            environment = ensure(tensorflow, folders=self._folders, progress=Silent())
+            pool = WorkerPool(environment, scratch_root=self._folders.builds, logs=self._folders.logs)
+            self._pools[tensorflow] = self._stack.enter_context(pool)
+        return self._pools[tensorflow]
+
+
+@pytest.fixture(scope="session")
+def build(zoo: Path, shared_home_folder: Path) -> Iterator[Build]:
+    """`build(case, tensorflow="2.17.1")`: see Builder.build."""
+    builder = Builder(zoo, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
+    yield builder.build
+    builder.close()

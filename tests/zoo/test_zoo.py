@@ -1,0 +1,164 @@
+"""Every kind of model, on both toolchains: the library gives TensorFlow's answers, or a clear error says why not."""
+
+from __future__ import annotations
+
+import ast
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
+from tests.zoo.conftest import ZOO, Build
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.runtime import load
+from tfaot_pkg.signature import DType
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+
+_BUILDS = [(case, DEFAULT_VERSION) for case in CASES] + [(case, NEWEST_VERSION) for case in CASES if case.newest]
+
+
+def test_every_model_of_the_zoo_has_its_case() -> None:
+    tree = ast.parse(ZOO.read_text())
+    models = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(d, ast.Name) and d.id == "model" for d in node.decorator_list)
+    }
+    assert models == set(BY_NAME)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=[f"{case.name}-{version}" for case, version in _BUILDS])
+def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorflow: str, build: Build) -> None:
+    fault = case.faults.get(tensorflow)
+    if fault is None:
+        built = build(case, tensorflow=tensorflow)
+        assert not built.report.failed
+        compared = {(each.batch_size, each.output) for each in built.report.comparisons}
+        assert compared == {(size, out.name) for size in (1, 3) for out in built.frozen.signature.outputs}
+        return
+    with pytest.raises(fault.error, match=fault.message) as caught:
+        build(case, tensorflow=tensorflow)
+    assert caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+@pytest.mark.parametrize("name", ["dense", "conv_kinds", "while_loop", "large_constant_output"])
+def test_embedded_weights_give_the_same_answers(name: str, tensorflow: str, build: Build) -> None:
+    if tensorflow == NEWEST_VERSION and name == "conv_kinds":
+        pytest.skip("the default toolchain shows it; this one takes longer")
+    built = build(BY_NAME[name], tensorflow=tensorflow, weights="embedded")
+    assert built.frozen.weights == () and not built.report.failed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dense", "conv1d", "half_inside", "sorting", "complex_inside"])
+def test_the_lowest_target_gives_the_same_answers(name: str, build: Build) -> None:
+    built = build(BY_NAME[name], tensorflow=DEFAULT_VERSION, targets=("x86-64-v2", "x86-64-v3"))
+    assert {each.target for each in built.report.comparisons} == {"x86-64-v2", "x86-64-v3"}
+
+
+@pytest.mark.slow
+def test_a_weight_that_xla_must_know_stays_in_the_code_and_the_others_are_shared(build: Build) -> None:
+    built = build(BY_NAME["large_loop_bound"], tensorflow=DEFAULT_VERSION)
+    assert len(built.frozen.weights) == 1 and built.compiled.weights == ()
+    assert built.frozen.weights_file is not None
+    whole = build(BY_NAME["dense"], tensorflow=DEFAULT_VERSION)
+    assert whole.compiled.weights == whole.frozen.weights != ()
+
+
+@pytest.mark.slow
+def test_weights_that_no_output_needs_are_left_out(build: Build) -> None:
+    built = build(BY_NAME["unused_weight"], tensorflow=DEFAULT_VERSION)
+    assert [weight["shape"] for weight in built.frozen.weights] == [[20, 20]]
+
+
+@pytest.mark.slow
+def test_signatures_say_which_axes_grow_with_the_batch(build: Build) -> None:
+    signature = build(BY_NAME["unbatched_output_from_batch"], tensorflow=DEFAULT_VERSION).frozen.signature
+    assert {tensor.name: tensor.shape for tensor in signature.outputs} == {"mean": (3,), "n": ()}
+    mixed = build(BY_NAME["mixed_batch_axes"], tensorflow=DEFAULT_VERSION).frozen.signature
+    assert {tensor.name: tensor.shape for tensor in mixed.inputs} == {"table": (3, 6), "x": (None, 3)}
+    unknown = build(BY_NAME["unknown_second_axis"], tensorflow=DEFAULT_VERSION).frozen.signature
+    assert {tensor.name: tensor.shape for tensor in unknown.outputs} == {"y": (None,), "z": (None, 6)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+def test_inputs_of_one_shape_are_told_apart_by_name(tensorflow: str, build: Build) -> None:
+    model = load(build(BY_NAME["identity_output"], tensorflow=tensorflow).library.shared)
+    x, y = np.full((3, 4), 1, "float32"), np.full((3, 4), 20, "float32")
+    answers = model(y=y, x=x)
+    assert np.array_equal(answers["x_again"], x) and np.array_equal(answers["y_too"], y)
+    assert np.array_equal(answers["sum"], x + y)
+    assert np.array_equal(model(x, y)["x_again"], x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+def test_every_dtype_goes_through_whole(tensorflow: str, build: Build) -> None:
+    model = load(build(BY_NAME["dtypes"], tensorflow=tensorflow).library.shared)
+    inputs = {}
+    for tensor in model.signature.inputs:
+        dtype = np.dtype(tensor.dtype.value)
+        if tensor.dtype is DType.BOOL:
+            inputs[tensor.name] = np.array([[True, False, True]])
+        elif dtype.kind == "f":
+            inputs[tensor.name] = np.array([[np.finfo(dtype).max / 2, -0.5, np.finfo(dtype).tiny]], dtype)
+        else:
+            info = np.iinfo(dtype)
+            inputs[tensor.name] = np.array([[info.max // 2, info.min // 2, 3]], dtype)
+    answers = model(**inputs)
+    for name, values in inputs.items():
+        expected = ~values if values.dtype == bool else values * 2
+        assert np.array_equal(answers[f"{name}_out"], expected)
+        assert answers[f"{name}_out"].dtype == values.dtype
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+def test_sorting_survives_nan_and_keeps_the_order_of_equals(tensorflow: str, build: Build) -> None:
+    model = load(build(BY_NAME["sorting"], tensorflow=tensorflow).library.shared)
+    x = np.array([[3, 1, 2, 1, 5, 5, -1, 0, 4]], "float32")
+    answers = model(x)
+    assert answers["top"].tolist() == [[5, 5, 4]] and answers["where"].tolist() == [[4, 5, 8]]
+    assert answers["order"].tolist() == [[6, 7, 1, 3, 2, 0, 8, 4, 5]]
+    assert answers["sorted"].tolist() == [sorted(x[0].tolist())]
+    assert answers["down"].tolist() == [sorted(x[0].tolist(), reverse=True)]
+    x[0, ::2] = math.nan
+    survived = model(x)
+    for name in ("sorted", "down"):
+        assert np.array_equal(np.sort(survived[name]), np.sort(x), equal_nan=True)  # NaN wherever, but nothing is lost
+    assert sorted(survived["order"][0].tolist()) == list(range(9))
+
+
+@pytest.mark.slow
+def test_random_models_are_warned_of(build: Build) -> None:
+    built = build(BY_NAME["stateful_random"], tensorflow=DEFAULT_VERSION)
+    assert "RandomUniform: random numbers differ from TensorFlow's" in built.report.warnings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+def test_libraries_are_the_same_bytes_however_they_are_built(
+    tensorflow: str, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other cache folders, locale, time zone, working directory, number of workers and history of the worker process."""
+    case, sizes = BY_NAME["cond"], (1, 2, 4)
+    libraries = []
+    for number, per_worker in enumerate((99, 1)):
+        home = tmp_path / f"home {number}"
+        (home / "cwd").mkdir(parents=True)
+        monkeypatch.chdir(home / "cwd")
+        monkeypatch.setenv("TZ", ("UTC", "Asia/Tokyo")[number])
+        monkeypatch.setenv("LANG", ("C", "de_DE.UTF-8")[number])
+        monkeypatch.setattr("tfaot_pkg.compiled.model._UNITS_PER_WORKER", per_worker)
+        folders = Folders(cache=home / "cache", data=home / "data")
+        libraries.append(build(case, tensorflow=tensorflow, batch_sizes=sizes, folders=folders).library)
+    first, second = libraries
+    assert first.static.read_bytes() == second.static.read_bytes()
+    assert first.shared.read_bytes() == second.shared.read_bytes()
