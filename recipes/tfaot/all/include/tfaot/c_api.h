@@ -19,7 +19,7 @@
  *     if (model->run(instance, 4, inputs, outputs) != TFAOT_OK) { ... print model->message(instance) ... }
  *     model->destroy(instance);
  *
- * Order: inputs and outputs are each sorted by name (byte order, as strcmp does).
+ * Order: inputs and outputs are each sorted by name (byte order, as strcmp does), unless the model's spec lists them.
  * Memory: tensors are dense, row-major, batch axis first. Buffers that are aligned to `alignment` bytes (see
  *     tfaot_info) are read and written in place; others are copied. Inputs and outputs must not overlap.
  * Threads: the table and the model's weights are constant and shared. An instance holds scratch memory and serves one
@@ -96,6 +96,10 @@ typedef struct tfaot_info {
   const int64_t* batch_sizes; /* ascending */
   size_t num_targets;
   const char* const* targets; /* lowest first, such as "x86-64-v2" */
+
+  /* What one run costs: `num_targets` rows of `num_batch_sizes` nanoseconds, measured when the model was tuned or else
+   * estimated. Only their ratios matter: the cheapest composition of a batch of another size follows from them. */
+  const double* batch_costs;
 } tfaot_info;
 
 /* Scratch memory of one thread of computation. */
