@@ -150,6 +150,8 @@ def _shown(default: object, *, required: bool) -> str:
         return "required"
     if default is None or default in ("", []):
         return ""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
     text = f"[{', '.join(map(str, default))}]" if isinstance(default, list) else f"{default}"
     return f"`{text}`"
 

@@ -17,6 +17,7 @@ from tfaot_pkg.spec import (
     FolderSource,
     GitSource,
     ModelSpec,
+    PackageOptions,
     Validation,
     load_spec,
     parse_spec,
@@ -164,6 +165,31 @@ def test_paths_of_a_spec_do_not_depend_on_the_current_folder(
     assert spec == load_spec(tmp_path / "spec.yaml")
 
 
+def test_the_order_of_inputs_and_outputs_is_kept_as_it_is_written(good: str) -> None:
+    model = parsed(changed(good, model_inputs=["b", "a"], model_outputs=["z", "y:0"])).model
+    assert (model.inputs, model.outputs) == (("b", "a"), ("z", "y:0"))
+
+
+@pytest.mark.parametrize("names", ["null", "[]"])
+def test_an_order_that_is_left_empty_is_that_of_the_names(good: str, names: str) -> None:
+    spec = parsed(good.replace("version: 1.0.0\n", f"version: 1.0.0\n  inputs: {names}\n"))
+    assert spec.model.inputs == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", PackageOptions()),
+        ("package: null\n", PackageOptions(tools=False, objects=False)),
+        ("package: {tools: true}\n", PackageOptions(tools=True)),
+        ("package: {tools: null, objects: true}\n", PackageOptions(objects=True)),
+        ("package: {tools: '{{ env.tools }}'}\n", PackageOptions(tools=True)),
+    ],
+)
+def test_what_else_the_package_holds_is_asked_for(good: str, text: str, options: PackageOptions) -> None:
+    assert parsed(good + text, tools="true").package == options
+
+
 def test_expressions_give_texts_and_numbers(good: str) -> None:
     text = changed(
         good,
@@ -266,6 +292,13 @@ def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, 
         ({"model_shapes": {"x": [4, None]}}, "model.shapes.x: only the first axis can be null"),
         ({"model_shapes": {"x": [None, 0]}}, "model.shapes.x[1]: must be at least 1, got 0"),
         ({"model_shapes": {"x": 4}}, "model.shapes.x: must be a list of integers and null, got the number 4"),
+        ({"model_inputs": "x"}, "model.inputs: must be a list of tensor names, got the string 'x'"),
+        ({"model_inputs": [1]}, "model.inputs[0]: must be a string, got the number 1"),
+        ({"model_inputs": ["a", "b", "a"]}, "model.inputs: 'a' is given twice"),
+        ({"model_outputs": ["a", ""]}, "model.outputs[1]: must not be empty"),
+        ({"package_tools": "yes"}, "package.tools: must be true or false, got the string 'yes'"),
+        ({"package_objects": 1}, "package.objects: must be true or false, got the number 1"),
+        ({"package_object": True}, "package.object: unknown key; did you mean objects?"),
         ({"model_shapes": [1]}, "model.shapes: must be a mapping, got a list"),
         ({"compilation_batch_sizes": "x"}, "compilation.batch_sizes: must be a list of integers, got the string 'x'"),
         ({"compilation_batch_sizes": 4}, "compilation.batch_sizes: must be a list of integers, got the number 4"),
@@ -369,6 +402,7 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         f"source: {{url: 'https://e.org/a.tgz', sha256: {SHA256}, subdir: x}}\n",
         f"source: {{git: 'https://e.org/a', revision: {REVISION}}}\n",
         "validation: {inputs: x.npz}\n",
+        "package: {tools: true, objects: true}\n",
     ],
 )
 def test_the_recorded_form_is_json_that_parses_to_the_same_spec(good: str, source: str) -> None:

@@ -26,6 +26,7 @@ model:
   license: MIT
   homepage: https://example.org
   shapes: {x: [null, 4]}
+  inputs: [x, "{{ env.other }}"]
 source: {git: https://example.org/x, revision: "0123456789012345678901234567890123456789", subdir: a}
 compilation:
   batch_sizes: [1, "{{ env.size }}"]
@@ -36,6 +37,7 @@ compilation:
   targets: [x86-64-v3]
   weights: embedded
 validation: {seed: 1, samples: 8, rtol: 0.001, atol: 0}
+package: {tools: true, objects: "{{ env.objects }}"}
 """
 
 
@@ -82,6 +84,8 @@ def test_a_spec_with_everything_is_valid() -> None:
         ("model", "nam", "x"),
         ("model", "homepage", "ftp://x"),
         ("model", "shapes", {"x": [0]}),
+        ("model", "inputs", "x"),
+        ("package", "tools", "yes"),
         ("compilation", "batch_sizes", [0]),
         ("compilation", "batch_sizes", [10**9]),
         ("compilation", "batch_sizes", "x"),

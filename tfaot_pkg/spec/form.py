@@ -22,7 +22,7 @@ from tfaot_pkg.spec.names import shown
 from tfaot_pkg.targets import TARGETS
 
 MAX_BATCH_SIZE = 65_536
-MAX_BATCH_SIZES = 256
+MAX_ITEMS = 256
 MAX_SAMPLES = 1_000_000
 MAX_AXIS = 2**31 - 1
 MAX_SEED = 2**32 - 1
@@ -95,8 +95,8 @@ def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
     return BeforeValidator(validate)
 
 
-def _numeric(value: object) -> object:
-    """The number that an expression's text stands for."""
+def _evaluated(value: object) -> object:
+    """The number or truth value that an expression's text stands for."""
     return scalar(str(value)) if isinstance(value, Expanded) else value
 
 
@@ -237,8 +237,8 @@ def _not_empty(values: list[Any]) -> list[Any]:
 
 
 def _few(values: list[Any]) -> list[Any]:
-    if len(values) > MAX_BATCH_SIZES:
-        raise problem(f"must have at most {MAX_BATCH_SIZES} items, got {len(values)}")
+    if len(values) > MAX_ITEMS:
+        raise problem(f"must have at most {MAX_ITEMS} items, got {len(values)}")
     return values
 
 
@@ -268,7 +268,7 @@ def _as_pattern(*patterns: str, types: tuple[str, ...] = ("string",), **more: ob
     return WithJsonSchema({"type": kind, "pattern": f"^({'|'.join([*patterns, _EXPRESSION])})$", **more})
 
 
-def _as_number(kind: str, **limits: float) -> WithJsonSchema:
+def _as_scalar(kind: str, **limits: float) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [{"type": kind, **limits}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]})
 
 
@@ -285,9 +285,9 @@ FilePath = Annotated[str, _check(_path_fault), _as_pattern(r"[^$\\]+")]
 Subdir = Annotated[str, _check(_subdir_fault), _as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
 BatchSize = Annotated[
     int,
-    BeforeValidator(_numeric),
+    BeforeValidator(_evaluated),
     _between(1, MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
-    _as_number("integer", minimum=1, maximum=MAX_BATCH_SIZE),
+    _as_scalar("integer", minimum=1, maximum=MAX_BATCH_SIZE),
 ]
 _FLAG_ITEM = _as_pattern(_FLAG)
 Flags = Annotated[
@@ -297,10 +297,14 @@ Flags = Annotated[
     WithJsonSchema({"anyOf": [{"type": "array", "items": _FLAG_ITEM.json_schema}, {"type": "string"}]}),
 ]
 Axis = Annotated[
-    int, BeforeValidator(_numeric), _between(1, MAX_AXIS), _as_number("integer", minimum=1, maximum=MAX_AXIS)
+    int, BeforeValidator(_evaluated), _between(1, MAX_AXIS), _as_scalar("integer", minimum=1, maximum=MAX_AXIS)
 ]
 Shape = Annotated[list[Axis | None], _list_of("integers and null"), AfterValidator(_batch_axis_first)]
-Number = Annotated[float, BeforeValidator(_numeric), AfterValidator(_tolerance), _as_number("number", minimum=0)]
+Number = Annotated[float, BeforeValidator(_evaluated), AfterValidator(_tolerance), _as_scalar("number", minimum=0)]
+
+
+TensorNames = Annotated[list[FilledLine], _list_of("tensor names"), AfterValidator(_few), AfterValidator(_distinct)]
+Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
 
 
 class Form(BaseModel):
@@ -337,6 +341,12 @@ class ModelForm(Form):
         description="Full shapes by input name, null for the batch axis: fixes unknown axes.",
         examples=[{"sequence": [None, 20, 4]}],
     )
+    inputs: TensorNames | None = Field(
+        None,
+        description="All inputs of the signature in the order of their positions (by default: in that of their names).",
+        examples=[["signal", "background"]],
+    )
+    outputs: TensorNames | None = Field(None, description="All outputs of the signature, as inputs.")
 
 
 class SourceForm(Form):
@@ -361,7 +371,7 @@ class CompilationForm(Form):
         Field(
             description="Batch sizes to compile; others are put together from these.",
             examples=[[1, 2, 4]],
-            json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH_SIZES},
+            json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
         )
     )
     namespace: Annotated[str, _check(names.namespace_fault), _as_pattern(names.NAMESPACE_PATTERN)] | None = Field(
@@ -395,7 +405,7 @@ class ValidationForm(Form):
 
     seed: (
         Annotated[
-            int, BeforeValidator(_numeric), _between(0, MAX_SEED), _as_number("integer", minimum=0, maximum=MAX_SEED)
+            int, BeforeValidator(_evaluated), _between(0, MAX_SEED), _as_scalar("integer", minimum=0, maximum=MAX_SEED)
         ]
         | None
     ) = Field(None, description="Seed of random inputs.")
@@ -403,16 +413,27 @@ class ValidationForm(Form):
     samples: (
         Annotated[
             int,
-            BeforeValidator(_numeric),
+            BeforeValidator(_evaluated),
             _between(1, MAX_SAMPLES),
-            _as_number("integer", minimum=1, maximum=MAX_SAMPLES),
+            _as_scalar("integer", minimum=1, maximum=MAX_SAMPLES),
         ]
         | None
     ) = Field(None, description="Number of random rows.")
-    rtol: Annotated[Number, AfterValidator(_below_one), _as_number("number", minimum=0, exclusiveMaximum=1)] | None = (
+    rtol: Annotated[Number, AfterValidator(_below_one), _as_scalar("number", minimum=0, exclusiveMaximum=1)] | None = (
         Field(None, description="Relative tolerance.")
     )
     atol: Number | None = Field(None, description="Absolute tolerance.")
+
+
+class PackageForm(Form):
+    """What the package holds beside libraries and headers."""
+
+    tools: Truth | None = Field(
+        None, description="Put the programs bin/NAME_test and bin/NAME_benchmark into the package."
+    )
+    objects: Truth | None = Field(
+        None, description="Put an object file per batch size into the package, for builds that link objects."
+    )
 
 
 class SpecForm(Form):
@@ -422,3 +443,4 @@ class SpecForm(Form):
     source: SourceForm | None = None
     compilation: CompilationForm
     validation: ValidationForm | None = None
+    package: PackageForm | None = None

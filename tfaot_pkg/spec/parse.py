@@ -21,6 +21,7 @@ from tfaot_pkg.spec.form import (
     CompilationForm,
     Form,
     ModelForm,
+    PackageForm,
     SourceForm,
     SpecForm,
     ValidationForm,
@@ -37,6 +38,7 @@ from tfaot_pkg.spec.types import (
     GitSource,
     ModelInfo,
     ModelSpec,
+    PackageOptions,
     Source,
     Validation,
 )
@@ -47,12 +49,14 @@ _SECTIONS: dict[str, type[Form]] = {
     "source": SourceForm,
     "compilation": CompilationForm,
     "validation": ValidationForm,
+    "package": PackageForm,
 }
 # Texts that YAML would take for numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
 _EXPECTED = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
+    "bool_type": "must be true or false",
     "float_type": "must be a number",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
@@ -257,6 +261,7 @@ def _spec(form: SpecForm, path: Path) -> ModelSpec:
         source=source,
         compilation=_compilation(form.compilation),
         validation=_validation(form.validation, path.parent),
+        package=PackageOptions(**_given(form.package)) if form.package else PackageOptions(),
     )
 
 
@@ -264,6 +269,8 @@ def _model(form: ModelForm, saved_model: str) -> ModelInfo:
     given = _given(form) | {"saved_model": saved_model}
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
+    for order in ("inputs", "outputs"):
+        given[order] = tuple(given.get(order, ()))
     if form.shapes:
         given["shapes"] = {name: tuple(shape) for name, shape in sorted(form.shapes.items())}
     return ModelInfo(**given)

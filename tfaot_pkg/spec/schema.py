@@ -10,18 +10,24 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from tfaot_pkg.spec.form import SpecForm
-from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation
+from tfaot_pkg.spec.types import Compilation, ModelInfo, PackageOptions, Validation
 
 SCHEMA_ID = "https://tfaot-pkg.invalid/schema/spec-1.json"
 """The schema's name. Nothing is served there: editors are given a file."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_TYPES: dict[str, type] = {"ModelForm": ModelInfo, "CompilationForm": Compilation, "ValidationForm": Validation}
+_TYPES: dict[str, type] = {
+    "ModelForm": ModelInfo,
+    "CompilationForm": Compilation,
+    "ValidationForm": Validation,
+    "PackageForm": PackageOptions,
+}
 _TITLES = {
     "ModelForm": "Model",
     "SourceForm": "Source",
     "CompilationForm": "Compilation",
     "ValidationForm": "Validation",
+    "PackageForm": "Package",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -26,7 +26,8 @@ class ModelInfo:
     """The model and what is told about it.
 
     `saved_model` is relative to the root of the source, with `/`, and never leaves it. `shapes` gives full shapes
-    by input name, None for the batch axis: it fixes axes that the SavedModel leaves unknown.
+    by input name, None for the batch axis: it fixes axes that the SavedModel leaves unknown. `inputs` and `outputs`
+    give the order of the signature's tensors, all of them; empty for the order of their names.
     """
 
     name: str
@@ -39,6 +40,8 @@ class ModelInfo:
     license: str = ""
     homepage: str = ""
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     @property
     def package_name(self) -> str:
@@ -109,6 +112,18 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackageOptions:
+    """What the package holds beside libraries and headers.
+
+    `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
+    file of its own, for builds that link objects.
+    """
+
+    tools: bool = False
+    objects: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """One model, to be made into one package.
 
@@ -121,6 +136,7 @@ class ModelSpec:
     source: Source
     compilation: Compilation
     validation: Validation = field(default_factory=Validation)
+    package: PackageOptions = field(default_factory=PackageOptions)
     defines: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -148,6 +164,8 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "license": model.license,
             "homepage": model.homepage,
             "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+            "inputs": list(model.inputs),
+            "outputs": list(model.outputs),
         },
         "source": _source_document(spec.source, spec.folder),
         "compilation": {
@@ -160,6 +178,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "weights": compilation.weights,
         },
         "validation": _validation_document(validation, spec.folder),
+        "package": asdict(spec.package),
     }
 
 
