@@ -87,7 +87,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """All inputs and outputs, each in the order of their names: positions never depend on TensorFlow's order."""
+    """All inputs and outputs, in the order of their positions: that of the spec's lists, else that of their names.
+
+    It never depends on TensorFlow's order.
+    """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]

@@ -79,6 +79,18 @@ REFUSED: dict[str, tuple[str, dict[str, Any], list[str], str]] = {
     "unknown signature": ("dense", {"model": {"serving_key": "nope"}}, ["'nope'", "serving_default, twice"], "serving"),
     "unknown tags": ("dense", {"model": {"tags": ["train"]}}, ["train", "it has: serve"], "model.tags"),
     "unknown input": ("dense", {"model": {"shapes": {"z": [None, 4]}}}, ["model.shapes", "z", "x"], ""),
+    "unknown name in the order": (
+        "two_inputs",
+        {"model": {"inputs": ["secnd", "first"]}},
+        ["model.inputs", "there is no 'secnd' (did you mean 'second'?)", "'second' is missing"],
+        "the inputs are: first, second",
+    ),
+    "missing name in the order": (
+        "two_inputs",
+        {"model": {"outputs": ["sum"]}},
+        ["model.outputs", "'difference' is missing"],
+        "the outputs are: difference, sum",
+    ),
     "text": ("text_input", {}, ["input 'words'", "string"], "tokenize"),
     "half precision": ("half_input", {}, ["input 'x'", "float16"], "float32"),
     "complex": ("complex_output", {}, ["output 'y'", "complex64"], "real and imaginary"),

@@ -50,6 +50,13 @@ def dense(folder, canary):
     tf.saved_model.save(module, folder, signatures={"serving_default": module.serve, "twice": module.twice})
 
 
+@model
+def two_inputs(folder, canary):
+    """Inputs and outputs that only their names and positions tell apart."""
+    specs = [tf.TensorSpec([None, 3], tf.float32, name=name) for name in ("first", "second")]
+    _save(folder, lambda first, second: {"sum": first + second, "difference": first - 2.0 * second}, *specs)
+
+
 def _save(folder, function, *specs):
     """A model without variables: `function` of tensors like `specs` gives its outputs by name."""
     module = tf.Module()

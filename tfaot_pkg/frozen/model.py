@@ -80,6 +80,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "signature": spec.model.serving_key,
             "tags": list(spec.model.tags),
             "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
+            "order": _order(spec),
             "weights": spec.compilation.weights,
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
@@ -107,9 +108,14 @@ def freeze_arguments(spec: ModelSpec, source: SourceTree) -> dict[str, object]:
         "tags": list(spec.model.tags),
         "signature": spec.model.serving_key,
         "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
+        "order": _order(spec),
         "weights": spec.compilation.weights,
         "threshold": SHARED_FROM,
     }
+
+
+def _order(spec: ModelSpec) -> dict[str, list[str]]:
+    return {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)}
 
 
 def _make(spec: ModelSpec, source: SourceTree, pool: WorkerPool, folder: Path) -> None:

@@ -47,9 +47,9 @@ _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 def freeze(args: dict, report) -> dict:
     """Write `graph.pb` (and `weights.bin`) below args["out"]; return what is in them.
 
-    args: folder, tags, signature, shapes {input: shape or absent}, weights "shared" or "embedded", threshold (bytes
-    from which on a constant is shared), out; with only_check the operations are listed, not required, and nothing is
-    written.
+    args: folder, tags, signature, shapes {input: shape or absent}, order {"inputs": names, "outputs": names} (empty for
+    the order of names), weights "shared" or "embedded", threshold (bytes from which on a constant is shared), out; with
+    only_check the operations are listed, not required, and nothing is written.
     """
     model = saved_model.read(args["folder"])
     graph = saved_model.meta_graph(model, args["tags"])
@@ -61,6 +61,8 @@ def freeze(args: dict, report) -> dict:
     graph_def = frozen.graph.as_graph_def()
     _fix_shapes(inputs, args["shapes"])
     _find_shapes(outputs, inputs, frozen, graph_def)
+    inputs = interface.in_order("inputs", inputs, args["order"]["inputs"])
+    outputs = interface.in_order("outputs", outputs, args["order"]["outputs"])
     warnings = _warnings(graph_def, inputs, outputs)
     if args.get("only_check"):
         return {

@@ -1,5 +1,7 @@
 """The border of a model: which tensors go in and out, checked against what a compiled library can have."""
 
+import difflib
+
 from faults import ModelFault
 
 ALLOWED = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
@@ -57,6 +59,30 @@ def output_shape(name: str, batch_sizes, shapes):
         "only the first axis may grow, and it must be the batch",
         "reshape the output so that its first axis is the batch, and its other axes are fixed",
     )
+
+
+def in_order(kind: str, tensors: list, names: list) -> list:
+    """`tensors` in the order of `names`, the spec's `model.inputs` or `model.outputs` (`kind`); no names keep theirs.
+
+    ModelFault where `names` are not those of all `tensors`.
+    """
+    if not names:
+        return tensors
+    found = {tensor["name"]: tensor for tensor in tensors}
+    missing = [name for name in found if name not in names]
+    faults = [f"there is no {name!r}{_nearest(name, missing or found)}" for name in names if name not in found]
+    faults += [f"{name!r} is missing" for name in missing]
+    if faults:
+        raise ModelFault(
+            f"model.{kind} must list each of the signature's {kind} once: {', '.join(faults)}",
+            f"the {kind} are: {', '.join(found)}",
+        )
+    return [found[name] for name in names]
+
+
+def _nearest(name: str, candidates) -> str:
+    nearest = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.0)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def _require_fits(name: str, shape, override) -> None:

@@ -1,0 +1,72 @@
+"""Positions: inputs and outputs come in the order of the spec, in every interface, and the answers stay TensorFlow's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.bad_input.conftest import write_spec
+from tests.samples import tfaot
+from tfaot_pkg.runtime import load
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+
+FIRST = np.array([[1, 2, 3], [4, 5, 6]], "float32")
+SECOND = np.array([[10, 20, 30], [40, 50, 60]], "float32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`inputs` and `outputs` by position, for the lists that the spec gives.
+
+    `second_first` is the difference that SECOND and FIRST, in these positions, give.
+    """
+
+    spec: Mapping[str, list[str]]
+    inputs: list[str]
+    outputs: list[str]
+    second_first: npt.NDArray[np.float32]
+
+
+CASES = {
+    "by name": Case(
+        spec={}, inputs=["first", "second"], outputs=["difference", "sum"], second_first=SECOND - 2 * FIRST
+    ),
+    "swapped": Case(
+        spec={"inputs": ["second", "first"], "outputs": ["sum", "difference"]},
+        inputs=["second", "first"],
+        outputs=["sum", "difference"],
+        second_first=FIRST - 2 * SECOND,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_positions_are_those_of_the_spec_everywhere(
+    name: str, models: Mapping[str, Path], shared_home_folder: Path, tmp_path: Path
+) -> None:
+    case = CASES[name]
+    compilation = {"batch_sizes": [1, 2], "targets": ["x86-64-v2"]}
+    spec = write_spec(tmp_path / "spec.yaml", models["two_inputs"], model=case.spec, compilation=compilation)
+    prefix = tmp_path / "prefix"
+    built = json.loads(tfaot(shared_home_folder, "build", spec, "-o", prefix, "--json"))
+
+    assert built["validation"]["passed"] and len(built["validation"]["comparisons"]) == 4
+    info = json.loads((prefix / "share/tfaot-model-two_inputs/info.json").read_text())
+    assert [tensor["name"] for tensor in info["inputs"]] == case.inputs
+    assert [tensor["name"] for tensor in info["outputs"]] == case.outputs
+    model = load(prefix)
+    assert [tensor.name for tensor in model.signature.inputs] == case.inputs
+    assert [tensor.name for tensor in model.signature.outputs] == case.outputs
+    values = {"first": FIRST, "second": SECOND}
+    answers = model(*[values[each] for each in case.inputs])
+    assert list(answers) == case.outputs
+    np.testing.assert_array_equal(answers["sum"], FIRST + SECOND)
+    np.testing.assert_array_equal(answers["difference"], FIRST - 2 * SECOND)
+    np.testing.assert_array_equal(model(SECOND, FIRST)["difference"], case.second_first)
