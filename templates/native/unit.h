@@ -1,6 +1,6 @@
 // One compiled unit (batch size x target) as the library sees it, whatever toolchain made it.
 //
-// tfcompile's generated header describes a computation by tables of buffers. The files `units_TARGET.cc` read such
+// tfcompile's generated header describes a computation by tables of buffers. The files made from `unit.cc.j2` read such
 // tables through a stand-in of TensorFlow's base class (classic/ or thunks/) and hand them over in this form.
 #ifndef TFAOT_NATIVE_UNIT_H_
 #define TFAOT_NATIVE_UNIT_H_

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.compiled.model import CompiledModel, weight_offsets
+from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Key, files_below, key_of, sha256_bytes, sha256_file, sha256_tree
 from tfaot_pkg.native.compiler import Compiler
+from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.native.parts import LinkedPart, Parts
 from tfaot_pkg.package.render import render
 from tfaot_pkg.process import kill_running
@@ -30,12 +33,19 @@ _PARTS = "parts.json"
 _UID_DIGITS = 12
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _KILL_INTERVAL = 0.02  # seconds
-_COMMON_STEPS = 7  # cpu, library, model, weights, merge, archive, shared
+_COMMON_STEPS = 10  # five sources, the common object, the whole, archive, entry, shared
+_TABLE = "units.cc"
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeLibrary:
-    """The static and the shared library in `folder`, which export `symbol` (and TFAOT_ENTRY_POINT)."""
+    """The static and the shared library in `folder`, which export `symbol` (and TFAOT_ENTRY_POINT).
+
+    `objects`, where the spec asks for them, are what the libraries are linked from: one per batch size, and what these
+    have in common.
+    """
 
     folder: Path
     key: Key
@@ -56,6 +66,10 @@ class NativeLibrary:
         return self.folder / f"lib{self.name}.so"
 
     @property
+    def objects(self) -> tuple[Path, ...]:
+        return tuple(sorted(self.folder.glob("*.o")))
+
+    @property
     def parts(self) -> tuple[LinkedPart, ...]:
         """The parts of XLA's runtime that were linked, by target and source."""
         return tuple(LinkedPart(**item) for item in json.loads((self.folder / _PARTS).read_text()))
@@ -70,6 +84,7 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "compiled": compiled,
             "name": spec.model.name,
             "version": spec.model.version,
+            "objects": spec.package.objects,
             "compiler": compiler.identity,
             "flags": list(compiler.flags),
             "templates": sha256_tree(native, files_below(native)),
@@ -95,7 +110,8 @@ def build_native(
     key = native_key(spec, compiled.key, compiler)
     # The uid is in the symbols: it names the content, and does not change with the compiler.
     uid = sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled.key}".encode())[:_UID_DIGITS]
-    total = _COMMON_STEPS + 3 * len(spec.compilation.targets)
+    targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
+    total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes
     with progress.step("link", total=total, unit="files") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
@@ -112,10 +128,19 @@ def estimated_costs(batch_sizes: Sequence[int]) -> list[float]:
     return [1000.0 + 1000.0 * size for size in batch_sizes]
 
 
-def together(tasks: Sequence[Callable[[], Path]]) -> list[Path]:
+def _name(unit: CompiledUnit) -> str:
+    return f"{unit.prefix}_{unit.target.identifier}"
+
+
+def _unit_symbol(library: str, unit: CompiledUnit) -> str:
+    """The function that gives one unit of the library whose entry function is `library`."""
+    return f"{library}_b{unit.batch_size}_{unit.target.identifier}"
+
+
+def together(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
     """What `tasks` give, as many at once as there are cores. Interrupted, it ends the programs that they run."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
-        futures: list[Future[Path]] = []
+        futures: list[Future[_T]] = []
         try:
             futures.extend(executor.submit(task) for task in tasks)
             return [future.result() for future in futures]
@@ -145,26 +170,30 @@ class _Build:
     step: Step
 
     def make(self, folder: Path) -> None:
-        """Fill `folder` with the two libraries and the list of parts in them, and nothing else."""
+        """Fill `folder` with the two libraries, the objects that are asked for and the list of parts; nothing else."""
         library = NativeLibrary(folder=folder, key=self.compiled.key, name=self.spec.model.package_name, uid=self.uid)
         work = folder / "work"
         work.mkdir()
-        common = [partial(self._source, work, name) for name in ("cpu.cc", "library.cc")]
-        common += [partial(self._model, work, library.symbol), partial(self._weights, work)]
-        per_target = [partial(self._target, work, target) for target in self._targets]
-        objects = together([*per_target, *common])
+        symbol = library.symbol
+        sources = [partial(self._source, work, name) for name in ("cpu.cc", "library.cc")]
+        sources += [partial(make, work, symbol) for make in (self._model, self._table)]
+        sources.append(partial(self._weights, work))
+        glue = [partial(self._glue, work, symbol, unit) for unit in self.compiled.units]
+        objects = together([*glue, *sources])[len(glue) :]
+        targets = together([partial(self._target, work, symbol, target) for target in self._targets])
+        parts = [path for target in targets for path in target]
+        linked = self._objects(work, symbol, [*objects, *parts])
+        if self.spec.package.objects:
+            linked = [path.rename(folder / path.name) for path in linked]
         whole = work / f"{library.name}.o"
-        self.compiler.merge(objects, whole, keep=[library.symbol])
-        self.step.advance(note="merge")
+        self._merge(linked, whole, keep=[symbol])
         self.compiler.archive([whole], library.static)
         self.step.advance(note=library.static.name)
         self._shared(work, whole, library)
         self.step.advance(note=library.shared.name)
-        linked = [item for path in sorted(work.glob(f"*.{_PARTS}")) for item in json.loads(path.read_text())]
-        (folder / _PARTS).write_text(json.dumps(linked, indent=1))
-        for path in work.iterdir():
-            path.unlink()
-        work.rmdir()
+        listed = [item for path in sorted(work.glob(f"*.{_PARTS}")) for item in json.loads(path.read_text())]
+        (folder / _PARTS).write_text(json.dumps(listed, indent=1))
+        shutil.rmtree(work)
 
     @property
     def _targets(self) -> tuple[Target, ...]:
@@ -218,22 +247,57 @@ class _Build:
                 blob.write(self.frozen.weight(weight))
         return self._compile(work, self._rendered(work, "weights.S.j2", "weights.S", {}), [])
 
-    def _target(self, work: Path, target: Target) -> Path:
-        """All that runs on one target, as one object with one global symbol."""
-        units = self.compiled.of_target(target)
-        name = f"units_{target.identifier}"
-        source = self._rendered(work, "units.cc.j2", f"{name}.cc", {"target": target, "units": units})
+    def _merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> Path:
+        self.compiler.merge(objects, output, keep=keep)
+        self.step.advance(note=output.name)
+        return output
+
+    def _glue(self, work: Path, symbol: str, unit: CompiledUnit) -> Path:
+        context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(symbol, unit)}
+        source = self._rendered(work, "unit.cc.j2", f"{_name(unit)}.cc", context)
         # Generated headers are not ours to warn about: they are system headers to the compiler.
-        glue = self._compile(work, source, [*target.flags, *_WARNINGS, "-isystem", units[0].folder])
-        objects = [glue, *[path for unit in units for path in unit.objects]]
-        parts = self.parts.objects_for(target, objects)
-        linked = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
-        (work / f"{name}.{_PARTS}").write_text(json.dumps([asdict(part) for part in linked]))
-        self.step.advance(note=f"{len(parts)} runtime parts for {target.name}")
-        merged = work / f"target_{target.identifier}.o"
-        self.compiler.merge([*objects, *parts.values()], merged, keep=[f"tfaot_{name}"])
-        self.step.advance(note=target.name)
-        return merged
+        return self._compile(work, source, [*unit.target.flags, *_WARNINGS, "-isystem", unit.folder])
+
+    def _table(self, work: Path, symbol: str) -> Path:
+        """The functions that give the units of each target."""
+        units = {target: self.compiled.of_target(target) for target in self._targets}
+        symbols = {target.name: [_unit_symbol(symbol, unit) for unit in units[target]] for target in self._targets}
+        source = self._rendered(work, "units.cc.j2", "units.cc", {"targets": self._targets, "symbols": symbols})
+        return self._compile(work, source, [*self._baseline(), *_WARNINGS])
+
+    def _target(self, work: Path, symbol: str, target: Target) -> list[Path]:
+        """Link each unit of a target into an object with one global symbol, and give the runtime parts as one object.
+
+        What units need of the parts gets names that no other target and no other model has.
+        """
+        units = self.compiled.of_target(target)
+        objects = [[work / f"{_name(unit)}.o", *unit.objects] for unit in units]
+        parts = self.parts.objects_for(target, [path for paths in objects for path in paths])
+        listed = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
+        (work / f"{target.identifier}.{_PARTS}").write_text(json.dumps([asdict(part) for part in listed]))
+        provided = {name for code in parts.values() for name in defined_symbols(code)}
+        needed = {name for paths in objects for path in paths for name in undefined_symbols(path)}
+        names = {name: f"{symbol}_{target.identifier}_{name}" for name in sorted(needed & provided)}
+        for unit, paths in zip(units, objects, strict=True):
+            linked = self._merge(paths, work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(symbol, unit)])
+            self.compiler.rename_symbols(linked, names)
+        if not parts:
+            return []
+        linked = self._merge([*parts.values()], work / f"parts_{target.identifier}.o", keep=[*names])
+        self.compiler.rename_symbols(linked, names)
+        return [linked]
+
+    def _objects(self, work: Path, symbol: str, common: Sequence[Path]) -> list[Path]:
+        """One object per batch size, for all targets, and one of what they have in common."""
+        name = self.spec.model.name
+        shared = sorted(s for path in common for s in defined_symbols(path) if s.startswith(f"{symbol}_"))
+        made = [self._merge(common, work / f"{name}_common.o", keep=[symbol, *shared])]
+        for size in self.spec.compilation.batch_sizes:
+            units = [unit for unit in self.compiled.units if unit.batch_size == size]
+            paths = [work / f"{_name(unit)}.linked.o" for unit in units]
+            symbols = [_unit_symbol(symbol, unit) for unit in units]
+            made.append(self._merge(paths, work / f"{name}_bs{size}.o", keep=symbols))
+        return made
 
     def _shared(self, work: Path, whole: Path, library: NativeLibrary) -> None:
         entry = self._compile(

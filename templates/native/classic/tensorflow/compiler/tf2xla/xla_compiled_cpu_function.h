@@ -1,7 +1,7 @@
 // Stand-in for TensorFlow's header of this name, for toolchains that compile a model to one entry function.
 //
 // The class that tfcompile generates derives from XlaCompiledCpuFunction and hands it tables. TensorFlow's own
-// base class pulls in Eigen, Abseil and protobuf; this one only keeps the tables, for units_TARGET.cc to read.
+// base class pulls in Eigen, Abseil and protobuf; this one only keeps the tables, for unit.cc.j2 to read.
 #ifndef TFAOT_STAND_IN_XLA_COMPILED_CPU_FUNCTION_H_
 #define TFAOT_STAND_IN_XLA_COMPILED_CPU_FUNCTION_H_
 

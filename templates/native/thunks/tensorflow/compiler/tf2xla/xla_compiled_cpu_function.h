@@ -1,7 +1,7 @@
 // Stand-in for TensorFlow's header of this name, for toolchains that compile a model to kernels and C++ that calls them.
 //
 // The class that tfcompile generates derives from XlaCompiledCpuFunction and hands it tables and a function.
-// TensorFlow's own base class pulls in Eigen, Abseil and protobuf; this one only keeps what units_TARGET.cc reads.
+// TensorFlow's own base class pulls in Eigen, Abseil and protobuf; this one only keeps what unit.cc.j2 reads.
 #ifndef TFAOT_STAND_IN_XLA_COMPILED_CPU_FUNCTION_H_
 #define TFAOT_STAND_IN_XLA_COMPILED_CPU_FUNCTION_H_
 
