@@ -74,9 +74,11 @@ CASES = {
     "a gigabyte for an index file": Case(path=INDEX, wrong="zeros", code=18, said="longer than", hint="keeper"),
     "a web page for config.json": Case(path=CONFIG, wrong=html, code=17, said="web page", hint="login page"),
     "an unlabelled web page": Case(path=CONFIG, wrong=unlabelled_html, code=17, said="web page", hint="login"),
-    "no JSON": Case(path=CONFIG, wrong=always(200, b"nonsense"), code=16, said="not JSON", hint="restore"),
+    "no JSON": Case(
+        path=CONFIG, wrong=always(200, b"nonsense"), code=16, said="not JSON", hint="tell the registry's keeper"
+    ),
     "JSON of something else": Case(
-        path=CONFIG, wrong=always(200, b"[1]"), code=16, said="not the configuration", hint="restore"
+        path=CONFIG, wrong=always(200, b"[1]"), code=16, said="not the configuration", hint="check the address"
     ),
     "an unknown format": Case(
         path=CONFIG, wrong=always(200, b'{"format":99}'), code=16, said="format 99", hint="upgrade"
@@ -251,26 +253,46 @@ def test_a_later_command_goes_on_where_an_earlier_one_stopped(cli: Cli, known: F
     assert blob.headers["Range"].startswith("bytes=")
 
 
-@pytest.mark.parametrize("status", [200, 416, 206])
+Answer = Callable[[FaultyServer, Request], None]
+
+
+def ranged(content_range: str, *, shift: int = 0) -> Answer:
+    """The bytes that are asked for, or those `shift` further on, and what `content_range` says of them."""
+
+    def answer(server: FaultyServer, request: Request) -> None:
+        body, start = server.content(request), int(request.headers["Range"][6:-1])
+        said = content_range.format(start=start, end=len(body) - 1, size=len(body), less=start - 1, more=len(body) + 1)
+        reply(request, 206, body[start + shift :], **({"Content_Range": said} if said else {}))
+
+    return answer
+
+
+PARTS: dict[str, Answer] = {
+    "the whole file": lambda server, request: reply(request, 200, server.content(request)),
+    "no such part": lambda _, request: reply(request, 416),
+    "the right range, with the bytes of another": ranged("bytes {start}-{end}/{size}", shift=-1000),
+    "another start": ranged("bytes {less}-{end}/{size}", shift=-1),
+    "another end": ranged("bytes {start}-{less}/{size}"),
+    "another total": ranged("bytes {start}-{end}/{more}"),
+    "another unit": ranged("lines {start}-{end}/{size}"),
+    "no range": ranged(""),
+    "nonsense": ranged("bytes ?-?/{size}"),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
 def test_a_server_without_ranges_or_with_wrong_ones_does_no_harm(
-    cli: Cli, known: FaultyServer, tmp_path: Path, status: int
+    cli: Cli, known: FaultyServer, tmp_path: Path, kind: str
 ) -> None:
     known.faults[BLOB] = known.broken_off
     assert cli(*install(cli, tmp_path / "prefix")).code == 17
-
-    def whole(request: Request) -> None:
-        body = known.content(request)
-        if "Range" not in request.headers or status == 200:
-            reply(request, 200, body)
-        elif status == 416:
-            reply(request, 416)
-        else:  # says the right range, sends the wrong bytes
-            start = int(request.headers["Range"][6:-1])
-            reply(request, 206, body[:-start], Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}")
-
-    known.faults[BLOB] = whole
+    known.seen.clear()
+    known.faults[BLOB] = lambda r: PARTS[kind](known, r) if "Range" in r.headers else known.serve(r)
     done = cli(*install(cli, tmp_path / "prefix"))
     assert done.code == 0, done.err
+    ranges = ["Range" in seen.headers for seen in known.seen if seen.path.startswith("/blobs/")]
+    assert ranges == ([True] if kind == "the whole file" else [True, False]), "asked for a part, then for the whole"
+    assert cli("verify-install", tmp_path / "prefix").code == 0
 
 
 def test_what_was_downloaded_before_a_tampered_rest_is_not_trusted(

@@ -21,6 +21,10 @@ LIMIT = 65_536
 _NOT_OURS = "restore the file from a copy of the registry, or name another folder"
 
 
+class UnknownFormat(RegistryError):
+    """The registry is of a format that this version cannot read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryConfig:
     """`config.json`. `capabilities` says what there is beyond format 1; readers ignore what they do not know."""
@@ -52,7 +56,7 @@ class RegistryConfig:
         if not isinstance(value, dict) or type(value.get("format")) is not int:
             raise RegistryError(f"{file} is not the configuration of a registry", hint=_NOT_OURS)
         if value["format"] != FORMAT:
-            raise RegistryError(
+            raise UnknownFormat(
                 f"{file}: registry format {value['format']} is unknown; this version reads format {FORMAT}",
                 hint="upgrade tfaot-pkg, or use another registry",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -28,10 +28,14 @@ _CONTENT = "content/{prefix}/{rest}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A file that may change, as it was seen last; `etag` is empty where the server gave none that can be trusted."""
+    """A file that may change, as it was seen last, `seen` seconds after 1970.
+
+    `etag` is empty where the server gave none that can be trusted.
+    """
 
     body: bytes
     etag: str
+    seen: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +59,15 @@ class RemoteCache:
         """The copy of a file that may change; None where there is none, or where it was damaged."""
         with self._storage():
             try:
-                data = self._mutable(path).read_bytes()
+                with self._mutable(path).open("rb") as file:
+                    data, seen = file.read(), os.fstat(file.fileno()).st_mtime
             except FileNotFoundError:
                 return None
         head, _, body = data.partition(b"\n")
         try:
             note = json.loads(head)
             if note["sha256"] == sha256_bytes(body):
-                return Copy(body=body, etag=str(note["etag"]))
+                return Copy(body=body, etag=str(note["etag"]), seen=seen)
         except (ValueError, KeyError, TypeError):
             pass
         return None
@@ -71,6 +76,11 @@ class RemoteCache:
         head = canonical_json({"etag": copy.etag, "sha256": sha256_bytes(copy.body)})
         with self._storage():
             write_file(self._mutable(path), head + b"\n" + copy.body)
+
+    def still_so(self, path: str) -> None:
+        """The server says that the copy is what it has now."""
+        with self._storage(), suppress(FileNotFoundError):
+            os.utime(self._mutable(path))
 
     def content(self, sha256: str, limit: int) -> bytes | None:
         """Content by digest; None where it is not there (or is damaged: then it is dropped). Not for large things."""

@@ -15,10 +15,11 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -29,8 +30,10 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress, Silent, Step
 from tfaot_pkg.registry.files import MissingFile, too_long
 from tfaot_pkg.remote.address import Address
+from tfaot_pkg.remote.ahead import AT_ONCE, Ahead
 from tfaot_pkg.remote.cache import Copy, RemoteCache
-from tfaot_pkg.remote.transfer import Part, Patience, Transfer, Unreachable
+from tfaot_pkg.remote.failure import Unreachable
+from tfaot_pkg.remote.transfer import Answer, Part, Patience, Transfer
 from tfaot_pkg.storage import storage_errors
 
 _DIGEST = re.compile(r"(?<![0-9a-f])(?:([0-9a-f]{64})|([0-9a-f]{2})/([0-9a-f]{62}))(?![0-9a-f])", re.ASCII)
@@ -38,7 +41,6 @@ _ROOT = re.compile(r"metadata/\d+\.root\.json", re.ASCII)
 _VERSIONED = re.compile(r"metadata/\d+\.[^/]+", re.ASCII)
 _METADATA = re.compile(r"metadata/(?:(?P<version>\d+)\.)?(?P<role>[a-z0-9-]+)\.json", re.ASCII)
 _CHUNK = 1 << 20
-_AT_ONCE = 8
 
 
 def digest_in(path: str) -> str:
@@ -63,6 +65,7 @@ class HttpFiles:
     """The folder in which the reader of signed metadata keeps what it has verified."""
     _transfer: Transfer = field(init=False)
     _unconfirmed: dict[str, Copy] = field(init=False, default_factory=dict)
+    _ahead: Ahead[_Asked] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._transfer = Transfer(address=self.address, patience=self.patience)
@@ -113,6 +116,11 @@ class HttpFiles:
                 )
             yield file
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether all that was read had been found to be right before."""
+        return not self._unconfirmed
+
     def confirm(self) -> None:
         """What was read is right, says its reader: keep it. Raises StorageError."""
         if self._unconfirmed:
@@ -141,7 +149,7 @@ class HttpFiles:
 
         label = f"read the index of {self.location}"
         with self.progress.step(label, total=len(missing), unit="files") as step:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
+            with ThreadPoolExecutor(AT_ONCE) as pool:
                 for _ in pool.map(get, missing):
                     step.advance()
 
@@ -157,27 +165,54 @@ class HttpFiles:
         self.cache.keep_content(digest, answer.body)
         return answer.body
 
+    def fetch_ahead(self, paths: Sequence[str], limit: int) -> None:
+        """Files that may change are to be read in this order: ask for the next ones while the reader is busy."""
+        if not self.offline:
+            label = f"read the index of {self.location}"
+            self._ahead = Ahead(lambda path: self._ask(path, limit), paths, self.progress, label)
+
+    def _ask(self, path: str, limit: int) -> _Asked:
+        """The server's answer, with the copy that it was asked with. Changes nothing: several may ask at once."""
+        known = self._known(path, limit)
+        return _Asked(known=known, answer=self._transfer.get(path, limit, known.etag if known else ""))
+
+    def _known(self, path: str, limit: int) -> Copy | None:
+        known = self.cache.copy(path)
+        return known if known is not None and len(known.body) <= limit else None
+
     def _newest(self, path: str, limit: int) -> bytes:
         """A file whose name does not tell its content."""
-        known = self.cache.copy(path)
-        if known is not None and len(known.body) > limit:
-            known = None
         if self.offline:
-            return self._last(path, known)
+            return self._last(path, self._known(path, limit))
         try:
-            answer = self._transfer.get(path, limit, known.etag if known else "")
+            early = self._ahead.take(path) if self._ahead else None
+            asked = early.result() if early else self._ask(path, limit)
         except Unreachable as error:
-            if known is None and not _VERSIONED.fullmatch(path):
-                raise
-            self.offline = True
-            self.progress.note(f"note: {error.message}; going on with what is in the cache")
-            return self._last(path, known)
-        if answer is None:
-            assert known is not None
-            return known.body
+            self._stop_asking()
+            return self._without_server(path, self._known(path, limit), error)
+        except NetworkError:
+            self._stop_asking()
+            raise
+        if asked.answer is None:
+            assert asked.known is not None
+            self.cache.still_so(path)
+            return asked.known.body
         if _ROOT.fullmatch(path) or not _VERSIONED.fullmatch(path):  # the others are kept by those who verify them
-            self._unconfirmed[path] = Copy(body=answer.body, etag=answer.etag)
-        return answer.body
+            self._unconfirmed[path] = Copy(body=asked.answer.body, etag=asked.answer.etag)
+        return asked.answer.body
+
+    def _stop_asking(self) -> None:
+        if self._ahead:
+            self._ahead.close()
+            self._ahead = None
+
+    def _without_server(self, path: str, known: Copy | None, error: Unreachable) -> bytes:
+        if known is None and not _VERSIONED.fullmatch(path):
+            raise error
+        self.offline = True
+        when = f"the copy of {datetime.fromtimestamp(known.seen, timezone.utc):%Y-%m-%d %H:%M} UTC" if known else ""
+        self.progress.note(f"note: {error.message}; using {when or 'what is in the cache'}")
+        return self._last(path, known)
 
     def _last(self, path: str, known: Copy | None) -> bytes:
         verified = self._verified(path)
@@ -232,15 +267,22 @@ class HttpFiles:
                 if file is not None:  # another process was quicker
                     return
             target = _Target(path=partial, limit=limit, where=self.address.join(path), progress=self.progress)
-            resumed = target.size() > 0
-            found = self._transfer.download(path, target.size, target.take)
-            if found != digest and resumed:  # what was there already may have been the wrong part
+            found, resumed = self._transfer.download(path, limit, target.size, target.take)
+            if found != digest and resumed:  # what was there already, or what came after it, was the wrong part
                 target.drop()
-                found = self._transfer.download(path, target.size, target.take)
+                found, _ = self._transfer.download(path, limit, target.size, target.take)
             if found != digest:
                 target.drop()
                 raise self._changed(path, digest)
             self.cache.keep_partial(digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a server answered: None where it still has what is `known`."""
+
+    known: Copy | None
+    answer: Answer | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,8 +304,11 @@ class _Target:
     def drop(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    def take(self, part: Part) -> str:
-        """Write `part`; the SHA-256 of the whole file. Raises TrustError beyond the limit, OSError."""
+    def take(self, part: Part) -> tuple[str, bool]:
+        """Write `part`; the SHA-256 of the whole file, and whether `part` is not all of it.
+
+        Raises TrustError where a whole file goes on beyond the limit, OSError.
+        """
         label = f"download from {urlsplit(self.where).netloc}"
         with self.progress.step(label, total=self.limit, unit="B") as step, self._opened(part.start) as file:
             digest = hashlib.sha256()
@@ -271,7 +316,7 @@ class _Target:
                 digest.update(chunk)
             step.advance(part.start, note="resumed" if part.start else "")
             self._write(part, file, digest, step)
-        return digest.hexdigest()
+        return digest.hexdigest(), part.start > 0
 
     @contextmanager
     def _opened(self, start: int) -> Iterator[BinaryIO]:
@@ -284,10 +329,12 @@ class _Target:
         size = part.start
         for chunk in part.chunks:
             size += len(chunk)
+            digest.update(chunk)
             if size > self.limit:
                 self.drop()
+                if part.start:
+                    return  # with a wrong digest
                 raise too_long(self.where, self.limit)
-            digest.update(chunk)
             file.write(chunk)
             step.advance(len(chunk))
         file.flush()

@@ -9,8 +9,9 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry import summary
+from tfaot_pkg.registry.config import UnknownFormat
 from tfaot_pkg.registry.files import MissingFile
-from tfaot_pkg.registry.index import IndexFile
+from tfaot_pkg.registry.index import LIMIT, IndexFile
 from tfaot_pkg.registry.layout import INDEX, SEARCH
 from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
 from tfaot_pkg.remote.address import Address
@@ -34,7 +35,7 @@ class _Confirmed:
 
     def read(self, path: str) -> bytes | None:
         data = self.index.read(path)
-        if isinstance(self.index, PlainIndex) and data is not None:
+        if isinstance(self.index, PlainIndex) and data is not None and not self.files.is_confirmed:
             _check(data, path, f"{self.files.location}/{path}")
         self.files.confirm()
         return data
@@ -48,7 +49,9 @@ class _Confirmed:
     def search_shards(self) -> tuple[str, ...]:
         shards = self.index.search_shards()
         self.files.confirm()
-        if not isinstance(self.index, PlainIndex) and not self.files.offline:
+        if isinstance(self.index, PlainIndex):
+            self.files.fetch_ahead(shards, LIMIT)
+        elif not self.files.offline:
             self.files.prefetch(self._signed_shards())
         return shards
 
@@ -98,6 +101,14 @@ def open_remote(
         raise RegistryError(
             f"{files.location} is not a registry: {error.message}",
             hint="check the address: it is that of the folder that holds config.json",
+        ) from error
+    except UnknownFormat:
+        raise
+    except RegistryError as error:
+        raise RegistryError(
+            error.message,
+            hint="check the address: it is that of the folder that holds the registry's config.json. If it is right, "
+            "tell the registry's keeper",
         ) from error
     if root is None:
         files.confirm()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,15 +20,13 @@ from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.registry.files import MissingFile, too_long
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.remote.connection import Session
+from tfaot_pkg.remote.failure import KEEPER, Broken, Unreachable, broken, failure, slow
 from tfaot_pkg.source.address import without_secrets
 
 _CHUNK = 1 << 18
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\*|\d{1,18})", re.ASCII)
 _T = TypeVar("_T")
-
-
-class Unreachable(NetworkError):
-    """No server answered: what is in the cache may do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +120,14 @@ class Transfer:
             headers["If-None-Match"] = etag
         return self._repeat(lambda: self._get(url, limit, headers))
 
-    def download(self, path: str, start: Callable[[], int], take: Callable[[Part], _T]) -> _T:
-        """Give the body of the file `path` to `take`, from byte `start()` on where the server can do that.
+    def download(self, path: str, size: int, start: Callable[[], int], take: Callable[[Part], _T]) -> _T:
+        """Give the body of the file `path` of `size` bytes to `take`, from byte `start()` on where the server can do
+        that; of a server that answers with another part than was asked for, the whole body.
 
         `take` is called again, after a new `start()`, where a transfer breaks off. Raises as `get`.
         """
         url = self.address.join(path)
-        return self._repeat(lambda: self._download(url, start(), take))
+        return self._repeat(lambda: self._download(url, size, start(), take))
 
     def _repeat(self, attempt: Callable[[], _T]) -> _T:
         patience = self.patience
@@ -156,7 +156,7 @@ class Transfer:
         coding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
         if coding not in ("identity", "gzip", "x-gzip"):
             raise NetworkError(
-                f"{without_secrets(url)}: the server sends {coding!r}, which was not asked for", hint=_KEEPER
+                f"{without_secrets(url)}: the server sends {coding!r}, which was not asked for", hint=KEEPER
             )
         packed = coding != "identity"
         announced = _announced(response)
@@ -170,31 +170,26 @@ class Transfer:
                 raise too_long(without_secrets(url), limit)
         return bytes(body)
 
-    def _download(self, url: str, start: int, take: Callable[[Part], _T]) -> _T:
+    def _download(self, url: str, size: int, start: int, take: Callable[[Part], _T]) -> _T:
         # identity: the digest is that of the file, and some servers pack, or unpack, a .tar.gz on its way.
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         with self._request(url, headers) as response:
-            if start and response.status_code == 416:
-                start = 0
-                headers.pop("Range")
-                with self._request(url, headers) as whole:
-                    return self._take(whole, url, 0, take)
-            return self._take(response, url, start, take)
+            if not (start and _is_another_part(response, start, size)):
+                return self._take(response, url, start, take)
+        headers.pop("Range")
+        with self._request(url, headers) as whole:
+            return self._take(whole, url, 0, take)
 
     def _take(self, response: requests.Response, url: str, start: int, take: Callable[[Part], _T]) -> _T:
         _expect(response, url, (200, 206) if start else (200,))
         _refuse_page(response, url)
         if response.status_code == 200:
             start = 0
-        elif not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-            raise NetworkError(
-                f"{without_secrets(url)}: the server sends another part than was asked for", hint=_KEEPER
-            )
         return take(Part(start=start, chunks=self._chunks(response, url)))
 
     def _chunks(self, response: requests.Response, url: str) -> Iterator[bytes]:
         """The body as it was sent (not unpacked). Raises _Again where it breaks off or hardly moves."""
-        patience, shown = self.patience, without_secrets(url)
+        patience = self.patience
         begin, count = time.monotonic(), 0
         try:
             # read1, because read would wait for a full chunk: a server that drips byte by byte would never time out.
@@ -203,15 +198,13 @@ class Transfer:
                 passed = time.monotonic() - begin
                 if passed > patience.silence:
                     if count < patience.slowest * passed:
-                        raise _Again(_slow(shown, count, passed))
+                        raise _Again(slow(url, count, passed))
                     begin, count = time.monotonic(), 0
                 yield chunk
         except urllib3.exceptions.ReadTimeoutError:
-            raise _Again(_slow(shown, count, time.monotonic() - begin)) from None
+            raise _Again(slow(url, count, time.monotonic() - begin)) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _Again(
-                NetworkError(f"{shown}: the transfer broke off: {_reason(error)}", hint="try again later")
-            ) from None
+            raise _Again(broken(url, error)) from None
 
     @contextmanager
     def _request(self, url: str, headers: dict[str, str]) -> Iterator[requests.Response]:
@@ -221,47 +214,16 @@ class Transfer:
         try:
             response = self.session.get(url, headers=headers, stream=True, timeout=timeouts)
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, UnicodeError) as error:
-            raise _failure(error, without_secrets(url), time.monotonic() - begin, self.patience) from None
+            raise self._no_answer(error, url, time.monotonic() - begin) from None
         with response:
             yield response
 
-
-def _failure(error: Exception, shown: str, passed: float, patience: Patience) -> Exception:
-    """What to raise where there was no answer."""
-    exceptions = requests.exceptions
-    if isinstance(error, exceptions.SSLError):
-        return NetworkError(
-            f"{shown}: the server's certificate is not accepted: {_reason(error)}",
-            hint="set REQUESTS_CA_BUNDLE to a file with your own certificate authority, if you have one",
-        )
-    if isinstance(error, exceptions.TooManyRedirects):
-        return NetworkError(f"{shown}: the server redirects in circles", hint=_KEEPER)
-    if isinstance(error, exceptions.InvalidURL | exceptions.InvalidSchema | UnicodeError):
-        return NetworkError(f"{shown} is not an address: {_reason(error)}", hint="check the registry's address")
-    if isinstance(error, exceptions.ProxyError):
-        return _Again(
-            Unreachable(f"{shown}: the proxy refuses: {_reason(error)}", hint="check HTTPS_PROXY and NO_PROXY")
-        )
-    connected = not isinstance(error, exceptions.ConnectTimeout)
-    if connected and (isinstance(error, exceptions.ReadTimeout) or passed >= patience.silence):
-        return _Again(_slow(shown, 0, passed))
-    return _Again(
-        Unreachable(
-            f"{shown}: the server cannot be reached: {_reason(error)}",
-            hint="check the address and your connection; behind a proxy set HTTPS_PROXY; "
-            "--offline uses what is in the cache",
-        )
-    )
-
-
-def _slow(shown: str, count: int, passed: float) -> NetworkError:
-    return NetworkError(
-        f"{shown}: the server is too slow: {count} bytes in {passed:.3g} s",
-        hint="try again later; TFAOT_HTTP_TIMEOUT=SECONDS waits longer",
-    )
-
-
-_KEEPER = "tell the registry's keeper, or use another address of the registry"
+    def _no_answer(self, error: Exception, url: str, passed: float) -> Exception:
+        connected = not isinstance(error, requests.exceptions.ConnectTimeout)
+        if connected and (isinstance(error, requests.exceptions.ReadTimeout) or passed >= self.patience.silence):
+            return _Again(slow(url, 0, passed))
+        found = failure(error, url)
+        return _Again(found) if isinstance(found, Unreachable | Broken) else found
 
 
 def _expect(response: requests.Response, url: str, good: tuple[int, ...]) -> None:
@@ -283,6 +245,14 @@ def _expect(response: requests.Response, url: str, good: tuple[int, ...]) -> Non
         asked = f"; it asks to wait {wait:.0f} s" if wait is not None else ""
         raise _Again(NetworkError(f"{answer}{asked}", hint="try again later"), wait)
     raise NetworkError(answer, hint="check the registry's address, or tell its keeper")
+
+
+def _is_another_part(response: requests.Response, start: int, size: int) -> bool:
+    """Whether what was asked for, the bytes of a file of `size` bytes from `start` on, is not what comes."""
+    if response.status_code != 206:
+        return response.status_code == 416
+    found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    return not found or (int(found[1]), int(found[2])) != (start, size - 1) or found[3] not in ("*", str(size))
 
 
 def _refuse_page(response: requests.Response, url: str) -> None:
@@ -343,22 +313,7 @@ def _unpacked(chunks: Iterator[bytes], url: str) -> Iterator[bytes]:
         yield unpacker.flush()
     except zlib.error as error:
         raise _Again(
-            NetworkError(f"{without_secrets(url)}: the server sends damaged gzip ({error})", hint=_KEEPER)
+            NetworkError(f"{without_secrets(url)}: the server sends damaged gzip ({error})", hint=KEEPER)
         ) from None
     if not unpacker.eof:
-        raise _Again(NetworkError(f"{without_secrets(url)}: the transfer broke off", hint="try again later"))
-
-
-def _reason(error: BaseException) -> str:
-    """The innermost reason in the nested errors of requests and urllib3, without secrets."""
-    for _ in range(10):
-        inner = getattr(error, "reason", None)
-        if not isinstance(inner, BaseException):
-            inner = next((arg for arg in error.args if isinstance(arg, BaseException)), None)
-        if inner is None:
-            break
-        error = inner
-    text = str(error) or type(error).__name__
-    if text.startswith("<") or ">: " in text:  # "<urllib3.connection.HTTPSConnection object at 0x..>: Failed to ..."
-        text = text.split(">: ", 1)[-1]
-    return without_secrets(text)
+        raise _Again(broken(url, EOFError("the packed content has no end")))

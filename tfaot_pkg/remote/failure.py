@@ -1,0 +1,137 @@
+"""What kept an answer from coming, in words for people: who did what, and what to do next.
+
+Below requests lie urllib3, http.client, ssl and the system, each with errors of its own around the one that tells.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+
+from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.source.address import without_secrets
+
+KEEPER = "tell the registry's keeper, or use another address of the registry"
+_DEPTH = 12
+_LONGEST = 200
+
+
+class Unreachable(NetworkError):
+    """No server answered: what is in the cache may do instead."""
+
+
+class Broken(NetworkError):
+    """The transfer began, and ended too early: another try may do."""
+
+
+def failure(error: Exception, url: str) -> NetworkError:
+    """The error for a request to `url` that got no answer. Broken and Unreachable may pass, others will not."""
+    url = getattr(getattr(error, "request", None), "url", None) or url  # where redirects had led to
+    shown, exceptions = without_secrets(url), requests.exceptions
+    if isinstance(error, exceptions.TooManyRedirects):
+        return NetworkError(f"{shown}: the server redirects in circles", hint=KEEPER)
+    if isinstance(error, exceptions.InvalidURL | exceptions.InvalidSchema | UnicodeError):
+        return NetworkError(f"{shown} is not an address: {reason(error)}", hint="check the registry's address")
+    if isinstance(error, exceptions.ProxyError):
+        return Unreachable(
+            f"{shown}: the proxy cannot be used: {reason(error, _proxy(url))}",
+            hint="check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
+        )
+    peer = _peer(_proxy(url) or url)
+    secured = next((each for each in _chain(error) if isinstance(each, ssl.SSLError)), None)
+    if secured is not None:
+        return _tls_failure(secured, shown, peer)
+    if any(isinstance(each, http.client.HTTPException) and not _is_closed(each) for each in _chain(error)):
+        return Broken(
+            f"{shown}: {peer} does not answer as a web server does",
+            hint="check the address and its port; it may be that of another service, or https:// of http://",
+        )
+    return Unreachable(
+        f"{shown}: the server cannot be reached: {reason(error, _proxy(url) or url)}",
+        hint="check the address and your connection; behind a proxy set HTTPS_PROXY; "
+        "--offline uses what is in the cache",
+    )
+
+
+def _tls_failure(error: ssl.SSLError, shown: str, peer: str) -> NetworkError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return NetworkError(
+            f"{shown}: the server's certificate is not accepted: {error.verify_message}",
+            hint="set REQUESTS_CA_BUNDLE to a file with your own certificate authority, if you have one; for one that "
+            "has expired, check this machine's clock, then tell the registry's keeper",
+        )
+    what = (error.reason or "no reason is given").replace("_", " ").lower()
+    return NetworkError(
+        f"{shown}: no secure connection (TLS) with {peer} can be made: {what}",
+        hint="check the address and its port; something on the way may answer instead, or the server has http:// only",
+    )
+
+
+def slow(url: str, count: int, passed: float) -> NetworkError:
+    """The error where `count` bytes came in `passed` seconds, which is too few."""
+    return NetworkError(
+        f"{without_secrets(url)}: the server is too slow: {count} bytes in {passed:.3g} s",
+        hint="try again later; TFAOT_HTTP_TIMEOUT=SECONDS waits longer",
+    )
+
+
+def broken(url: str, error: Exception) -> Broken:
+    """The error where an answer ended too early."""
+    return Broken(
+        f"{without_secrets(url)}: the transfer broke off: {reason(error, url)}",
+        hint="try again later: a download goes on where it stopped",
+    )
+
+
+def reason(error: BaseException, url: str = "") -> str:
+    """Why the machine of `url` could not be talked to."""
+    peer = _peer(url) or "the server"
+    for each in reversed(list(_chain(error))):
+        if isinstance(each, urllib3.exceptions.NameResolutionError | socket.gaierror):
+            return f"the name {urlsplit(url).hostname or peer} is not known (misspelt, or no network)"
+        if isinstance(each, ConnectionRefusedError):
+            return f"{peer} refuses connections"
+        if isinstance(each, TimeoutError | urllib3.exceptions.TimeoutError | requests.exceptions.Timeout):
+            return f"{peer} did not answer in time"
+        if _is_closed(each):
+            return f"{peer} closed the connection"
+        if isinstance(each, OSError) and each.errno and each.strerror:
+            return f"{peer}: {each.strerror.lower()}"
+    return _plain(str(error)) or "no reason is given"
+
+
+def _is_closed(error: BaseException) -> bool:
+    early = ConnectionResetError | ConnectionAbortedError | BrokenPipeError | http.client.IncompleteRead
+    return isinstance(error, early | urllib3.exceptions.IncompleteRead | http.client.RemoteDisconnected)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """`error` and what lies in it, the innermost last."""
+    for _ in range(_DEPTH):
+        yield error
+        inner = [getattr(error, "reason", None), *error.args, error.__cause__, error.__context__]
+        found = next((one for one in inner if isinstance(one, BaseException)), None)
+        if found is None:
+            return
+        error = found
+
+
+def _peer(url: str) -> str:
+    """Host and port of `url`, without name and password."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def _proxy(url: str) -> str:
+    """The proxy that the environment names for `url`; empty where it is asked directly."""
+    return requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)) or ""
+
+
+def _plain(text: str) -> str:
+    """One printable line."""
+    return without_secrets(" ".join("".join(c if c.isprintable() else " " for c in text).split()))[:_LONGEST]
