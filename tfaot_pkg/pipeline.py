@@ -184,7 +184,7 @@ def _contents(
         signature=frozen.signature,
         parts=library.parts,
         report=report,
-        libraries={f"lib/{path.name}": sha256_file(path) for path in (library.static, library.shared)},
+        libraries={f"lib/{path.name}": sha256_file(path) for path in library.files},
     )
     return PackageContents(
         spec=spec,
@@ -194,6 +194,7 @@ def _contents(
         toolchain=f"tensorflow {environment.toolchain.version}",
         static_library=library.static,
         shared_library=library.shared,
+        objects=library.objects,
         notices=_notices(environment),
         validation=report.as_dict(),
         sbom=sbom(materials, made),

@@ -70,6 +70,11 @@ class NativeLibrary:
         return tuple(sorted(self.folder.glob("*.o")))
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """All that is for packages."""
+        return (self.static, self.shared, *self.objects)
+
+    @property
     def parts(self) -> tuple[LinkedPart, ...]:
         """The parts of XLA's runtime that were linked, by target and source."""
         return tuple(LinkedPart(**item) for item in json.loads((self.folder / _PARTS).read_text()))

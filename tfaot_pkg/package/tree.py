@@ -6,9 +6,10 @@ Its business is what lies where in a package. How the library is made is `native
     include/tfaot-model-NAME/model.h      the typed class
     include/tfaot/*.h                     what it builds on
     lib/libtfaot-model-NAME.{a,so}
+    lib/NAME_bsN.o, lib/NAME_common.o     what the libraries are linked from (package.objects)
     lib/cmake/tfaot-model-NAME/           find_package
     lib/pkgconfig/tfaot-model-NAME.pc
-    etc/scram.d/tfaot-model-NAME.xml
+    etc/scram.d/tfaot-model-NAME.xml      and tfaot-model-NAME-objects.xml where there are objects
     share/tfaot-model-NAME/               spec.yaml, info.json, licenses/, validation.json, sbom.cdx.json,
                                           graph.json, provenance.json
 
@@ -34,7 +35,7 @@ from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
-from tfaot_pkg.package.scram import tool_file
+from tfaot_pkg.package.scram import tool_files
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.names import cpp_identifiers
 from tfaot_pkg.spec.types import ModelSpec, spec_document
@@ -64,7 +65,8 @@ class PackageContents:
 
     `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
-    the system, without `lib`; `stdc++` stands for the C++ runtime. `notices` are the licence texts of everything
+    the system, without `lib`; `stdc++` stands for the C++ runtime. `objects` are the libraries' parts, where the package
+    has them. `notices` are the licence texts of everything
     linked in, by file name. `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files.
@@ -80,6 +82,7 @@ class PackageContents:
     notices: Mapping[str, bytes]
     validation: Mapping[str, object]
     system_libraries: tuple[str, ...] = ("stdc++", "m")
+    objects: tuple[Path, ...] = ()
     sbom: Mapping[str, object] | None = None
     graph: Mapping[str, object] | None = None
     provenance: Callable[[Tree], Mapping[str, object]] | None = None
@@ -94,6 +97,7 @@ class PackageContents:
         return {
             f"lib/lib{self.package_name}.a": self.static_library,
             f"lib/lib{self.package_name}.so": self.shared_library,
+            **{f"lib/{path.name}": path for path in self.objects},
         }
 
 
@@ -134,9 +138,13 @@ def render(contents: PackageContents) -> dict[str, bytes]:
     """Every file of the package but the libraries, by its path in it. Raises SpecError for a name C++ cannot take."""
     files = {**_rendered_templates(contents), **_headers(), **_share(contents)}
     model = contents.spec.model
-    files[f"etc/scram.d/{contents.package_name}.xml"] = tool_file(
-        package=contents.package_name, version=model.version, homepage=model.homepage
+    tools = tool_files(
+        package=contents.package_name,
+        version=model.version,
+        homepage=model.homepage,
+        objects=tuple(path.name for path in contents.objects),
     )
+    files |= {f"etc/scram.d/{name}": text for name, text in tools.items()}
     if contents.provenance is not None:
         tree = _listing(files, contents.libraries)
         files[f"share/{contents.package_name}/provenance.json"] = _json(contents.provenance(tree))
