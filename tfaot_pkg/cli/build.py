@@ -114,7 +114,15 @@ def _check_text(result: CheckResult) -> str:
 def build(
     spec: SpecArgument,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="PREFIX", help="The prefix to install into.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="PREFIX", help="The prefix to install into. [with --dev: $CMSSW_BASE/tfaot]"
+        ),
+    ] = None,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Into your CMSSW area, with a tool file for scram setup and what to do next.")
+    ] = False,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
@@ -124,15 +132,22 @@ def build(
 ) -> None:
     """Build and verify a model's package and put it into a prefix; no registry is involved.
 
-    Example: tfaot-pkg build spec.yaml -o prefix && cmake -DCMAKE_PREFIX_PATH=$PWD/prefix ...
+    Examples: tfaot-pkg build spec.yaml -o prefix && cmake -DCMAKE_PREFIX_PATH=$PWD/prefix ...;
+    tfaot-pkg build spec.yaml --dev
     """
+    from tfaot_pkg.cli.cmssw import area_for, write_tools
     from tfaot_pkg.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
 
     session = Session()
+    area = area_for(output) if dev else None
+    prefix = area.prefix if area is not None else output
+    if prefix is None:
+        raise typer.BadParameter("say where to install: -o PREFIX, or --dev in a CMSSW area")
     pipeline = _pipeline(session, toolchain_python, wheelhouse)
     made = pipeline.build(pipeline.plan(load_spec(spec, defines_of(defines))))
-    done = install_built(made.tree, made.plan.key, output)
+    done = install_built(made.tree, made.plan.key, prefix)
+    tool = write_tools(area, made.plan.spec, made.tree) if area is not None else None
     document = {
         "package": made.tree.package_name,
         "version": made.tree.version,
@@ -140,8 +155,10 @@ def build(
         "key": made.plan.key,
         "status": done.status,
         "validation": made.report.as_dict(),
+        **({"scram": tool.as_dict()} if tool is not None else {}),
     }
-    session.result(document, f"{_built_text(made)}\n{installed_text(done)}")
+    lines = [_built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
+    session.result(document, "\n".join(lines))
 
 
 def publish(

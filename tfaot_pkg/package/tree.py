@@ -65,9 +65,9 @@ class PackageContents:
 
     `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
-    the system, without `lib`; `stdc++` stands for the C++ runtime. `objects` are the libraries' parts, where the package
-    has them. `notices` are the licence texts of everything
-    linked in, by file name. `validation` is the report, as JSON values, and so are `sbom` and `graph`.
+    the system, without `lib`; `stdc++` stands for the C++ runtime. `objects` are what the libraries were
+    linked from, where the package has them. `notices` are the licence texts of everything linked in, by file name.
+    `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files.
     """
@@ -117,6 +117,11 @@ class PackageTree:
     @property
     def shared_library(self) -> Path:
         return self.root / f"lib/lib{self.package_name}.so"
+
+    @property
+    def objects(self) -> tuple[Path, ...]:
+        """What the libraries are linked from, where the package has it."""
+        return tuple(sorted((self.root / "lib").glob("*.o")))
 
 
 def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:

@@ -1,0 +1,79 @@
+"""`build --dev`: a package inside of a CMSSW area, with tool files for `scram setup`, and what to do with them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.package.scram import CmsswArea, cmssw_area, tool_files
+from tfaot_pkg.package.tree import PackageTree
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.storage import storage_errors, write_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevTool:
+    """A package as a tool of SCRAM: `files` are its tool files, as `scram setup` takes them, the usual one first."""
+
+    files: tuple[str, ...]
+    package: str
+    cpp_class: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "tool_files": list(self.files),
+            "setup": self._setup,
+            "use": self._use,
+            "includes": list(self._includes),
+            "class": f"tfaot::Model<{self.cpp_class}>",
+        }
+
+    def text(self) -> str:
+        """The four steps."""
+        first, *more = self._includes
+        lines = [
+            f"1. tell SCRAM of the tool:    {self._setup}",
+            f"2. use it, in BuildFile.xml:  {self._use}",
+            f"3. include its header:        #include <{first}>",
+            *[f"                              #include <{header}>" for header in more],
+            f"4. make a model:              tfaot::Model<{self.cpp_class}> model;",
+        ]
+        return "in CMSSW:\n" + "\n".join(f"  {line}" for line in lines)
+
+    @property
+    def _setup(self) -> str:
+        return f"scram setup {self.files[0]}"
+
+    @property
+    def _use(self) -> str:
+        return f'<use name="{self.package}"/>'
+
+    @property
+    def _includes(self) -> tuple[str, ...]:
+        return ("tfaot/model.h", f"{self.package}/model.h")
+
+
+def area_for(output: Path | None) -> CmsswArea:
+    """Where `build --dev -o OUTPUT` installs. Raises PrefixError outside of a CMSSW area."""
+    return cmssw_area(os.environ.get("CMSSW_BASE", ""), output)
+
+
+def write_tools(area: CmsswArea, spec: ModelSpec, tree: PackageTree) -> DevTool:
+    """Write the tool files of the package, which is installed in `area`. Raises StorageError."""
+    model = spec.model
+    texts = tool_files(
+        package=tree.package_name,
+        version=model.version,
+        homepage=model.homepage,
+        base=area.base,
+        objects=tuple(path.name for path in tree.objects),
+    )
+    with storage_errors(f"write into {area.prefix}"):
+        for name, text in texts.items():
+            write_file(area.prefix / name, text)
+    return DevTool(
+        files=tuple(f"{area.base}/{name}" for name in texts),
+        package=tree.package_name,
+        cpp_class=f"{spec.compilation.namespace}::{model.name}",
+    )
