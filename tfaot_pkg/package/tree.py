@@ -48,12 +48,12 @@ _INFO_FORMAT = 1
 _TEMPLATES = "package"
 
 MEMBER_NAMES = frozenset(
-    {"name", "version", "uid", "batch_sizes", "inputs", "outputs", "run", "target", "memory", "table"}
+    {"name", "version", "uid", "batch_sizes", "inputs", "outputs", "run", "target", "memory", "table", "instance"}
 )
 """Members of the generated class: C++ lets no class have a member of its own name."""
 
-# Types that hold one member per tensor; a tensor of such a name gets another one.
-_TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo"})
+# Types that hold one member per tensor, and what else they hold; a tensor of such a name gets another one.
+_TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo", "get"})
 
 # What CMake calls the processors that can run code for an architecture.
 _CMAKE_PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|arm64|ARM64)$"}

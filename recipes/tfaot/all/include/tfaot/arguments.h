@@ -13,9 +13,12 @@ namespace tfaot {
 inline namespace v1 {
 namespace detail {
 
+/// Bytes: what buffers of ours are aligned to. No target's code asks for more.
+constexpr std::size_t kBufferAlignment = 64;
+
 /// Where the pointers of tensors without elements point: the C ABI takes no null pointer.
 inline void* no_elements() noexcept {
-  alignas(64) static unsigned char nothing[64];
+  alignas(kBufferAlignment) static unsigned char nothing[kBufferAlignment];
   return nothing;
 }
 

@@ -1,11 +1,22 @@
 // tfaot/batching.h: how a batch of any size is made of the batch sizes that were compiled.
+//
+// A rule says it for one batch size: "5:2,4" runs sizes 2 and 4 one after the other, of whose 6 rows the last one is
+// padding. A strategy is a set of rules. Sizes without a rule are composed by a planner, as cheaply as it can be done.
 #ifndef TFAOT_BATCHING_H_
 #define TFAOT_BATCHING_H_
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include <tfaot/span.h>
+#include <tfaot/error.h>
 
 namespace tfaot {
 inline namespace v1 {
@@ -16,18 +27,247 @@ struct BatchStep {
   std::size_t padding;
 };
 
-/// The next step for `remaining` rows (at least 1), given the compiled `sizes` (ascending, not empty): the largest
-/// size that fits; where none does, the smallest, padded.
-///
-/// This is the whole rule: `remaining` goes down by `size - padding` with every step until it is 0.
-constexpr BatchStep next_step(std::size_t remaining, span<const std::int64_t> sizes) noexcept {
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    const auto size = static_cast<std::size_t>(sizes[i]);
-    if (size <= remaining) return {size, 0};
+/// How one batch size is composed: sizes that are run one after the other, the last of them with `lastPadding` rows
+/// that are not asked for.
+class BatchRule {
+ public:
+  /// Throws Error where `sizes` do not cover `batchSize` with that padding, or the padding reaches the last size.
+  explicit BatchRule(std::size_t batchSize, std::vector<std::size_t> sizes, std::size_t lastPadding = 0)
+      : batchSize_(batchSize), sizes_(std::move(sizes)), lastPadding_(lastPadding) {
+    validate();
   }
-  const auto smallest = static_cast<std::size_t>(sizes[0]);
-  return {smallest, smallest - remaining};
+
+  /// From text: "5:1,4" stitches 1 and 4, "5:2,4" pads the last by one. Throws Error.
+  explicit BatchRule(std::string_view text) {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string_view::npos) malformed(text);
+    batchSize_ = number(text.substr(0, colon), text);
+    for (std::string_view rest = text.substr(colon + 1);;) {
+      const std::size_t comma = rest.find(',');
+      sizes_.push_back(number(rest.substr(0, comma), text));
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+    const std::size_t rows = sum();
+    if (rows < batchSize_) refuse("its sizes cover only " + std::to_string(rows) + " rows");
+    lastPadding_ = rows - batchSize_;
+    validate();
+  }
+
+  std::size_t getBatchSize() const noexcept { return batchSize_; }
+  const std::vector<std::size_t>& getSizes() const noexcept { return sizes_; }
+  std::size_t getLastPadding() const noexcept { return lastPadding_; }
+  std::size_t nSizes() const noexcept { return sizes_.size(); }
+  std::size_t getSize(std::size_t i) const noexcept { return sizes_[i]; }
+
+  /// The i-th call.
+  BatchStep step(std::size_t i) const noexcept { return {sizes_[i], i + 1 == sizes_.size() ? lastPadding_ : 0}; }
+
+  /// The rule as text, "5:2,4".
+  std::string text() const {
+    std::string text = std::to_string(batchSize_);
+    for (std::size_t i = 0; i < sizes_.size(); ++i) text += (i == 0 ? ':' : ',') + std::to_string(sizes_[i]);
+    return text;
+  }
+
+ private:
+  static std::size_t number(std::string_view digits, std::string_view text) {
+    std::size_t value = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || stop != end) malformed(text);
+    return value;
+  }
+
+  [[noreturn]] static void malformed(std::string_view text) {
+    throw Error("batch rule \"" + std::string(text) + "\" is not of the form \"5:1,4\"");
+  }
+
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw Error("batch rule \"" + text() + "\": " + reason);
+  }
+
+  std::size_t sum() const {
+    std::size_t rows = 0;
+    for (const std::size_t size : sizes_) {
+      if (size > std::numeric_limits<std::size_t>::max() - rows) refuse("the sum of its sizes is too large");
+      rows += size;
+    }
+    return rows;
+  }
+
+  void validate() const {
+    if (batchSize_ == 0) refuse("a batch of no rows needs no rule");
+    if (sizes_.empty()) refuse("it has no sizes");
+    for (const std::size_t size : sizes_) {
+      if (size == 0) refuse("a size must be at least 1");
+    }
+    if (lastPadding_ >= sizes_.back()) {
+      refuse("a padding of " + std::to_string(lastPadding_) + " reaches the last size, " +
+             std::to_string(sizes_.back()));
+    }
+    const std::size_t rows = sum() - lastPadding_;
+    if (rows != batchSize_) {
+      refuse("its sizes, with a padding of " + std::to_string(lastPadding_) + ", cover " + std::to_string(rows) +
+             " rows");
+    }
+  }
+
+  std::size_t batchSize_ = 0;
+  std::vector<std::size_t> sizes_;
+  std::size_t lastPadding_ = 0;
+};
+
+template <class Char, class Traits>
+std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& out, const BatchRule& rule) {
+  return out << "BatchRule(" << rule.text().c_str() << ", lastPadding=" << rule.getLastPadding() << ")";
 }
+
+/// Rules by batch size.
+class BatchStrategy {
+ public:
+  bool hasRule(std::size_t batchSize) const { return rules_.count(batchSize) != 0; }
+
+  /// Throws Error where there is none.
+  const BatchRule& getRule(std::size_t batchSize) const {
+    const BatchRule* const rule = find(batchSize);
+    if (rule == nullptr) throw Error("no batch rule is set for batch size " + std::to_string(batchSize));
+    return *rule;
+  }
+
+  /// Set a rule, in place of one for the same batch size.
+  void setRule(const BatchRule& rule) { rules_.insert_or_assign(rule.getBatchSize(), rule); }
+
+  /// Set the simplest rule: `batchSize` itself where it is one of the `available` sizes, else the smallest of them as
+  /// often as it takes, the last one padded. Throws Error where `available` is empty, or `batchSize` is 0.
+  void setDefaultRule(std::size_t batchSize, const std::vector<std::size_t>& available) {
+    if (available.empty()) throw Error("no batch sizes are available");
+    std::size_t size = available.front();
+    for (const std::size_t each : available) {
+      if (each == batchSize) {
+        setRule(BatchRule(batchSize, {batchSize}));
+        return;
+      }
+      if (each < size) size = each;
+    }
+    if (size == 0) throw Error("0 is among the available batch sizes");
+    const std::size_t calls = batchSize / size + (batchSize % size != 0 ? 1 : 0);
+    setRule(BatchRule(batchSize, std::vector<std::size_t>(calls, size), calls * size - batchSize));
+  }
+
+  /// All rules by batch size.
+  const std::map<std::size_t, BatchRule>& rules() const noexcept { return rules_; }
+
+  /// The rule for a batch size; null where there is none.
+  const BatchRule* find(std::size_t batchSize) const {
+    const auto found = rules_.find(batchSize);
+    return found == rules_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<std::size_t, BatchRule> rules_;
+};
+
+/// Composes batches of any size as cheaply as possible, given what a run of each compiled size costs.
+///
+/// With best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)), a shortest path over the number of
+/// rows that are left. It is computed once for all numbers up to the largest that was asked for: O(rows x sizes).
+class BatchPlanner {
+ public:
+  /// `sizes` are ascending and at least 1, `costs` positive; as many of one as of the other, at least one.
+  BatchPlanner(std::vector<std::size_t> sizes, const std::vector<double>& costs) : sizes_(std::move(sizes)) {
+    set_costs(costs);
+  }
+
+  /// What a run of each size costs from now on.
+  void set_costs(const std::vector<double>& costs) {
+    costs_ = costs;
+    best_.assign(1, 0.0);
+    choice_.assign(1, 0);
+    cheapest_row_ = 0;
+    for (std::size_t i = 1; i < sizes_.size(); ++i) {
+      if (per_row(i) <= per_row(cheapest_row_)) cheapest_row_ = i;
+    }
+    // With more than this many rows to go, some best composition contains the size that is cheapest per row: of any s
+    // calls of other sizes, some have a sum that is a multiple of s = that size, which replaces them at no greater cost.
+    const std::size_t most = sizes_.back(), each = sizes_[cheapest_row_];
+    limit_ = most > kLargestTable / each ? kLargestTable : most * each;
+    if (limit_ < most) limit_ = most;
+  }
+
+  const std::vector<std::size_t>& sizes() const noexcept { return sizes_; }
+  const std::vector<double>& costs() const noexcept { return costs_; }
+
+  /// The first call for `rows` (at least 1) that are to go. Allocates when `rows` is more than was ever asked for.
+  BatchStep next(std::size_t rows) {
+    if (rows > limit_) return {sizes_[cheapest_row_], 0};
+    grow(rows);
+    const std::size_t size = sizes_[choice_[rows]];
+    return {size, size > rows ? size - rows : 0};
+  }
+
+  /// The whole composition of `rows` (at least 1).
+  BatchRule rule(std::size_t rows) {
+    std::vector<std::size_t> sizes;
+    std::size_t padding = 0;
+    for (std::size_t left = rows; left != 0;) {
+      const BatchStep step = next(left);
+      sizes.push_back(step.size);
+      padding = step.padding;
+      left -= step.size - step.padding;
+    }
+    return BatchRule(rows, std::move(sizes), padding);
+  }
+
+  /// What the composition of `rows` costs, in the unit of the costs.
+  double cost(std::size_t rows) {
+    std::size_t calls = 0;
+    if (rows > limit_) {
+      const std::size_t size = sizes_[cheapest_row_];
+      calls = (rows - limit_ + size - 1) / size;
+      rows -= calls * size;
+    }
+    grow(rows);
+    return static_cast<double>(calls) * costs_[cheapest_row_] + best_[rows];
+  }
+
+  /// Bytes that it holds.
+  std::size_t memory() const noexcept {
+    return best_.capacity() * sizeof(double) + choice_.capacity() * sizeof(std::uint32_t) +
+           sizes_.capacity() * sizeof(std::size_t) + costs_.capacity() * sizeof(double);
+  }
+
+ private:
+  static constexpr std::size_t kLargestTable = 65536;  // rows
+
+  double per_row(std::size_t i) const { return costs_[i] / static_cast<double>(sizes_[i]); }
+
+  void grow(std::size_t rows) {
+    if (rows < best_.size()) return;
+    best_.reserve(rows + 1);
+    choice_.reserve(rows + 1);
+    for (std::size_t n = best_.size(); n <= rows; ++n) {
+      std::size_t choice = sizes_.size();
+      double least = 0;
+      for (std::size_t i = sizes_.size(); i-- > 0;) {  // of equal costs the larger size: fewer calls
+        const double cost = costs_[i] + (sizes_[i] < n ? best_[n - sizes_[i]] : 0.0);
+        if (choice == sizes_.size() || cost < least) {
+          choice = i;
+          least = cost;
+        }
+      }
+      best_.push_back(least);
+      choice_.push_back(static_cast<std::uint32_t>(choice));
+    }
+  }
+
+  std::vector<std::size_t> sizes_;
+  std::vector<double> costs_;
+  std::vector<double> best_;            // cost by number of rows
+  std::vector<std::uint32_t> choice_;   // index of the first size by number of rows
+  std::size_t cheapest_row_ = 0;        // index of the size that costs least per row
+  std::size_t limit_ = 0;               // rows that the tables go up to
+};
 
 }  // namespace v1
 }  // namespace tfaot

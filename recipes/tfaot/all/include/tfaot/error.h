@@ -17,6 +17,9 @@ inline namespace v1 {
 /// The views that the accessors return point into `what()` and live as long as the exception.
 class Error : public std::runtime_error {
  public:
+  /// No model is at fault.
+  explicit Error(const std::string& reason) : std::runtime_error(reason) {}
+
   /// `model` failed for `reason`.
   Error(std::string_view model, std::string_view reason)
       : std::runtime_error(join({model, ": ", reason})), model_(model.size()) {}
@@ -29,7 +32,7 @@ class Error : public std::runtime_error {
         expected_(expected.size()),
         got_(got.size()) {}
 
-  /// The model's name.
+  /// The model's name; empty where no model is at fault.
   std::string_view model() const noexcept { return part(0, model_); }
   /// The argument at fault; empty where no single argument is.
   std::string_view argument() const noexcept { return part(model_ + 2, argument_); }

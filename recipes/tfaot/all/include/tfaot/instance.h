@@ -8,65 +8,42 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <tfaot/abi.h>
+#include <tfaot/aligned_bytes.h>
 #include <tfaot/batching.h>
 #include <tfaot/error.h>
-#include <tfaot/span.h>
 
 namespace tfaot {
 inline namespace v1 {
 
 namespace detail {
 
-/// Bytes at an alignment; grows, never shrinks.
-class AlignedBytes {
- public:
-  AlignedBytes() noexcept = default;
-  AlignedBytes(AlignedBytes&& other) noexcept { swap(other); }
-  AlignedBytes& operator=(AlignedBytes&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~AlignedBytes() { release(); }
-
-  /// At least `size` bytes; what was there before is lost when they had to be allocated anew.
-  std::byte* reserve(std::size_t size, std::size_t alignment) {
-    if (size > size_) {
-      release();
-      data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment}));
-      size_ = size;
-      alignment_ = alignment;
-    }
-    return data_;
-  }
-
-  std::size_t size() const noexcept { return size_; }
-
- private:
-  void swap(AlignedBytes& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(alignment_, other.alignment_);
-  }
-  void release() noexcept {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{alignment_});
-    data_ = nullptr;
-    size_ = 0;
-  }
-
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t alignment_ = 1;
-};
-
 /// Bytes of one row; of the whole tensor where it has no batch axis.
 inline std::size_t row_bytes(const tfaot_tensor& tensor) noexcept {
   return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
+}
+
+inline std::vector<std::size_t> compiled_sizes(const Table& table) {
+  return {table.info->batch_sizes, table.info->batch_sizes + table.info->num_batch_sizes};
+}
+
+/// What a run of each compiled size costs on `target`: the library's figures, or where it is of a time before they were
+/// told, a call as much as a row.
+inline std::vector<double> batch_costs(const Table& table, const char* target) {
+  const tfaot_info& info = *table.info;
+  if (info.struct_size >= offsetof(tfaot_info, batch_costs) + sizeof info.batch_costs && info.batch_costs != nullptr) {
+    for (std::size_t i = 0; i < info.num_targets; ++i) {
+      const double* const costs = info.batch_costs + i * info.num_batch_sizes;
+      if (std::strcmp(info.targets[i], target) == 0) return {costs, costs + info.num_batch_sizes};
+    }
+  }
+  std::vector<double> costs;
+  for (const std::size_t size : compiled_sizes(table)) costs.push_back(1.0 + static_cast<double>(size));
+  return costs;
 }
 
 }  // namespace detail
@@ -78,99 +55,155 @@ class Instance {
   /// An instance that runs the code of `target` ("x86-64-v3"), or of the best one for this CPU where it is null.
   /// Throws Error: the CPU lacks what the lowest target needs, no such target, the library is too old, no memory.
   explicit Instance(const Table& table, const char* target = nullptr)
-      : table_(&table), inputs_(table.info->num_inputs), outputs_(table.info->num_outputs) {
-    if (table.abi_version < TFAOT_ABI_VERSION) {
-      throw Error(table.info->name, "ABI version of the library",
-                  "at least " + std::to_string(TFAOT_ABI_VERSION), std::to_string(table.abi_version));
-    }
-    char message[TFAOT_MESSAGE_SIZE] = "";
-    if (table.create(target, &handle_, message, sizeof message) != TFAOT_OK) {
-      throw Error(table.info->name, message);
-    }
-  }
-
-  Instance(Instance&& other) noexcept
-      : table_(other.table_),
-        handle_(std::exchange(other.handle_, nullptr)),
-        inputs_(std::move(other.inputs_)),
-        outputs_(std::move(other.outputs_)),
-        scratch_(std::move(other.scratch_)) {}
-
-  Instance& operator=(Instance&& other) noexcept {
-    std::swap(table_, other.table_);
-    std::swap(handle_, other.handle_);
-    inputs_.swap(other.inputs_);
-    outputs_.swap(other.outputs_);
-    scratch_ = std::move(other.scratch_);
-    return *this;
-  }
-
-  ~Instance() {
-    if (handle_ != nullptr) table_->destroy(handle_);
-  }
+      : Instance(table, Handle(table, target)) {}
 
   const tfaot_info& info() const noexcept { return *table_->info; }
 
   /// The target whose code this instance runs.
-  const char* target() const { return table_->target(checked_handle()); }
+  const char* target() const { return table_->target(handle()); }
 
   /// Bytes that this instance holds now, without the object itself.
-  std::size_t memory() const { return table_->memory(checked_handle()) + scratch_.size(); }
+  std::size_t memory() const { return table_->memory(handle()) + scratch_.size() + planner_.memory(); }
 
   /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null.
   ///
-  /// A batch size that was compiled runs in place. Any other is made of those that were (batching.h); this needs a
-  /// batch axis in every output. The first run of a size may allocate, later ones do not. Throws Error.
+  /// A batch size with a rule is composed as the rule says. Any other that was compiled runs in place, and the rest
+  /// is composed as cheaply as possible of those that were (batching.h), which needs a batch axis in every output.
+  /// The first run of a size may allocate, later ones do not. Throws Error.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) {
-    tfaot_instance* handle = checked_handle();
-    if (is_compiled(batch_size)) {
-      run_step(handle, batch_size, inputs, outputs);
-      return;
-    }
-    check_can_be_split(batch_size);
-    for (std::size_t done = 0; done < batch_size;) {
-      const BatchStep step = next_step(batch_size - done, compiled_sizes());
-      if (step.padding == 0) {
-        run_rows(handle, done, step.size, inputs, outputs);
-      } else {
-        run_padded(handle, done, step, inputs, outputs);
+    tfaot_instance* const handle = this->handle();
+    if (const BatchRule* const rule = rules_.find(batch_size)) {
+      for (std::size_t i = 0, done = 0; i < rule->nSizes(); done += rule->getSize(i++)) {
+        run_part(handle, done, rule->step(i), inputs, outputs);
       }
-      done += step.size - step.padding;
+    } else if (is_compiled(batch_size)) {
+      run_step(handle, batch_size, inputs, outputs);
+    } else {
+      check_can_be_split(batch_size);
+      for (std::size_t done = 0; done < batch_size;) {
+        const BatchStep step = planner_.next(batch_size - done);
+        run_part(handle, done, step, inputs, outputs);
+        done += step.size - step.padding;
+      }
     }
   }
 
- private:
-  tfaot_instance* checked_handle() const {
-    if (handle_ == nullptr) throw Error(info().name, "this instance was moved from");
-    return handle_;
+  /// The rules that were set.
+  const BatchStrategy& rules() const noexcept { return rules_; }
+
+  /// Compose the batch size of `rule` as it says. Throws Error where it names a size that was not compiled, or an output
+  /// without a batch axis cannot be put together.
+  void set_rule(const BatchRule& rule) {
+    check(rule);
+    rules_.setRule(rule);
   }
 
-  span<const std::int64_t> compiled_sizes() const noexcept { return {info().batch_sizes, info().num_batch_sizes}; }
+  /// Replace all rules. Throws Error as `set_rule` does, and changes nothing then.
+  void set_rules(const BatchStrategy& rules) {
+    for (const auto& item : rules.rules()) check(item.second);
+    rules_ = rules;
+  }
 
+  /// What composes the sizes without a rule, and the costs that it goes by.
+  BatchPlanner& planner() noexcept { return planner_; }
+  const BatchPlanner& planner() const noexcept { return planner_; }
+
+  /// Compute one batch of a compiled size, whatever rules there are. Throws Error.
+  void run_compiled(std::size_t batch_size, const void* const* inputs, void* const* outputs) {
+    run_step(handle(), batch_size, inputs, outputs);
+  }
+
+  /// Throws Error where an output has no batch axis: it depends on the whole batch, so parts cannot be put together.
+  void check_can_be_split(std::size_t batch_size) const {
+    for (std::size_t i = 0; i < info().num_outputs; ++i) {
+      if (info().outputs[i].has_batch_axis != 0) continue;
+      throw Error(info().name, "batch size",
+                  "a compiled one (" + listed_sizes() + ") because output \"" + info().outputs[i].name +
+                      "\" has no batch axis",
+                  std::to_string(batch_size));
+    }
+  }
+
+  /// Whether `batch_size` is one of the compiled sizes.
   bool is_compiled(std::size_t batch_size) const noexcept {
-    for (const std::int64_t size : compiled_sizes()) {
-      if (static_cast<std::size_t>(size) == batch_size) return true;
+    for (std::size_t i = 0; i < info().num_batch_sizes; ++i) {
+      if (static_cast<std::size_t>(info().batch_sizes[i]) == batch_size) return true;
     }
     return false;
   }
 
-  // An output without a batch axis depends on the whole batch: the parts' values cannot be put together.
-  void check_can_be_split(std::size_t batch_size) const {
-    for (std::size_t i = 0; i < info().num_outputs; ++i) {
-      if (info().outputs[i].has_batch_axis != 0) continue;
-      std::string expected = "a compiled one (";
-      for (const std::int64_t size : compiled_sizes()) {
-        if (expected.back() != '(') expected += ", ";
-        expected += std::to_string(size);
+ private:
+  // Owns what the library gave. Moved from, it is empty.
+  class Handle {
+   public:
+    Handle(const Table& table, const char* target) : table_(&table) {
+      if (table.abi_version < TFAOT_ABI_VERSION) {
+        throw Error(table.info->name, "ABI version of the library", "at least " + std::to_string(TFAOT_ABI_VERSION),
+                    std::to_string(table.abi_version));
       }
-      expected += ") because output \"" + std::string(info().outputs[i].name) + "\" has no batch axis";
-      throw Error(info().name, "batch size", expected, std::to_string(batch_size));
+      char message[TFAOT_MESSAGE_SIZE] = "";
+      if (table.create(target, &instance_, message, sizeof message) != TFAOT_OK) {
+        throw Error(table.info->name, message);
+      }
     }
+    Handle(Handle&& other) noexcept : table_(other.table_), instance_(std::exchange(other.instance_, nullptr)) {}
+    Handle& operator=(Handle&& other) noexcept {
+      std::swap(table_, other.table_);
+      std::swap(instance_, other.instance_);
+      return *this;
+    }
+    ~Handle() {
+      if (instance_ != nullptr) table_->destroy(instance_);
+    }
+    tfaot_instance* get() const noexcept { return instance_; }
+
+   private:
+    const Table* table_;
+    tfaot_instance* instance_ = nullptr;
+  };
+
+  Instance(const Table& table, Handle handle)
+      : table_(&table),
+        handle_(std::move(handle)),
+        inputs_(table.info->num_inputs),
+        outputs_(table.info->num_outputs),
+        planner_(detail::compiled_sizes(table), detail::batch_costs(table, table.target(handle_.get()))) {}
+
+  tfaot_instance* handle() const {
+    if (handle_.get() == nullptr) throw Error(info().name, "this instance was moved from");
+    return handle_.get();
+  }
+
+  std::string listed_sizes() const {
+    std::string listed;
+    for (std::size_t i = 0; i < info().num_batch_sizes; ++i) {
+      listed += (i == 0 ? "" : ", ") + std::to_string(info().batch_sizes[i]);
+    }
+    return listed;
+  }
+
+  void check(const BatchRule& rule) const {
+    for (const std::size_t size : rule.getSizes()) {
+      if (is_compiled(size)) continue;
+      throw Error(info().name, "batch rule \"" + rule.text() + "\"", "compiled sizes (" + listed_sizes() + ")",
+                  std::to_string(size));
+    }
+    if (rule.nSizes() != 1 || rule.getLastPadding() != 0) check_can_be_split(rule.getBatchSize());
   }
 
   void run_step(tfaot_instance* handle, std::size_t size, const void* const* inputs, void* const* outputs) {
     if (table_->run(handle, static_cast<std::int64_t>(size), inputs, outputs) != TFAOT_OK) {
       throw Error(info().name, table_->message(handle));
+    }
+  }
+
+  // Rows from `first` on.
+  void run_part(tfaot_instance* handle, std::size_t first, BatchStep step, const void* const* inputs,
+                void* const* outputs) {
+    if (step.padding == 0) {
+      run_rows(handle, first, step.size, inputs, outputs);
+    } else {
+      run_padded(handle, first, step, inputs, outputs);
     }
   }
 
@@ -239,10 +272,12 @@ class Instance {
   }
 
   const Table* table_;
-  tfaot_instance* handle_ = nullptr;
+  Handle handle_;
   std::vector<const void*> inputs_;  // pointers of the step that runs
   std::vector<void*> outputs_;
   detail::AlignedBytes scratch_;  // of padded steps
+  BatchStrategy rules_;
+  BatchPlanner planner_;
 };
 
 }  // namespace v1
