@@ -1,0 +1,306 @@
+// tfaot/model.h: a compiled model, ready to use.
+//
+//     #include <tfaot/model.h>
+//     #include <tfaot-model-digits/model.h>
+//
+//     tfaot::Model<tfaot_model::digits> model;                  // one per thread
+//
+//     // Contiguous buffers, named; nothing is copied that need not be.
+//     model.run(batch_size, {pixels}, {digit, probability});    // into buffers of the caller
+//     auto results = model.run(batch_size, {pixels});           // into buffers of the model: results.probability
+//
+//     // Nested vectors, in the order of the model's inputs and outputs.
+//     auto [digits, probabilities] = model.run<tfaot::Int64Arrays, tfaot::FloatArrays>(batch_size, images);
+#ifndef TFAOT_MODEL_H_
+#define TFAOT_MODEL_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tfaot/aligned_bytes.h>
+#include <tfaot/arguments.h>
+#include <tfaot/arrays.h>
+#include <tfaot/batching.h>
+#include <tfaot/calibrate.h>
+#include <tfaot/error.h>
+#include <tfaot/instance.h>
+#include <tfaot/tensor.h>
+#include <tfaot/threads.h>
+
+namespace tfaot {
+inline namespace v1 {
+namespace detail {
+
+// The compiler names this class, with its arguments, where the assertion fails.
+template <class Given, class Model, std::size_t Index>
+struct InputMatches {
+  static_assert(std::is_same<Given, std::tuple_element_t<Index, Model>>::value,
+                "tfaot: an input has another element type than the model's input of this index");
+};
+template <class Given, class Model, std::size_t Index>
+struct OutputMatches {
+  static_assert(std::is_same<Given, std::tuple_element_t<Index, Model>>::value,
+                "tfaot: an output has another element type than the model's output of this index");
+};
+
+template <class Indices>
+struct ForEach;
+template <std::size_t... I>
+struct ForEach<std::index_sequence<I...>> {
+  /// Call `f` with each index as a constant.
+  template <class F>
+  static void call(F&& f) {
+    (f(std::integral_constant<std::size_t, I>{}), ...);
+  }
+};
+
+}  // namespace detail
+
+/// An instance of the model whose generated class is `W`. It serves one thread at a time; it can be moved, not copied.
+///
+/// Every `run` takes any number of rows: sizes that were compiled run in place, others are composed of them, by the
+/// rules that were set or else as cheaply as possible. All of them throw Error.
+template <class W>
+class Model {
+  using InputTypes = typename W::InputTypes;
+  using OutputTypes = typename W::OutputTypes;
+  static constexpr std::size_t kInputs = std::tuple_size<InputTypes>::value;
+  static constexpr std::size_t kOutputs = std::tuple_size<OutputTypes>::value;
+  using EachInput = detail::ForEach<std::make_index_sequence<kInputs>>;
+  using EachOutput = detail::ForEach<std::make_index_sequence<kOutputs>>;
+
+ public:
+  /// Spans of the inputs and outputs, by name; `inputs.template get<0>()` is the first of them.
+  using Inputs = typename W::Inputs;
+  using Outputs = typename W::Outputs;
+
+  /// Runs the best code for this CPU. Throws Error where the CPU can run none of it.
+  Model() = default;
+
+  /// Runs the code of one target, "x86-64-v3".
+  explicit Model(const char* target) : model_(target) {}
+
+  /// The model's name.
+  std::string name() const { return W::name; }
+
+  /// The target whose code runs.
+  const char* target() const { return model_.target(); }
+
+  /// Bytes that this instance holds now, without the object itself.
+  std::size_t memory() const {
+    std::size_t bytes = model_.memory();
+    for (const detail::AlignedBytes& buffer : inputs_) bytes += buffer.size();
+    for (const detail::AlignedBytes& buffer : outputs_) bytes += buffer.size();
+    for (const W& other : others_) bytes += sizeof other + other.memory();
+    return bytes;
+  }
+
+  /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly so many rows.
+  void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+    run_on(model_, batch_size, inputs, outputs);
+  }
+
+  /// The same into buffers of the model's own, which the next call of this overload, or of that of nested vectors,
+  /// overwrites.
+  Outputs run(std::size_t batch_size, const Inputs& inputs) {
+    const Outputs outputs = reserve_outputs(batch_size);
+    run_on(model_, batch_size, inputs, outputs);
+    return outputs;
+  }
+
+  /// The same on nested vectors, one per input, `input[row][element]`, in the order of `W::inputs`. `Outputs` are the
+  /// types of the results, in the order of `W::outputs`. Rows beyond `batch_size` are not looked at; a tensor without
+  /// a batch axis is one row. The batch size has a rule afterwards, as in CMSSW, unless that is a very long one.
+  template <class FirstOutput, class... MoreOutputs, class... NestedInputs>
+  std::tuple<FirstOutput, MoreOutputs...> run(std::size_t batch_size, NestedInputs&&... nested) {
+    static_assert(sizeof...(NestedInputs) == kInputs, "tfaot: this is not the number of the model's inputs");
+    static_assert(1 + sizeof...(MoreOutputs) == kOutputs, "tfaot: this is not the number of the model's outputs");
+    std::tuple<FirstOutput, MoreOutputs...> results;
+    if constexpr (sizeof...(NestedInputs) == kInputs && 1 + sizeof...(MoreOutputs) == kOutputs) {
+      const auto rows = std::forward_as_tuple(nested...);
+      Inputs inputs;
+      EachInput::call([&](auto index) {
+        constexpr std::size_t i = index;
+        using Element = std::tuple_element_t<i, InputTypes>;
+        using Given = detail::ElementOf<std::decay_t<std::tuple_element_t<i, std::tuple<NestedInputs...>>>>;
+        if constexpr (sizeof(detail::InputMatches<Given, InputTypes, i>) != 0) {
+          const span<Element> buffer = reserve<Element>(inputs_[i], W::inputs[i], batch_size);
+          detail::flatten(W::name, W::inputs[i], batch_size, std::get<i>(rows), buffer.data());
+          inputs.template get<i>() = buffer;
+        }
+      });
+      const Outputs outputs = reserve_outputs(batch_size);
+      run_on(model_, batch_size, inputs, outputs);
+      EachOutput::call([&](auto index) {
+        constexpr std::size_t i = index;
+        using Given = detail::ElementOf<std::tuple_element_t<i, std::tuple<FirstOutput, MoreOutputs...>>>;
+        if constexpr (sizeof(detail::OutputMatches<Given, OutputTypes, i>) != 0) {
+          detail::nest(W::outputs[i], batch_size, outputs.template get<i>().data(), std::get<i>(results));
+        }
+      });
+      remember_rule(batch_size);
+    }
+    return results;
+  }
+
+  /// Compute `batch_size` rows on several threads at a time, each with an instance of its own and an equal part of the
+  /// rows. 0 threads stand for as many as the machine has; they are started once. Every output needs a batch axis.
+  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
+    if (threads_ == nullptr || (threads != 0 && threads_->size() != threads)) {
+      threads_.reset();
+      threads_ = std::make_unique<Threads>(threads);
+    }
+    run_parallel(batch_size, inputs, outputs, *threads_);
+  }
+
+  /// The same on threads that others may use too.
+  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Threads& threads) {
+    run_parallel(batch_size, inputs, outputs, threads, threads.size());
+  }
+
+  /// The same on an executor: `executor(n, task)` calls `task(i)` for all i below n, at the same time or not, and
+  /// returns when all have ended. The batch is divided into at most `parts`.
+  template <class Executor>
+  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor&& executor,
+                    std::size_t parts) {
+    check_sizes(batch_size, inputs, outputs);
+    if (parts < 2 || batch_size < 2) return run_on(model_, batch_size, inputs, outputs);
+    model_.instance().check_can_be_split(batch_size);
+    const std::size_t rows = batch_size / parts + (batch_size % parts != 0 ? 1 : 0);
+    const std::size_t tasks = batch_size / rows + (batch_size % rows != 0 ? 1 : 0);
+    while (others_.size() + 1 < tasks) others_.push_back(another());
+    executor(tasks, [&](std::size_t i) {
+      const std::size_t first = i * rows;
+      const std::size_t count = batch_size - first < rows ? batch_size - first : rows;
+      run_on(i == 0 ? model_ : others_[i - 1], count, rows_of<kInputs>(inputs, W::inputs, first, count),
+             rows_of<kOutputs>(outputs, W::outputs, first, count));
+    });
+  }
+
+  /// Replace all batch rules. Throws Error where one names a size that was not compiled; nothing changes then.
+  void setBatchStrategy(const BatchStrategy& strategy) {
+    model_.instance().set_rules(strategy);
+    rules_ = strategy;
+    others_.clear();
+  }
+
+  /// The batch rules: those that were set, and those of sizes that ran on nested vectors.
+  const BatchStrategy& getBatchStrategy() const noexcept { return model_.instance().rules(); }
+
+  /// Compose `batchSize` of these sizes, with that many rows of padding in the last. Throws Error.
+  void setBatchRule(std::size_t batchSize, const std::vector<std::size_t>& sizes, std::size_t lastPadding = 0) {
+    set_rule(BatchRule(batchSize, sizes, lastPadding));
+  }
+
+  /// The same as text, "5:2,4". Throws Error.
+  void setBatchRule(std::string_view rule) { set_rule(BatchRule(rule)); }
+
+  /// Measure here and now what a run of each compiled size costs, and compose sizes without a rule by that from now on.
+  /// It takes about `budget`, and at least five runs of every size.
+  void calibrate(std::chrono::nanoseconds budget = std::chrono::milliseconds(20)) {
+    Instance& instance = model_.instance();
+    instance.planner().set_costs(measure_batch_costs(instance, budget));
+    instance.set_rules(rules_);
+    others_.clear();
+  }
+
+  /// How `batchSize` rows are composed.
+  BatchRule batchRule(std::size_t batchSize) {
+    Instance& instance = model_.instance();
+    if (const BatchRule* const rule = instance.rules().find(batchSize)) return *rule;
+    if (instance.is_compiled(batchSize)) return BatchRule(batchSize, {batchSize});
+    instance.check_can_be_split(batchSize);
+    return instance.planner().rule(batchSize);
+  }
+
+  /// The generated class.
+  W& compiled() noexcept { return model_; }
+
+ private:
+  static constexpr std::size_t kLongestRemembered = 64;  // steps: rules of many sizes must not fill the memory
+
+  static void run_on(W& model, std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+    if constexpr (kInputs == 0) {
+      model.run(batch_size, outputs);
+    } else {
+      model.run(batch_size, inputs, outputs);
+    }
+  }
+
+  template <class T>
+  static span<T> reserve(detail::AlignedBytes& buffer, const TensorInfo& tensor, std::size_t batch_size) {
+    const std::size_t row = tensor.row_size * sizeof(T);
+    if (tensor.has_batch_axis && row != 0 && batch_size > std::numeric_limits<std::size_t>::max() / 2 / row) {
+      throw Error(W::name, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
+    }
+    const std::size_t size = tensor.size_at(batch_size);
+    return {reinterpret_cast<T*>(buffer.reserve(size * sizeof(T) + 1, detail::kBufferAlignment)), size};
+  }
+
+  Outputs reserve_outputs(std::size_t batch_size) {
+    Outputs outputs;
+    EachOutput::call([&](auto index) {
+      constexpr std::size_t i = index;
+      using Element = std::tuple_element_t<i, OutputTypes>;
+      outputs.template get<i>() = reserve<Element>(outputs_[i], W::outputs[i], batch_size);
+    });
+    return outputs;
+  }
+
+  static void check_sizes(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+    EachInput::call([&](auto i) { detail::input(W::name, W::inputs[i], batch_size, inputs.template get<i>()); });
+    EachOutput::call([&](auto i) { detail::output(W::name, W::outputs[i], batch_size, outputs.template get<i>()); });
+  }
+
+  template <std::size_t N, class Spans>
+  static Spans rows_of(const Spans& spans, const std::array<TensorInfo, N>& tensors, std::size_t first,
+                       std::size_t count) {
+    Spans rows = spans;
+    detail::ForEach<std::make_index_sequence<N>>::call([&](auto i) {
+      const TensorInfo& tensor = tensors[i];
+      auto& span = rows.template get<i>();
+      if (tensor.has_batch_axis) span = span.subspan(first * tensor.row_size, count * tensor.row_size);
+    });
+    return rows;
+  }
+
+  W another() {
+    W other(model_.target());
+    other.instance().set_rules(rules_);
+    other.instance().planner().set_costs(model_.instance().planner().costs());
+    return other;
+  }
+
+  void set_rule(const BatchRule& rule) {
+    model_.instance().set_rule(rule);
+    rules_.setRule(rule);
+    others_.clear();
+  }
+
+  void remember_rule(std::size_t batch_size) {
+    if (batch_size == 0 || getBatchStrategy().hasRule(batch_size)) return;
+    const BatchRule rule = batchRule(batch_size);
+    if (rule.nSizes() <= kLongestRemembered) model_.instance().set_rule(rule);
+  }
+
+  W model_;
+  BatchStrategy rules_;  // those that were set
+  std::array<detail::AlignedBytes, kInputs> inputs_;
+  std::array<detail::AlignedBytes, kOutputs> outputs_;
+  std::vector<W> others_;  // of run_parallel
+  std::unique_ptr<Threads> threads_;
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_MODEL_H_

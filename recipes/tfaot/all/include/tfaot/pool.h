@@ -1,0 +1,81 @@
+// tfaot/pool.h: instances of a model for threads that come and go.
+#ifndef TFAOT_POOL_H_
+#define TFAOT_POOL_H_
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tfaot/model.h>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// Hands out instances of the model whose generated class is `W`, each to one borrower at a time:
+///
+///     tfaot::Pool<tfaot_model::digits> pool;                       // shared by all threads
+///     auto model = pool.borrow();                                  // in a thread
+///     model->run(batch_size, inputs, outputs);                     // given back when `model` goes out of scope
+///
+/// There are as many instances as were borrowed at the same time. The pool has to outlive what was borrowed.
+template <class W>
+class Pool {
+  struct GiveBack {
+    Pool* pool;
+    void operator()(Model<W>* model) const noexcept { pool->give_back(model); }
+  };
+
+ public:
+  /// A borrowed instance: a pointer that gives it back.
+  using Borrowed = std::unique_ptr<Model<W>, GiveBack>;
+
+  /// Instances run the code of `target`, or of the best one for this CPU where it is null, with these batch rules.
+  explicit Pool(const char* target = nullptr, BatchStrategy rules = {}) : target_(target), rules_(std::move(rules)) {}
+
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// An instance that nobody else has. Throws Error where one has to be made and cannot be.
+  Borrowed borrow() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        Model<W>* const model = free_.back().release();
+        free_.pop_back();
+        return Borrowed(model, GiveBack{this});
+      }
+    }
+    auto made = target_ == nullptr ? std::make_unique<Model<W>>() : std::make_unique<Model<W>>(target_);
+    made->setBatchStrategy(rules_);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      free_.reserve(++made_);  // so that giving back allocates nothing
+    }
+    return Borrowed(made.release(), GiveBack{this});
+  }
+
+  /// Instances that were made.
+  std::size_t size() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return made_;
+  }
+
+ private:
+  void give_back(Model<W>* model) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_.emplace_back(model);
+  }
+
+  const char* target_;
+  BatchStrategy rules_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Model<W>>> free_;
+  std::size_t made_ = 0;
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_POOL_H_

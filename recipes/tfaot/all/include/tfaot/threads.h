@@ -1,0 +1,123 @@
+// tfaot/threads.h: a few threads that wait for work, for `Model::run_parallel`.
+#ifndef TFAOT_THREADS_H_
+#define TFAOT_THREADS_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// An executor: runs tasks on threads that are started once. Link with the platform's threads (CMake: Threads::Threads).
+///
+/// `threads(n, task)` calls `task(0)` to `task(n - 1)`, `size()` of them at a time, one of these in the calling thread,
+/// and returns when all have ended; the first exception is thrown then. It serves one caller at a time. A waiting thread
+/// spins for some microseconds before it sleeps, as large batches tend to come one after the other.
+class Threads {
+ public:
+  /// `size` threads at a time, the caller's included; 0 stands for as many as the machine has.
+  explicit Threads(std::size_t size = 0) {
+    if (size == 0) size = std::thread::hardware_concurrency();
+    try {
+      for (std::size_t i = 1; i < size; ++i) {
+        workers_.emplace_back([this] { work(); });
+      }
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() { stop(); }
+
+  /// Tasks that run at a time.
+  std::size_t size() const noexcept { return workers_.size() + 1; }
+
+  template <class Task>
+  void operator()(std::size_t tasks, Task&& task) {
+    if (tasks == 0) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      call_ = [](void* context, std::size_t i) { (*static_cast<std::remove_reference_t<Task>*>(context))(i); };
+      context_ = const_cast<void*>(static_cast<const void*>(&task));
+      tasks_ = tasks;
+      next_.store(0, std::memory_order_relaxed);
+      busy_ = workers_.size();
+      error_ = nullptr;
+      round_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    take_tasks();
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_.wait(lock, [this] { return busy_ == 0; });
+    if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  static constexpr int kSpins = 2000;
+
+  void work() {
+    for (std::size_t seen = 0;;) {
+      for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) {
+      }
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        wake_.wait(lock, [&] { return round_.load(std::memory_order_relaxed) != seen; });
+        seen = round_.load(std::memory_order_relaxed);
+        if (stopping_) return;
+      }
+      take_tasks();
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (--busy_ == 0) done_.notify_one();
+    }
+  }
+
+  void take_tasks() {
+    for (;;) {
+      const std::size_t i = next_.fetch_add(1, std::memory_order_relaxed);
+      if (i >= tasks_) return;
+      try {
+        call_(context_, i);
+      } catch (...) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (error_ == nullptr) error_ = std::current_exception();
+      }
+    }
+  }
+
+  void stop() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+      round_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  std::atomic<std::size_t> round_{0};
+  std::atomic<std::size_t> next_{0};
+  // Guarded by the mutex; constant while workers are busy.
+  void (*call_)(void*, std::size_t) = nullptr;
+  void* context_ = nullptr;
+  std::size_t tasks_ = 0;
+  std::size_t busy_ = 0;
+  std::exception_ptr error_;
+  bool stopping_ = false;
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_THREADS_H_
