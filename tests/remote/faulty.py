@@ -173,6 +173,7 @@ def faulty_server(root: Path, context: ssl.SSLContext | None = None, port: int =
 
     class Quiet(http.server.ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = 64
         block_on_close = False
 
         def handle_error(self, request: object, client_address: object) -> None: ...

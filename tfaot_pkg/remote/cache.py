@@ -2,7 +2,8 @@
 
 content/ab/cdef...    by SHA-256, checked before it is kept and whenever it is read; good for ever
 partial/SHA256        a download that is under way or was broken off, with its lock
-mutable/NAME          the last confirmed copy of a file that may change, with what to ask the server for next time
+mutable/NAME          the last confirmed copy of a file that may change, with what to ask the server for next time;
+                      empty where the server had none
 """
 
 from __future__ import annotations
@@ -81,6 +82,18 @@ class RemoteCache:
         """The server says that the copy is what it has now."""
         with self._storage(), suppress(FileNotFoundError):
             os.utime(self._mutable(path))
+
+    def keep_absent(self, path: str) -> None:
+        """The server has no file `path`. A copy of what it had before stays."""
+        with self._storage(), suppress(FileExistsError):
+            make_folder(self._mutable(path).parent)
+            self._mutable(path).touch(exist_ok=False)
+
+    def was_absent(self, path: str) -> bool:
+        """Whether the server had no file `path`, and never did before."""
+        with self._storage(), suppress(FileNotFoundError):
+            return self._mutable(path).stat().st_size == 0
+        return False
 
     def content(self, sha256: str, limit: int) -> bytes | None:
         """Content by digest; None where it is not there (or is damaged: then it is dropped). Not for large things."""

@@ -129,6 +129,10 @@ class HttpFiles:
             self.cache.keep_copy(path, copy)
         self._unconfirmed.clear()
 
+    def refuse(self) -> None:
+        """What was read is wrong, says its reader: what was kept before stays."""
+        self._unconfirmed.clear()
+
     def prefetch(self, wanted: Iterable[tuple[str, int]]) -> None:
         """Get content (paths with a digest, with their limits) into the cache, several at a time.
 
@@ -193,6 +197,9 @@ class HttpFiles:
         except NetworkError:
             self._stop_asking()
             raise
+        except MissingFile:
+            self.cache.keep_absent(path)
+            raise
         if asked.answer is None:
             assert asked.known is not None
             self.cache.still_so(path)
@@ -207,7 +214,7 @@ class HttpFiles:
             self._ahead = None
 
     def _without_server(self, path: str, known: Copy | None, error: Unreachable) -> bytes:
-        if known is None and not _VERSIONED.fullmatch(path):
+        if known is None and not (_VERSIONED.fullmatch(path) or self.cache.was_absent(path)):
             raise error
         self.offline = True
         when = f"the copy of {datetime.fromtimestamp(known.seen, timezone.utc):%Y-%m-%d %H:%M} UTC" if known else ""
@@ -220,7 +227,7 @@ class HttpFiles:
             return verified
         if known is not None:
             return known.body
-        if _ROOT.fullmatch(path):
+        if _ROOT.fullmatch(path) or self.cache.was_absent(path):
             raise MissingFile(f"there is no {path} in the cache of {self.location}")
         raise self._not_cached(path)
 

@@ -36,7 +36,11 @@ class _Confirmed:
     def read(self, path: str) -> bytes | None:
         data = self.index.read(path)
         if isinstance(self.index, PlainIndex) and data is not None and not self.files.is_confirmed:
-            _check(data, path, f"{self.files.location}/{path}")
+            try:
+                _check(data, path, f"{self.files.location}/{path}")
+            except RegistryError:
+                self.files.refuse()
+                raise
         self.files.confirm()
         return data
 

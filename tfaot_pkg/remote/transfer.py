@@ -7,7 +7,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -216,7 +216,11 @@ class Transfer:
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, UnicodeError) as error:
             raise self._no_answer(error, url, time.monotonic() - begin) from None
         with response:
-            yield response
+            try:
+                yield response
+            except MissingFile:
+                _spare_connection(response)
+                raise
 
     def _no_answer(self, error: Exception, url: str, passed: float) -> Exception:
         connected = not isinstance(error, requests.exceptions.ConnectTimeout)
@@ -245,6 +249,12 @@ def _expect(response: requests.Response, url: str, good: tuple[int, ...]) -> Non
         asked = f"; it asks to wait {wait:.0f} s" if wait is not None else ""
         raise _Again(NetworkError(f"{answer}{asked}", hint="try again later"), wait)
     raise NetworkError(answer, hint="check the registry's address, or tell its keeper")
+
+
+def _spare_connection(response: requests.Response) -> None:
+    """Take the short text of a 404 off the connection, so that the next request need not make another one."""
+    with suppress(urllib3.exceptions.HTTPError, OSError):
+        response.raw.read1(_CHUNK, decode_content=False)  # waits for no more than has come
 
 
 def _is_another_part(response: requests.Response, start: int, size: int) -> bool:
