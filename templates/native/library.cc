@@ -49,7 +49,8 @@ class Workspace {
 
   // Allocate the table and the scratch buffers; bind constants and weights.
   bool prepare(const Unit& unit) {
-    const std::size_t table_size = align_up(unit.num_buffers * sizeof(void*));
+    const std::size_t flags_offset = unit.num_buffers * sizeof(void*);
+    const std::size_t table_size = align_up(flags_offset + model_data.info.num_outputs * sizeof(bool));
     std::size_t size = table_size;
     for (std::size_t i = 0; i < unit.num_buffers; ++i) {
       if (is_scratch(unit, i)) size += align_up(unit.buffers[i].size);
@@ -57,6 +58,8 @@ class Workspace {
     unsigned char* memory = allocate(size);
     if (memory == nullptr) return false;
     table_ = reinterpret_cast<void**>(memory);
+    bindable_ = reinterpret_cast<bool*>(memory + flags_offset);
+    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) bindable_[i] = is_bindable(unit, i);
     std::size_t offset = table_size;
     for (std::size_t i = 0; i < unit.num_buffers; ++i) {
       table_[i] = const_cast<void*>(unit.buffers[i].constant);
@@ -130,7 +133,7 @@ class Workspace {
     std::size_t offset = outputs_offset_;
     for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
       const std::int32_t buffer = unit.result_buffers[i];
-      if (is_bindable(unit, i)) {
+      if (bindable_[i]) {
         void* address = outputs[i];
         if (!is_aligned(address)) {
           if (staging(unit) == nullptr) return false;
@@ -163,7 +166,8 @@ class Workspace {
     }
   }
 
-  void** table_ = nullptr;  // at the start of scratch_
+  void** table_ = nullptr;   // at the start of scratch_
+  bool* bindable_ = nullptr;  // behind it, by output
   unsigned char* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
   unsigned char* staging_ = nullptr;

@@ -165,12 +165,6 @@ void what_cannot_be_split_and_what_is_too_old_is_refused() {
   expect_error("affine: ABI version of the library: expected at least 1, got 0", [&] { tfaot::Instance old(changed); });
 }
 
-void steps_are_the_largest_that_fit_and_the_last_is_padded() {
-  const std::int64_t sizes[] = {2, 4};
-  expect(tfaot::next_step(9, sizes).size == 4 && tfaot::next_step(3, sizes).size == 2, "largest that fits");
-  expect(tfaot::next_step(1, sizes).size == 2 && tfaot::next_step(1, sizes).padding == 1, "padded");
-}
-
 }  // namespace
 
 float run_in_other_unit();
@@ -183,7 +177,6 @@ int main() {
   an_instance_can_be_moved();
   an_error_names_its_parts_and_can_be_copied();
   what_cannot_be_split_and_what_is_too_old_is_refused();
-  steps_are_the_largest_that_fit_and_the_last_is_padded();
   expect(run_in_other_unit() == 2.5f, "the header works in two translation units");
   return failures;
 }

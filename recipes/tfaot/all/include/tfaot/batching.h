@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <iosfwd>
 #include <limits>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -126,7 +125,7 @@ std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& o
 /// Rules by batch size.
 class BatchStrategy {
  public:
-  bool hasRule(std::size_t batchSize) const { return rules_.count(batchSize) != 0; }
+  bool hasRule(std::size_t batchSize) const { return find(batchSize) != nullptr; }
 
   /// Throws Error where there is none.
   const BatchRule& getRule(std::size_t batchSize) const {
@@ -136,7 +135,14 @@ class BatchStrategy {
   }
 
   /// Set a rule, in place of one for the same batch size.
-  void setRule(const BatchRule& rule) { rules_.insert_or_assign(rule.getBatchSize(), rule); }
+  void setRule(const BatchRule& rule) {
+    const auto place = rules_.begin() + (lower_bound(rule.getBatchSize()) - rules_.begin());
+    if (place != rules_.end() && place->getBatchSize() == rule.getBatchSize()) {
+      *place = rule;
+    } else {
+      rules_.insert(place, rule);
+    }
+  }
 
   /// Set the simplest rule: `batchSize` itself where it is one of the `available` sizes, else the smallest of them as
   /// often as it takes, the last one padded. Throws Error where `available` is empty, or `batchSize` is 0.
@@ -155,17 +161,32 @@ class BatchStrategy {
     setRule(BatchRule(batchSize, std::vector<std::size_t>(calls, size), calls * size - batchSize));
   }
 
-  /// All rules by batch size.
-  const std::map<std::size_t, BatchRule>& rules() const noexcept { return rules_; }
+  /// All rules, ascending in batch size.
+  const std::vector<BatchRule>& rules() const noexcept { return rules_; }
 
   /// The rule for a batch size; null where there is none.
   const BatchRule* find(std::size_t batchSize) const {
-    const auto found = rules_.find(batchSize);
-    return found == rules_.end() ? nullptr : &found->second;
+    const auto found = lower_bound(batchSize);
+    return found == rules_.end() || found->getBatchSize() != batchSize ? nullptr : &*found;
   }
 
  private:
-  std::map<std::size_t, BatchRule> rules_;
+  std::vector<BatchRule>::const_iterator lower_bound(std::size_t batchSize) const {
+    auto first = rules_.begin();
+    for (auto count = rules_.size(); count != 0;) {
+      const auto half = count / 2;
+      const auto middle = first + static_cast<std::ptrdiff_t>(half);
+      if (middle->getBatchSize() < batchSize) {
+        first = middle + 1;
+        count -= half + 1;
+      } else {
+        count = half;
+      }
+    }
+    return first;
+  }
+
+  std::vector<BatchRule> rules_;
 };
 
 /// Composes batches of any size as cheaply as possible, given what a run of each compiled size costs.

@@ -100,7 +100,7 @@ class Instance {
 
   /// Replace all rules. Throws Error as `set_rule` does, and changes nothing then.
   void set_rules(const BatchStrategy& rules) {
-    for (const auto& item : rules.rules()) check(item.second);
+    for (const BatchRule& rule : rules.rules()) check(rule);
     rules_ = rules;
   }
 

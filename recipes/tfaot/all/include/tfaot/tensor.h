@@ -29,29 +29,29 @@ enum class DType : std::int32_t {
 
 /// The element type of C++'s type `T` (`dtype_of<float> == DType::float32`); other types have none.
 template <class T>
-constexpr DType dtype_of = T::has_no_element_type;
+inline constexpr DType dtype_of = T::has_no_element_type;
 template <>
-constexpr DType dtype_of<bool> = DType::boolean;
+inline constexpr DType dtype_of<bool> = DType::boolean;
 template <>
-constexpr DType dtype_of<std::int8_t> = DType::int8;
+inline constexpr DType dtype_of<std::int8_t> = DType::int8;
 template <>
-constexpr DType dtype_of<std::int16_t> = DType::int16;
+inline constexpr DType dtype_of<std::int16_t> = DType::int16;
 template <>
-constexpr DType dtype_of<std::int32_t> = DType::int32;
+inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 template <>
-constexpr DType dtype_of<std::int64_t> = DType::int64;
+inline constexpr DType dtype_of<std::int64_t> = DType::int64;
 template <>
-constexpr DType dtype_of<std::uint8_t> = DType::uint8;
+inline constexpr DType dtype_of<std::uint8_t> = DType::uint8;
 template <>
-constexpr DType dtype_of<std::uint16_t> = DType::uint16;
+inline constexpr DType dtype_of<std::uint16_t> = DType::uint16;
 template <>
-constexpr DType dtype_of<std::uint32_t> = DType::uint32;
+inline constexpr DType dtype_of<std::uint32_t> = DType::uint32;
 template <>
-constexpr DType dtype_of<std::uint64_t> = DType::uint64;
+inline constexpr DType dtype_of<std::uint64_t> = DType::uint64;
 template <>
-constexpr DType dtype_of<float> = DType::float32;
+inline constexpr DType dtype_of<float> = DType::float32;
 template <>
-constexpr DType dtype_of<double> = DType::float64;
+inline constexpr DType dtype_of<double> = DType::float64;
 
 /// NumPy's name of an element type, "float32".
 constexpr const char* dtype_name(DType dtype) noexcept {

@@ -3,12 +3,16 @@
 #define TFAOT_TFAOT_H_
 
 #include <tfaot/abi.h>
-#include <tfaot/arguments.h>
+#include <tfaot/arrays.h>
 #include <tfaot/batching.h>
+#include <tfaot/dynamic.h>
 #include <tfaot/error.h>
 #include <tfaot/instance.h>
+#include <tfaot/model.h>
+#include <tfaot/pool.h>
 #include <tfaot/span.h>
 #include <tfaot/tensor.h>
+#include <tfaot/threads.h>
 #include <tfaot/version.h>
 
 #endif  // TFAOT_TFAOT_H_

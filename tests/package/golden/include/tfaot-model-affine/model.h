@@ -10,6 +10,8 @@
 //     outputs.label = ...;
 //     outputs.y = ...;
 //     model.run(batch_size, inputs, outputs);
+//
+// tfaot::Model<tfaot_model::affine> (tfaot/model.h) adds nested vectors, batch rules and threads.
 #ifndef TFAOT_MODEL_AFFINE_MODEL_H_
 #define TFAOT_MODEL_AFFINE_MODEL_H_
 
@@ -18,7 +20,11 @@
 #include <cstdint>
 #include <tuple>
 
-#include <tfaot/tfaot.h>
+#include <tfaot/arguments.h>
+#include <tfaot/instance.h>
+#include <tfaot/span.h>
+#include <tfaot/tensor.h>
+#include <tfaot/version.h>
 
 #if TFAOT_HEADERS_VERSION < 10000
 #error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
@@ -44,12 +50,32 @@ class affine {
   struct Inputs {
     ::tfaot::span<const float> bias_in;  ///< bias-in: float32[3]
     ::tfaot::span<const float> x;  ///< x: float32[N, 3]
+
+    /// The one of index `I`, in the order of the members.
+    template <::std::size_t I>
+    constexpr auto& get() noexcept {
+      return ::std::get<I>(::std::tie(bias_in, x));
+    }
+    template <::std::size_t I>
+    constexpr const auto& get() const noexcept {
+      return ::std::get<I>(::std::tie(bias_in, x));
+    }
   };
 
   /// Where the outputs go: dense, row-major, batch axis first.
   struct Outputs {
     ::tfaot::span<::std::int64_t> label;  ///< label: int64[N]
     ::tfaot::span<float> y;  ///< y: float32[N, 3]
+
+    /// The one of index `I`, in the order of the members.
+    template <::std::size_t I>
+    constexpr auto& get() noexcept {
+      return ::std::get<I>(::std::tie(label, y));
+    }
+    template <::std::size_t I>
+    constexpr const auto& get() const noexcept {
+      return ::std::get<I>(::std::tie(label, y));
+    }
   };
 
   /// Names, element types and row sizes: `InputInfo::x.row_size`, `InputInfo::x.size_at(batch_size)`.
@@ -62,7 +88,7 @@ class affine {
     static constexpr ::tfaot::TensorInfo y{"y", ::tfaot::DType::float32, 3, true};
   };
 
-  /// The same as lists, and the element types, in the order of the names.
+  /// The same as lists, and the element types. Inputs and outputs have this order wherever they are not named.
   static constexpr ::std::array<::tfaot::TensorInfo, 2> inputs{{InputInfo::bias_in, InputInfo::x}};
   static constexpr ::std::array<::tfaot::TensorInfo, 2> outputs{{OutputInfo::label, OutputInfo::y}};
   using InputTypes = ::std::tuple<float, float>;
@@ -79,7 +105,7 @@ class affine {
     run(batch_size, in.bias_in, in.x, out.label, out.y);
   }
 
-  /// The same with the buffers in the order of their names, inputs first.
+  /// The same with the buffers in that order, inputs first.
   void run(::std::size_t batch_size,
            ::tfaot::span<const float> in_bias_in,
            ::tfaot::span<const float> in_x,
@@ -101,6 +127,10 @@ class affine {
 
   /// Bytes that this instance holds now.
   ::std::size_t memory() const { return instance_.memory(); }
+
+  /// Without types: batch rules, costs.
+  ::tfaot::Instance& instance() noexcept { return instance_; }
+  const ::tfaot::Instance& instance() const noexcept { return instance_; }
 
   /// The model's C interface.
   static const ::tfaot::Table& table() { return *::tfaot_model_affine_0123456789ab(); }

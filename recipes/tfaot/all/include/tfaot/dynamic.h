@@ -1,0 +1,137 @@
+// tfaot/dynamic.h: a model that is known only at run time, as from dlopen: checked by name, element type and size.
+//
+//     auto* entry = reinterpret_cast<const tfaot_model_table* (*)()>(dlsym(library, TFAOT_ENTRY_POINT));
+//     tfaot::DynamicModel model(*entry());
+//     model.run(batch_size, {{"image", pixels}}, {{"digit", digit}, {"probability", probability}});
+#ifndef TFAOT_DYNAMIC_H_
+#define TFAOT_DYNAMIC_H_
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tfaot/arguments.h>
+#include <tfaot/error.h>
+#include <tfaot/instance.h>
+#include <tfaot/span.h>
+#include <tfaot/tensor.h>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// An input by name: a view of anything contiguous, which has to live as long as the call.
+struct NamedInput {
+  template <class C>
+  NamedInput(std::string_view tensor, const C& buffer) : NamedInput(tensor, view(buffer.data(), buffer.size())) {}
+  template <class T, std::size_t N>
+  NamedInput(std::string_view tensor, const T (&buffer)[N]) : NamedInput(tensor, view(buffer, N)) {}
+  template <class T>
+  NamedInput(std::string_view tensor, span<const T> buffer)
+      : name(tensor), dtype(dtype_of<T>), data(buffer.data()), size(buffer.size()) {}
+
+  std::string_view name;
+  DType dtype;
+  const void* data;
+  std::size_t size;  ///< elements
+
+ private:
+  template <class T>
+  static span<const T> view(const T* data, std::size_t size) {
+    return {data, size};
+  }
+};
+
+/// Where an output goes, by name.
+struct NamedOutput {
+  template <class C>
+  NamedOutput(std::string_view tensor, C&& buffer) : NamedOutput(tensor, view(buffer)) {}
+  template <class T>
+  NamedOutput(std::string_view tensor, span<T> buffer)
+      : name(tensor), dtype(dtype_of<T>), data(buffer.data()), size(buffer.size()) {}
+
+  std::string_view name;
+  DType dtype;
+  void* data;
+  std::size_t size;  ///< elements
+
+ private:
+  template <class T, std::size_t N>
+  static span<T> view(T (&buffer)[N]) {
+    return {buffer, N};
+  }
+  template <class C>
+  static auto view(C& buffer) -> span<std::remove_pointer_t<decltype(buffer.data())>> {
+    return {buffer.data(), buffer.size()};
+  }
+};
+
+/// An instance of a model of which the program's compiler knew nothing. It serves one thread at a time.
+class DynamicModel {
+ public:
+  /// As `Instance`. Throws Error.
+  explicit DynamicModel(const Table& table, const char* target = nullptr)
+      : instance_(table, target), inputs_(info().num_inputs), outputs_(info().num_outputs) {}
+
+  const tfaot_info& info() const noexcept { return instance_.info(); }
+
+  /// Compute `batch_size` rows. Every input and every output is named once, in any order, with the model's element type
+  /// and exactly so many rows. Throws Error, which names model, argument, expected and got.
+  void run(std::size_t batch_size, std::initializer_list<NamedInput> inputs,
+           std::initializer_list<NamedOutput> outputs) {
+    take("input", info().inputs, inputs, batch_size, inputs_);
+    take("output", info().outputs, outputs, batch_size, outputs_);
+    instance_.run(batch_size, inputs_.data(), outputs_.data());
+  }
+
+  /// Without names: batch rules, costs.
+  Instance& instance() noexcept { return instance_; }
+
+ private:
+  template <class Named, class Pointer>
+  void take(const char* kind, const tfaot_tensor* tensors, std::initializer_list<Named> given, std::size_t batch_size,
+            std::vector<Pointer>& pointers) {
+    for (Pointer& pointer : pointers) pointer = nullptr;
+    for (const Named& one : given) {
+      const std::size_t i = index_of(kind, tensors, pointers.size(), one.name);
+      const TensorInfo tensor{tensors[i].name, static_cast<DType>(tensors[i].dtype),
+                              static_cast<std::size_t>(tensors[i].row_elements), tensors[i].has_batch_axis != 0};
+      if (one.dtype != tensor.dtype) {
+        throw Error(info().name, shown(kind, one.name), dtype_name(tensor.dtype), dtype_name(one.dtype));
+      }
+      if (!detail::has_size(tensor, batch_size, one.size)) {
+        detail::throw_wrong_size(info().name, kind, tensor, batch_size, one.size);
+      }
+      if (pointers[i] != nullptr) throw Error(info().name, shown(kind, one.name), "once", "twice");
+      pointers[i] = one.size == 0 ? detail::no_elements() : one.data;
+    }
+    for (std::size_t i = 0; i < pointers.size(); ++i) {
+      if (pointers[i] == nullptr) throw Error(info().name, shown(kind, tensors[i].name), "a buffer", "none");
+    }
+  }
+
+  std::size_t index_of(const char* kind, const tfaot_tensor* tensors, std::size_t count, std::string_view name) const {
+    std::string known;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (name == tensors[i].name) return i;
+    }
+    for (std::size_t i = 0; i < count; ++i) known += (i == 0 ? "" : ", ") + std::string(tensors[i].name);
+    throw Error(info().name, kind, "one of " + known, std::string(name));
+  }
+
+  static std::string shown(const char* kind, std::string_view name) {
+    return std::string(kind) + " \"" + std::string(name) + "\"";
+  }
+
+  Instance instance_;
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+};
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_DYNAMIC_H_
