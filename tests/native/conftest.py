@@ -61,14 +61,19 @@ Variant = Callable[..., Path]
 def variant(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Variant:
     """`variant("wine", targets=["x86-64-v4"], env={"CXX": "clang++"})`: the prefix of a sample, built so.
 
-    `tensorflow` is another toolchain than the default.
+    `tensorflow` is another toolchain than the default; `more` are other values of the spec, by section.
     """
     made: dict[tuple[object, ...], Path] = {}
 
     def build(
-        name: str, *, targets: Sequence[str], env: Mapping[str, str] | None = None, tensorflow: str | None = None
+        name: str,
+        *,
+        targets: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        tensorflow: str | None = None,
+        more: Mapping[str, Mapping[str, object]] | None = None,
     ) -> Path:
-        key = (name, tuple(targets), tensorflow, *sorted((env or {}).items()))
+        key = (name, tuple(targets), tensorflow, str(more), *sorted((env or {}).items()))
         if key not in made:
             folder = tmp_path_factory.mktemp("variant")
             document = yaml.safe_load((recipe(name) / "spec.yaml").read_text())
@@ -76,6 +81,8 @@ def variant(published: Published, tmp_path_factory: pytest.TempPathFactory) -> V
             document["compilation"]["targets"] = list(targets)
             if tensorflow is not None:
                 document["compilation"]["tensorflow"] = tensorflow
+            for section, values in (more or {}).items():
+                document.setdefault(section, {}).update(values)
             (folder / "spec.yaml").write_text(yaml.safe_dump(document))
             tfaot(published.home, "build", folder / "spec.yaml", "-o", folder / "prefix", env=env)
             made[key] = folder / "prefix"

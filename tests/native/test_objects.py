@@ -1,0 +1,151 @@
+"""Objects of a package (`package.objects`): linking all of them is linking the static library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.native.binaries import global_symbols
+from tests.native.conftest import Variant, check_answers, compile_c
+from tests.samples import NAMES, Published, Sample, tfaot
+from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.provenance.statement import read_statement
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
+
+TARGETS = ["x86-64-v2", "x86-64-v3"]
+SYSTEM = ("-lstdc++", "-lm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A sample model built with objects."""
+
+    name: str
+    weights: str = "shared"
+    tensorflow: str | None = None
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.name, self.weights, self.tensorflow)))
+
+
+CASES = [
+    Case(name="digits"),
+    Case(name="wine", weights="embedded"),
+    Case(name="digits", tensorflow="2.21.0"),
+]
+Build = Callable[[Case], Path]
+
+
+@pytest.fixture(scope="module")
+def build(variant: Variant) -> Build:
+    def made(case: Case) -> Path:
+        more = {"compilation": {"weights": case.weights}, "package": {"objects": True}}
+        return variant(case.name, targets=TARGETS, tensorflow=case.tensorflow, more=more)
+
+    return made
+
+
+def objects(prefix: Path) -> list[Path]:
+    return sorted((prefix / "lib").glob("*.o"))
+
+
+def entry(prefix: Path, name: str) -> str:
+    """The entry function, as the generated header declares it."""
+    header = (prefix / "include" / f"tfaot-model-{name}" / "model.h").read_text()
+    found = re.search(rf"\btfaot_model_{name}_[0-9a-f]{{12}}\b", header)
+    assert found
+    return found[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_program_of_the_objects_alone_gives_tensorflows_answers(
+    case: Case, build: Build, samples: Mapping[str, Sample], inputs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    prefix = build(case)
+    flags: list[str | Path] = [f"-DENTRY={entry(prefix, case.name)}", *objects(prefix), *SYSTEM]
+    program = compile_c("answers", tmp_path / "answers", *flags)
+    outputs = tmp_path / "outputs"
+    for target in TARGETS:
+        outputs.mkdir()
+        assert run([program, "no file", target, inputs[case.name], outputs]).stdout == f"{target}\n"
+        check_answers(outputs, samples[case.name])
+        outputs.rename(tmp_path / target)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_there_is_an_object_per_batch_size_and_a_common_one_and_all_but_the_entry_function_is_hidden(
+    case: Case, build: Build, samples: Mapping[str, Sample]
+) -> None:
+    prefix = build(case)
+    sizes = (1, 2, 4, 8, 16) if case.name == "digits" else (1, 4)
+    names = {f"{case.name}_bs{size}.o" for size in sizes} | {f"{case.name}_common.o"}
+    assert {path.name for path in objects(prefix)} == names
+    symbol = entry(prefix, case.name)
+    for path in objects(prefix):
+        defined, undefined = global_symbols(path)
+        assert all(name.startswith(symbol) for name in defined)
+        assert not [name for name in undefined if re.search("tensorflow|eigen|absl|tsl|xla", name, re.IGNORECASE)
+                    and not name.startswith(symbol)]  # fmt: skip
+        assert exported(path) == ({symbol} if path.name.endswith("_common.o") else set())
+
+
+def exported(path: Path) -> set[str]:
+    """What a shared library that the object is linked into would show: readelf's view."""
+    rows = [line.split() for line in run(["readelf", "-sW", path]).stdout.splitlines()]
+    return {r[7] for r in rows if len(r) == 8 and r[4] in ("GLOBAL", "WEAK") and r[5] != "HIDDEN" and r[6] != "UND"}
+
+
+def test_an_object_that_is_left_out_is_a_linkers_error(build: Build, tmp_path: Path) -> None:
+    prefix = build(CASES[0])
+    some = [path for path in objects(prefix) if path.name != "digits_bs4.o"]
+    with pytest.raises(CommandFailed) as failure:
+        compile_c("answers", tmp_path / "answers", f"-DENTRY={entry(prefix, 'digits')}", *some, *SYSTEM)
+    assert re.search("undefined reference to `tfaot_model_digits_[0-9a-f]{12}_b4_x86_64_v[23]'", failure.value.output)
+
+
+def test_objects_of_two_models_go_into_one_program(
+    build: Build, published: Published, samples: Mapping[str, Sample], tmp_path: Path
+) -> None:
+    prefixes = {name: build(Case(name=name)) for name in NAMES}
+    symbols = {name: entry(prefix, name) for name, prefix in prefixes.items()}
+    (tmp_path / "main.c").write_text(
+        "#include <tfaot/c_api.h>\n#include <stdio.h>\n"
+        + "".join(f"const tfaot_model_table* {symbol}(void);\n" for symbol in symbols.values())
+        + "int main(void) {\n"
+        + "".join(f"  puts({symbol}()->info->name);\n" for symbol in symbols.values())
+        + "  return 0;\n}\n"
+    )
+    linked = [path for prefix in prefixes.values() for path in objects(prefix)]
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings", f"-I{published.prefix}/include"]
+    run(["gcc", *flags, tmp_path / "main.c", *linked, *SYSTEM, "-o", tmp_path / "main"])
+    assert run([tmp_path / "main"]).stdout.split() == list(NAMES)
+
+
+def test_the_libraries_are_the_same_with_and_without_objects_and_those_are_in_the_packages_documents(
+    build: Build, published: Published
+) -> None:
+    prefix = build(CASES[0])
+    for suffix in ("a", "so"):
+        name = f"libtfaot-model-digits.{suffix}"
+        assert (prefix / "lib" / name).read_bytes() == published.library("digits", suffix).read_bytes()
+    assert not objects(published.prefix)
+    share = prefix / "share" / "tfaot-model-digits"
+    recorded = read_statement((share / "provenance.json").read_bytes(), "digits").files
+    names = {f"lib/{path.name}" for path in objects(prefix)}
+    assert names < set(recorded)
+    assert all(f'"file:{name}"' in (share / "sbom.cdx.json").read_text() for name in names)
+
+
+def test_a_second_build_gives_the_same_objects(build: Build, published: Published, tmp_path: Path) -> None:
+    prefix = build(CASES[1])
+    home = tmp_path / "home"
+    (home / "cache").mkdir(parents=True)
+    (home / "cache" / "toolchains").symlink_to(published.home / "cache" / "toolchains")
+    tfaot(home, "build", prefix.parent / "spec.yaml", "-o", tmp_path / "again")
+    first, second = ({p.name: p.read_bytes() for p in objects(root)} for root in (prefix, tmp_path / "again"))
+    assert len(first) == 3 and first == second
