@@ -292,7 +292,7 @@ def test_the_commands_from_resolve_to_update(
     changed = json.loads(tool("update", "--json").stdout)["changes"]
     assert changed == [{"name": "tfaot-model-digits", "before": "1.0", "after": "1.1"}]
     registry.yank("digits", "1.1", "wrong weights")
-    done = tool("install", "--locked", "tfaot.lock", "--prefix", "external")
+    done = tool("install", "--locked", "--lock", "tfaot.lock", "--prefix", "external")
     assert "replaced" in done.stdout and "note: this version was yanked: wrong weights" in done.stdout
     tool("verify-install", "external")
     (work / "external/share/tfaot-model-digits/info.json").write_text("changed")
@@ -309,7 +309,7 @@ def test_a_lock_file_and_a_registry_below_it_move_together(
     (tmp_path / "work" / "moved").mkdir()
     for name in ("models", "deps.lock"):
         (tmp_path / "work" / name).rename(tmp_path / "work" / "moved" / name)
-    tool("install", "--locked", "moved/deps.lock", "digits", "--prefix", "external")
+    tool("install", "--locked", "--lock", "moved/deps.lock", "digits", "--prefix", "external")
 
 
 def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry, tool: Tool, tmp_path: Path) -> None:
@@ -324,5 +324,6 @@ def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry
     words = ("install", "--locked", "--prefix", "p", "--registry", other.root)
     assert "is locked, and is not in" in tool(*words, code=16).stderr
     tool("install", "--prefix", "p", code=2)
+    assert "--lock goes with --locked" in tool("install", "digits", "--lock", "x", "--prefix", "p", code=2).stderr
     tool("install", "digits", "--prefix", "p", "--toolchain", "<1", "--registry", other.root, code=16)
     assert not (tmp_path / "work" / "p").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,15 +45,17 @@ def install(
         list[str] | None,
         typer.Argument(
             metavar="[PACKAGE]...",
-            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: a lock file, and names in it.",
+            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: names in the lock file. [default: all]",
             show_default=False,
         ),
     ] = None,
     *,
     prefix: PrefixOption,
-    locked: Annotated[
-        bool, typer.Option("--locked", help="Install exactly what the lock file (tfaot.lock) says, or fail.")
-    ] = False,
+    locked: Annotated[bool, typer.Option("--locked", help="Install exactly what the lock file says, or fail.")] = False,
+    lock: Annotated[
+        Path | None,
+        typer.Option("--lock", metavar="FILE", help="The lock file, for --locked. [default: tfaot.lock]"),
+    ] = None,
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
     registry: RegistryOption = None,
@@ -77,10 +77,12 @@ def install(
     if locked:
         if target or toolchain:
             raise typer.BadParameter("--target and --toolchain are locked: tfaot-pkg resolve takes them")
-        file, names = _lock_and_names(words)
-        lock = Lock.read(file)
-        done = install_locked(_opened(session, lock, file, registry, offline=offline), lock, prefix, names)
+        file = lock or _LOCK
+        content = Lock.read(file)
+        done = install_locked(_opened(session, content, file, registry, offline=offline), content, prefix, words)
     else:
+        if lock is not None:
+            raise typer.BadParameter("--lock goes with --locked")
         if not words:
             raise typer.BadParameter("name a package, or say --locked")
         requirements = [Requirement.parse(word) for word in words]
@@ -97,14 +99,6 @@ def _installed_text(done: InstalledEntry) -> str:
     if done.deprecation is not None:
         lines.append(f"note: the package is deprecated: {done.deprecation}")
     return "\n".join(lines)
-
-
-def _lock_and_names(words: Sequence[str]) -> tuple[Path, list[str]]:
-    """What stands behind --locked: names hold no dot and no slash, and files do not look like names."""
-    files = [word for word in words if re.search(r"[./]", word)]
-    if len(files) > 1:
-        raise typer.BadParameter(f"one lock file at a time, not {' and '.join(files)}")
-    return Path(files[0]) if files else _LOCK, [word for word in words if word not in files]
 
 
 def resolve(
@@ -242,12 +236,16 @@ def cmake_dir(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
 def _opened(session: Session, lock: Lock, file: Path, registry: str | None, *, offline: bool) -> StaticRegistry:
     """The registry that a lock file names, or `registry` where the user names one."""
     from tfaot_pkg.dependencies.lock import location_meant
+    from tfaot_pkg.registry.remotes import remote_meant
 
     if registry is not None:
         return session.open_registry(registry, offline=offline)
     locked = lock.registry
     try:
-        return session.open_registry(locked.name or location_meant(locked.location, file), offline=offline)
+        # The name is that of the user who locked: here the same address may have another one.
+        is_known = locked.name and remote_meant(locked.name, session.folders) is not None
+        meant = locked.name if is_known else location_meant(locked.location, file)
+        return session.open_registry(meant, offline=offline)
     except RegistryError as error:
         known_as = f"{locked.name} ({locked.location})" if locked.name else locked.location
         raise RegistryError(

@@ -27,12 +27,12 @@ class _Watched(HTTPConnection):
     """The status line and all headers must be there in time, also where they drip in byte by byte.
 
     A socket's time-out begins anew with every byte, so a watch shuts the connection down. The time is that of the
-    socket's own time-out, for the whole head of the answer.
+    connection's time-out for reading (not the socket's, which is still that for connecting), for the whole head.
     """
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself does
         expired = threading.Event()
-        watch = threading.Timer(self.sock.gettimeout() or 60, _give_up, (self.sock, expired))
+        watch = threading.Timer(self.timeout or 60, _give_up, (self.sock, expired))
         watch.daemon = True
         watch.start()
         try:
