@@ -24,6 +24,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import VERSION, Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
+from tfaot_pkg.spec.tuning import tuning_document
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import toolchain
@@ -160,6 +161,7 @@ def _package_key(spec: ModelSpec, native: Key) -> Key:
         {
             "native": native,
             "spec": spec_document(spec),
+            "tuning": tuning_document(spec.tuning) if spec.tuning is not None else None,
             "validation_inputs": inputs_document(spec),
             "templates": sha256_tree(templates, files_below(templates)),
             "headers": sha256_tree(headers, files_below(headers)),

@@ -54,6 +54,7 @@ class _CInfo(ctypes.Structure):
         ("batch_sizes", ctypes.POINTER(ctypes.c_int64)),
         ("num_targets", ctypes.c_size_t),
         ("targets", ctypes.POINTER(ctypes.c_char_p)),
+        ("batch_costs", ctypes.POINTER(ctypes.c_double)),
     )
 
 
@@ -101,6 +102,11 @@ class Model:
         )
         self.batch_sizes: tuple[int, ...] = tuple(info.batch_sizes[i] for i in range(info.num_batch_sizes))
         self.targets: tuple[str, ...] = tuple(info.targets[i].decode() for i in range(info.num_targets))
+        self.batch_costs: dict[str, dict[int, float]] = _batch_costs(info, self.targets, self.batch_sizes)
+        """Nanoseconds of one run, by target and batch size: measured when the model was tuned, else estimated.
+
+        Empty for libraries of versions that do not tell.
+        """
         message = ctypes.create_string_buffer(_MESSAGE_SIZE)
         wanted = None if target is None else target.encode()
         if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
@@ -243,6 +249,15 @@ def _table_of(path: Path) -> Any:
     if table.abi_version < ABI_VERSION:
         raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
     return table
+
+
+def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, dict[int, float]]:
+    if info.struct_size < _CInfo.batch_costs.offset + _CInfo.batch_costs.size or not info.batch_costs:
+        return {}
+    rows = {target: row * len(sizes) for row, target in enumerate(targets)}
+    return {
+        target: {size: info.batch_costs[start + i] for i, size in enumerate(sizes)} for target, start in rows.items()
+    }
 
 
 def _tensor(c: _CTensor) -> Tensor:

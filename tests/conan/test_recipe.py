@@ -62,7 +62,7 @@ def test_a_model_and_inputs_outside_of_the_spec_s_folder_are_copied_into_the_sta
 
 def test_a_model_from_an_archive_exports_only_the_spec(affine: Packaged) -> None:
     spec = dataclasses.replace(affine.spec, source=ArchiveSource(url="https://example.org/x.tar.gz", sha256="0" * 64))
-    assert b'exports_sources = "spec.yaml"\n' in render_recipe(spec)["all/conanfile.py"]
+    assert b'exports_sources = "spec.yaml", "spec.tune.json"\n' in render_recipe(spec)["all/conanfile.py"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import yaml
 
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
+from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
 from tfaot_pkg.storage import storage_errors, write_file
 
@@ -40,7 +41,7 @@ def render_recipe(spec: ModelSpec) -> dict[str, bytes]:
         "description": _python_string(spec.model.description or f"Compiled TensorFlow model {spec.model.name}"),
         "license": _python_string(spec.model.license) if spec.model.license else "",
         "homepage": _python_string(spec.model.homepage) if spec.model.homepage else "",
-        "exports_sources": ", ".join(map(_python_string, ["spec.yaml", *_exported(spec)])),
+        "exports_sources": ", ".join(map(_python_string, ["spec.yaml", PACKAGED, *_exported(spec)])),
         "base_range": BASE_RANGE,
     }
     return {
@@ -61,6 +62,8 @@ def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
             write_file(folder / path, data)
         document = yaml.safe_dump(_without_expressions(spec_document(spec)), sort_keys=False, allow_unicode=True)
         write_file(recipe / "spec.yaml", document.encode())
+        if spec.tuning is not None:
+            write_file(recipe / PACKAGED, tuning_bytes(spec.tuning))
         for origin, place in _local_files(spec).items():
             _copy(origin, recipe / place)
     return recipe

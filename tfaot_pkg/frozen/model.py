@@ -27,12 +27,25 @@ SHARED_FROM = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How much a model computes (worker_program/work.py).
+
+    Bytes of all constants, and arithmetic operations of one run: so many, and so many more for each row of the batch.
+    """
+
+    constant_bytes: int
+    operations_per_call: float
+    operations_per_row: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenModel:
     """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
 
     `inputs`, `outputs` and `weights` are the worker's words for tensors (with the graph's node names), in the order of
     arguments and results; `signature` is the same for people. `warnings` tell what compiled code does differently.
-    `outline` is the graph to look at, as values for JSON (worker_program/outline.py), None where it would say nothing.
+    `work` is how much it computes, for estimates of costs. `outline` is the graph to look at, as values for JSON
+    (worker_program/outline.py), None where it would say nothing.
     """
 
     folder: Path
@@ -42,6 +55,7 @@ class FrozenModel:
     outputs: tuple[Mapping[str, Any], ...]
     weights: tuple[Mapping[str, Any], ...]
     warnings: tuple[str, ...]
+    work: Work
     outline: Mapping[str, object] | None
 
     @property
@@ -136,6 +150,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         outputs=tuple(description["outputs"]),
         weights=tuple(description["weights"]),
         warnings=tuple(description["warnings"]),
+        work=Work(**description["work"]),
         outline=description["graph"],
     )
 

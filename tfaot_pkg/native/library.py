@@ -23,9 +23,12 @@ from tfaot_pkg.native.parts import LinkedPart, Parts
 from tfaot_pkg.package.render import render
 from tfaot_pkg.process import kill_running
 from tfaot_pkg.progress import Progress, Step
+from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.tuning.costs import VERSION as COSTS_VERSION
+from tfaot_pkg.tuning.costs import batch_costs
 
 STAGE = "native"
 _VERSION = 2
@@ -90,6 +93,8 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "name": spec.model.name,
             "version": spec.model.version,
             "objects": spec.package.objects,
+            "batch_costs": costs_document(spec.tuning),
+            "costs": COSTS_VERSION,
             "compiler": compiler.identity,
             "flags": list(compiler.flags),
             "templates": sha256_tree(native, files_below(native)),
@@ -126,11 +131,6 @@ def build_native(
         )  # fmt: skip
         folder = cache.get_or_make(STAGE, key, build.make)
     return NativeLibrary(folder=folder, key=key, name=spec.model.package_name, uid=uid)
-
-
-def estimated_costs(batch_sizes: Sequence[int]) -> list[float]:
-    """Nanoseconds of one run at each size, where nothing was measured: a fixed part and one per row."""
-    return [1000.0 + 1000.0 * size for size in batch_sizes]
 
 
 def _name(unit: CompiledUnit) -> str:
@@ -239,7 +239,16 @@ class _Build:
             "signature": self.frozen.signature,
             "batch_sizes": self.spec.compilation.batch_sizes,
             "targets": self._targets,
-            "batch_costs": [estimated_costs(self.spec.compilation.batch_sizes) for _ in self._targets],
+            "batch_costs": [
+                batch_costs(
+                    self.spec.compilation.batch_sizes,
+                    target,
+                    work=self.frozen.work,
+                    signature=self.frozen.signature,
+                    tuning=self.spec.tuning,
+                )
+                for target in self._targets
+            ],
             "weight_offsets": weight_offsets(self.compiled.weights),
         }
         source = self._rendered(work, "model.cc.j2", "model.cc", context)

@@ -38,6 +38,7 @@ from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.scram import tool_files
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.names import cpp_identifiers
+from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, spec_document
 from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
@@ -301,6 +302,7 @@ def _share(contents: PackageContents) -> dict[str, bytes]:
     folder = f"share/{contents.package_name}"
     return {
         f"{folder}/spec.yaml": _yaml(spec_document(contents.spec)),
+        **({f"{folder}/{PACKAGED}": tuning_bytes(contents.spec.tuning)} if contents.spec.tuning is not None else {}),
         f"{folder}/info.json": _json(info_document(contents)),
         f"{folder}/validation.json": _json(contents.validation),
         **({f"{folder}/sbom.cdx.json": _json(contents.sbom)} if contents.sbom is not None else {}),

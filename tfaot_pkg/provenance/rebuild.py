@@ -31,7 +31,8 @@ from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.spec import parse_spec
-from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
+from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
+from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
 from tfaot_pkg.verify.validate import inputs_document
 
 Verdict = Literal["reproducible", "differs", "cannot"]
@@ -111,7 +112,8 @@ def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Reb
         tree = _fetch(reader, entry, scratch / "published")
         recorded = _provenance(entry, tree, scratch / "published")
         try:
-            plan, pipeline = _plan(recorded, means, scratch)
+            tuning = _tuning(recorded, scratch / "published" / "share" / entry.name / PACKAGED)
+            plan, pipeline = _plan(recorded, tuning, means, scratch)
         except _Cannot as error:
             return Rebuilt(entry=entry, verdict="cannot", files=len(tree.members), reasons=error.reasons)
         build = pipeline.build(plan)
@@ -159,7 +161,7 @@ def _provenance(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
     return recorded
 
 
-def _plan(recorded: Recorded, means: Means, scratch: Path) -> tuple[Plan, Pipeline]:
+def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path) -> tuple[Plan, Pipeline]:
     """The plan that gives the same key as the published package's. Raises _Cannot."""
     if recorded.tool != __version__:
         raise _Cannot(f"it was built by tfaot-pkg {recorded.tool}, and this is {__version__}")
@@ -168,7 +170,7 @@ def _plan(recorded: Recorded, means: Means, scratch: Path) -> tuple[Plan, Pipeli
             "it was built with a TensorFlow of the publisher's own, not with a pinned one: name one of the version "
             f"{recorded.tensorflow} with --toolchain-python"
         )
-    spec = _spec(recorded, means, scratch / "spec")
+    spec = replace(_spec(recorded, means, scratch / "spec"), tuning=tuning)
     folders = _EmptyCache(cache=means.folders.cache, data=means.folders.data, empty=scratch / "builds")
     pipeline = Pipeline(
         folders=folders,
@@ -226,6 +228,14 @@ def _spec(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
         )
     _place_inputs(spec, recorded, means)
     return replace(spec, defines=dict(recorded.defines))
+
+
+def _tuning(recorded: Recorded, packaged: Path) -> Tuning | None:
+    """What the package was tuned with: it carries a copy. Raises _Cannot."""
+    try:
+        return read_tuning(packaged, str(recorded.spec["model"]["name"]))
+    except (SpecError, KeyError, TypeError) as error:
+        raise _Cannot(f"this version cannot read its {PACKAGED}: {error}") from error
 
 
 def _escaped(value: Any) -> Any:

@@ -15,8 +15,10 @@ from typing import Any
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import TrustError
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts
+from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec, spec_document
 from tfaot_pkg.targets import TARGETS
 
@@ -94,14 +96,22 @@ def _command(materials: Materials) -> str:
 
 
 def _dependencies(materials: Materials) -> list[dict[str, object]]:
-    inputs = materials.validation_inputs
-    found: list[dict[str, object]] = [
+    return [
         *_source(materials.spec),
         {"name": "model", "digest": {TREE_DIGEST: materials.source}},
+        *_files(materials),
         *_toolchain(materials.toolchain),
     ]
+
+
+def _files(materials: Materials) -> list[dict[str, object]]:
+    """The files beside spec and model. The tuning's digest is that of the package's copy."""
+    inputs, tuning = materials.validation_inputs, materials.spec.tuning
+    found: list[dict[str, object]] = []
+    if tuning is not None:
+        found.append({"name": f"tuning {PACKAGED}", "digest": {"sha256": sha256_bytes(tuning_bytes(tuning))}})
     if "sha256" in inputs:
-        found.insert(-1, {"name": f"validation inputs {inputs['file']}", "digest": {"sha256": inputs["sha256"]}})
+        found.append({"name": f"validation inputs {inputs['file']}", "digest": {"sha256": inputs["sha256"]}})
     return found
 
 

@@ -30,6 +30,7 @@ from tfaot_pkg.spec.form import (
     git_url_fault,
     inner_path_fault,
 )
+from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
     ArchiveSource,
@@ -70,10 +71,11 @@ _SCHEMA_HINT = "`tfaot-pkg schema` prints everything that a spec may hold"
 def load_spec(path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
     """Read the spec at `path`; `defines` are the values of `env.*` in its expressions.
 
-    Files that the spec names are not looked at. Raises SpecError with every fault of the spec; faults name the
-    file as `path` does.
+    The tuning file beside it is read too; files that the spec names are not looked at. Raises SpecError with every
+    fault of the spec, or of the tuning file; faults name files as `path` does.
     """
-    return parse_spec(_content(path), path, defines)
+    spec = parse_spec(_content(path), path, defines)
+    return replace(spec, tuning=read_tuning(tuning_path(path), spec.model.name))
 
 
 def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:

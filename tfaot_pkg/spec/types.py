@@ -124,11 +124,24 @@ class PackageOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What was measured of one model, in the file beside its spec (spec/tuning.py).
+
+    `batch_costs` are nanoseconds of one run, by target and batch size; both may be fewer or more than the spec has.
+    `machine` says what they were measured on, in words.
+    """
+
+    model: str
+    machine: Mapping[str, str] = field(default_factory=dict)
+    batch_costs: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """One model, to be made into one package.
 
     `path` is the absolute path of the file that it was read from, `defines` the values of `env.*` that its expressions
-    took: they are told in the package's provenance.
+    took: they are told in the package's provenance. `tuning` is None where no tuning file lies beside the spec.
     """
 
     path: Path
@@ -138,6 +151,7 @@ class ModelSpec:
     validation: Validation = field(default_factory=Validation)
     package: PackageOptions = field(default_factory=PackageOptions)
     defines: Mapping[str, str] = field(default_factory=dict)
+    tuning: Tuning | None = None
 
     @property
     def folder(self) -> Path:

@@ -7,6 +7,7 @@ import operations
 import outline
 import saved_model
 import specialize
+import work
 from faults import ModelFault
 
 _ALIGNMENT = 64
@@ -36,7 +37,6 @@ _SILENT = {
     "StatelessRandomUniformIntV2": "random numbers differ from TensorFlow's",
     "StatelessRandomUniformFullIntV2": "random numbers differ from TensorFlow's",
 }
-_CONTROL_FLOW = frozenset("If StatelessIf While StatelessWhile Case StatelessCase".split())
 _ASSIGNMENTS = frozenset(
     "AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate "
     "ResourceScatterAdd ScatterUpdate ScatterAdd ResourceStridedSliceAssign".split()
@@ -74,6 +74,7 @@ def freeze(args: dict, report) -> dict:
         }
     operations.require_compilable(graph_def)
     used = ancestors(graph_def, [tensor["node"] for tensor in outputs], control=False)
+    amount = work.work_of(graph_def, used, inputs, _PROBES)
     weights = _extract_weights(graph_def, used, args) if args["weights"] == "shared" else []
     with open(os.path.join(args["out"], "graph.pb"), "wb") as file:
         file.write(graph_def.SerializeToString(deterministic=True))
@@ -82,6 +83,7 @@ def freeze(args: dict, report) -> dict:
         "outputs": outputs,
         "weights": weights,
         "warnings": warnings,
+        "work": amount,
         "graph": outline.outline(frozen.graph, inputs, outputs),
     }
 
@@ -145,7 +147,7 @@ def _freeze_signature(args: dict):
 
 def _keep_control_flow(graph_def):
     for node in operations.nodes_of(graph_def):
-        if node.op in _CONTROL_FLOW:
+        if node.op in operations.CONTROL_FLOW:
             node.attr["_lower_using_switch_merge"].b = False
     return graph_def
 

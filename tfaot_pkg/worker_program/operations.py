@@ -5,7 +5,8 @@ from faults import ModelFault
 _DEVICE = "XLA_CPU_JIT"
 _STRUCTURAL = frozenset("Placeholder PlaceholderWithDefault _Arg _Retval NoOp Const VarHandleOp ReadVariableOp".split())
 """Fed, folded or frozen away before XLA sees the graph."""
-_LOOPS = frozenset("Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split())
+CONTROL_FLOW = frozenset("If StatelessIf While StatelessWhile Case StatelessCase".split())
+LOOPS = frozenset("Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split())
 """Control flow of TensorFlow 1: tfcompile turns it into functions first."""
 
 
@@ -48,7 +49,7 @@ def unsupported_nodes(graph_def) -> list:
     functions = {function.signature.name for function in graph_def.library.function}
     faults = []
     for node in nodes_of(graph_def):
-        if node.op in _STRUCTURAL or node.op in _LOOPS or node.op in functions:
+        if node.op in _STRUCTURAL or node.op in LOOPS or node.op in functions:
             continue
         if node.op not in table:
             faults.append((node.op, node.name, "XLA has no kernel for it"))

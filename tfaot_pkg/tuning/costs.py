@@ -1,0 +1,81 @@
+"""What one run of each compiled batch size costs on each target: from the tuning file, else by a formula.
+
+Pure and deterministic: the costs are part of libraries. They decide how a batch of another size is put together, so
+only their ratios within a target matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfaot_pkg.frozen.model import Work
+from tfaot_pkg.signature import Signature
+from tfaot_pkg.spec.types import Tuning
+from tfaot_pkg.targets import TARGETS, Target
+
+VERSION = 1
+"""Of the formula: a part of every library's key."""
+
+_CALL = 100.0  # nanoseconds: entering the compiled code, binding buffers
+_BANDWIDTH = 16.0  # bytes per nanosecond, between a core and its caches
+_RATE = 1.0  # operations per nanosecond and element of a vector register
+_CONSTANT_BYTES = 4  # of one element, which one operation reads
+
+
+def batch_costs(
+    batch_sizes: Sequence[int], target: Target, *, work: Work, signature: Signature, tuning: Tuning | None
+) -> list[float]:
+    """Nanoseconds of one run at each of `batch_sizes` for `target`.
+
+    Sizes that `tuning` names have the cost measured. Others have their estimate, times measured over estimated cost at
+    the sizes named: this ratio is interpolated over the logarithm of the size, and held beyond the first and last one.
+    For a target that `tuning` does not name, all sizes are so scaled, with the ratios of the nearest level of the same
+    architecture that it names. Without any, costs are the estimates.
+    """
+    estimates = [estimated_cost(size, target, work=work, signature=signature) for size in batch_sizes]
+    nearest = _nearest(target, tuning.batch_costs if tuning is not None else {})
+    if tuning is None or nearest is None:
+        return estimates
+    measured = tuning.batch_costs[nearest.name]
+    sizes = sorted(measured)
+    ratios = [measured[n] / estimated_cost(n, nearest, work=work, signature=signature) for n in sizes]
+    scales = np.interp(np.log2(batch_sizes), np.log2(sizes), ratios)
+    known = measured if nearest == target else {}
+    return [
+        known.get(size, _rounded(estimate * float(scale)))
+        for size, estimate, scale in zip(batch_sizes, estimates, scales, strict=True)
+    ]
+
+
+def estimated_cost(batch_size: int, target: Target, *, work: Work, signature: Signature) -> float:
+    """Nanoseconds of one run, from what the model computes and moves (a roofline without overlap).
+
+    A fixed time per call; the time for constants, inputs and outputs to pass between caches and core; the operations
+    at one per nanosecond and element of the target's vector registers. Constants count as far as operations can read
+    them, one element each: rows of a table that are not looked up are not read. The three rates are round numbers near
+    what x86-64 servers of 2020 reach on small models, not properties of any machine: measure where it matters.
+    """
+    operations = work.operations_per_call + work.operations_per_row * batch_size
+    constants = min(work.constant_bytes, operations * _CONSTANT_BYTES)
+    tensors = sum(tensor.nbytes_at(batch_size) for tensor in (*signature.inputs, *signature.outputs))
+    return _rounded(_CALL + (constants + tensors) / _BANDWIDTH + operations / (_RATE * _lanes(target)))
+
+
+def _rounded(nanoseconds: float) -> float:
+    """To six digits: what one CPU's arithmetic and another's may differ in is gone."""
+    return float(f"{nanoseconds:.6g}")
+
+
+def _lanes(target: Target) -> int:
+    """Elements of four bytes in a vector register."""
+    if "avx512f" in target.features:
+        return 16
+    return 8 if "avx2" in target.features else 4
+
+
+def _nearest(target: Target, rows: Mapping[str, Mapping[int, float]]) -> Target | None:
+    """The target with measurements whose level is nearest to that of `target`, the lower one of two."""
+    named = [TARGETS[name] for name, row in rows.items() if row and TARGETS[name].architecture == target.architecture]
+    return min(named, key=lambda each: (abs(each.level - target.level), each.level), default=None)
