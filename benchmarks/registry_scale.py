@@ -24,11 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tfaot_pkg.keys import key_of, sha256_bytes
-from tfaot_pkg.registry.commit import Keys
+from tfaot_pkg.registry.commit import Keys, open_keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.layout import blob_path, index_path
-from tfaot_pkg.registry.signed import Plan, initialize, open_keys
+from tfaot_pkg.registry.signed.making import Plan, initialize
 from tfaot_pkg.registry.summary import shard_path, summary_of
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.trust.client import Anchor

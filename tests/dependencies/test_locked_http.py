@@ -15,9 +15,11 @@ from tests.dependencies.conftest import Tool
 from tests.registry.conftest import package_of, standard_files
 from tests.remote.faulty import FaultyServer, always, faulty_server, reset
 from tfaot_pkg.dependencies.lock import Lock
+from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed import Plan, add_key, initialize, open_keys
+from tfaot_pkg.registry.signed.keys import NewKey, add_key
+from tfaot_pkg.registry.signed.making import Plan, initialize
 from tfaot_pkg.trust.keys import secrets_from
 
 
@@ -133,7 +135,7 @@ def test_a_copy_of_the_registry_with_an_older_root_than_was_locked_is_refused(
     signed: Served, tool: Tool, tmp_path: Path
 ) -> None:
     old = shutil.copytree(signed.registry.root, tmp_path / "old")
-    add_key(signed.registry, "timestamp", uri=None, passphrase=lambda: None, threshold=None)
+    add_key(signed.registry, "timestamp", NewKey())
     tool("resolve", "digits", "--registry", "r")
     assert Lock.read(tmp_path / "work" / "tfaot.lock").registry.root_version == 2
     tool("install", "--locked", "--prefix", "p")

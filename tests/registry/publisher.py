@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.entry import parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed import open_keys
 from tfaot_pkg.trust.keys import secrets_from
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from tfaot_pkg.registry.commit import Keys
+from tfaot_pkg.registry.commit import Keys, open_keys
 from tfaot_pkg.registry.folder import FolderRegistry, utc_now
-from tfaot_pkg.registry.signed import Plan, initialize, open_keys
+from tfaot_pkg.registry.signed.making import Plan, initialize
 from tfaot_pkg.trust.client import Anchor
 from tfaot_pkg.trust.roles import Lifetimes
 

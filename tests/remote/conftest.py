@@ -17,8 +17,9 @@ from tests.remote.faulty import FaultyServer, faulty_server
 from tests.source.conftest import certificate
 from tfaot_pkg.cli import app
 from tfaot_pkg.cli.options import said
+from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed import Initialized, Plan, initialize, open_keys
+from tfaot_pkg.registry.signed.making import Initialized, Plan, initialize
 from tfaot_pkg.trust.keys import secrets_from
 from tfaot_pkg.trust.roles import iso
 

@@ -17,7 +17,8 @@ from tests.registry.signing import clock_at, make_signed, open_signed
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.registry.files import FolderFiles, MissingFile, too_long
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed import add_key, refresh
+from tfaot_pkg.registry.signed.keys import NewKey, add_key
+from tfaot_pkg.registry.signed.refreshing import refresh
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import Lifetimes
 
@@ -179,7 +180,7 @@ def test_metadata_of_another_time_is_refused(
 ) -> None:
     """Mix and match: everything is signed, but not together."""
     old = registry.files.get(metadata(registry, role), 10**6)
-    add_key(registry, "release", uri=None, passphrase=lambda: None, threshold=None)  # makes all of them anew
+    add_key(registry, "release", NewKey())  # makes all of them anew
     assert registry.files.get(metadata(registry, role), 10**6) != old
     hostile.lies[metadata(registry, role)] = old
     with pytest.raises(TrustError, match="mixes files of different times"):
@@ -225,7 +226,7 @@ def test_a_root_that_the_old_one_did_not_sign_is_refused(
     tmp_path: Path, registry: FolderRegistry, hostile: HostileFiles, reader: SignedIndex
 ) -> None:
     stranger = make_signed(tmp_path / "stranger")
-    add_key(stranger, "timestamp", uri=None, passphrase=lambda: None, threshold=None)
+    add_key(stranger, "timestamp", NewKey())
     hostile.lies["metadata/2.root.json"] = stranger.files.get("metadata/2.root.json", 10**6)
     with pytest.raises(TrustError, match="not signed by the keys that are trusted"):
         reader.refresh()

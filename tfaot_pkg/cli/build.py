@@ -20,9 +20,9 @@ from tfaot_pkg.cli.options import (
     ToolchainPythonOption,
     VerboseFlag,
     WheelhouseOption,
+    keys_of,
 )
 from tfaot_pkg.cli.packages import installed_text
-from tfaot_pkg.cli.registries import keys_of
 from tfaot_pkg.cli.session import Session, defines_of
 
 if TYPE_CHECKING:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tfaot_pkg.registry.commit import Keys
+    from tfaot_pkg.trust.keys import Secrets
 
 
 @dataclass(slots=True)
@@ -71,8 +76,19 @@ KeysOption = Annotated[
     ),
 ]
 PassphraseFileOption = Annotated[
-    Path | None,
-    typer.Option("--passphrase-file", metavar="FILE", help="Where the keys' passphrase is. [default: ask for it]"),
+    list[Path] | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        help="Where the keys' passphrase is: one for all, or one for each --keys. [default: ask for it]",
+    ),
+]
+NoPassphraseFlag = Annotated[
+    bool, typer.Option("--no-passphrase", help="Do not encrypt new keys: whoever can read their files can sign.")
+]
+RegistryArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[REGISTRY]", help="The registry: its folder or name. [default: in your data folder]"),
 ]
 ToolchainPythonOption = Annotated[
     Path | None,
@@ -86,3 +102,24 @@ PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="Whe
 PackageArgument = Annotated[
     str, typer.Argument(help="A package: NAME, NAME@VERSION or 'NAME>=1,<2'.", metavar="PACKAGE")
 ]
+
+
+def keys_of(keys: list[Path] | None, passphrase_files: list[Path] | None) -> Keys:
+    """The keys that `--keys` and `--passphrase-file` name. Raises TrustError."""
+    from tfaot_pkg.registry.commit import open_keys
+    from tfaot_pkg.trust.keys import secrets_from
+
+    folders = keys or []
+    if passphrase_files:
+        return open_keys(folders, *(secrets_from(file) for file in passphrase_files))
+    return open_keys(folders, *(secrets_from() for _ in folders))
+
+
+def new_passphrase(
+    passphrase_files: list[Path] | None, no_passphrase: bool
+) -> tuple[Callable[[], str | None], Secrets]:
+    """What gives the passphrase for new keys (None: they get none), and what unlocks them afterwards."""
+    from tfaot_pkg.trust.keys import secrets_from
+
+    secrets = secrets_from(passphrase_files[0] if passphrase_files else None, new=True)
+    return lambda: None if no_passphrase else secrets("the new keys"), secrets

@@ -1,35 +1,32 @@
-"""Commands for the keepers of registries: init, keys, refresh, verify, gc."""
+"""Commands for the keepers of registries: init, refresh, verify, gc. Those about keys are in registry_keys.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli import registry_keys
 from tfaot_pkg.cli.catalogue import render
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag, KeysOption, PassphraseFileOption
+from tfaot_pkg.cli.options import (
+    DebugFlag,
+    JsonFlag,
+    KeysOption,
+    NoPassphraseFlag,
+    PassphraseFileOption,
+    RegistryArgument,
+    keys_of,
+    new_passphrase,
+)
 from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
     from tfaot_pkg.registry.audit import Audit
     from tfaot_pkg.registry.collect import Collected
-    from tfaot_pkg.registry.commit import Keys
     from tfaot_pkg.registry.folder import FolderRegistry
 
 app = typer.Typer(name="registry", help="Make, sign and look after registries.", no_args_is_help=True)
-keys_app = typer.Typer(name="keys", help="Who may sign a registry.", no_args_is_help=True)
-app.add_typer(keys_app)
-
-RegistryArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[REGISTRY]", help="The registry: its folder or name. [default: in your data folder]"),
-]
-NoPassphraseFlag = Annotated[
-    bool, typer.Option("--no-passphrase", help="Do not encrypt new keys: whoever can read their files can sign.")
-]
-RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="root, release, snapshot or timestamp.")]
 
 
 def register(parent: typer.Typer) -> None:
@@ -38,26 +35,17 @@ def register(parent: typer.Typer) -> None:
     app.command()(verify)
     app.command()(gc)
     app.command()(render)
-    keys_app.command()(add)
-    keys_app.command()(revoke)
-    keys_app.command("list")(list_)
+    registry_keys.register(app)
     parent.add_typer(app, name="registry")
 
 
 def open_registry(
-    registry: str | None, keys: list[Path] | None, passphrase_file: Path | None, session: Session
+    registry: str | None, keys: list[Path] | None, passphrase_file: list[Path] | None, session: Session
 ) -> FolderRegistry:
     """The folder registry with the keys that the user names."""
     from tfaot_pkg.registry.folder import FolderRegistry
 
     return FolderRegistry.open(session.registry_folder(registry), keys=keys_of(keys, passphrase_file))
-
-
-def keys_of(keys: list[Path] | None, passphrase_file: Path | None) -> Keys:
-    from tfaot_pkg.registry.signed import open_keys
-    from tfaot_pkg.trust.keys import secrets_from
-
-    return open_keys(keys or [], secrets_from(passphrase_file))
 
 
 def init(
@@ -88,8 +76,8 @@ def init(
     Example: tfaot-pkg registry init /srv/models --keys ~/registry-keys --root-keys 3 --threshold 2
     """
     from tfaot_pkg.errors import RegistryError
-    from tfaot_pkg.registry.signed import Plan, initialize
-    from tfaot_pkg.trust.keys import ROLES, secrets_from
+    from tfaot_pkg.registry.signed.making import Plan, initialize
+    from tfaot_pkg.trust.keys import ROLES
     from tfaot_pkg.trust.roles import Lifetimes
 
     session = Session()
@@ -99,8 +87,8 @@ def init(
     plan = Plan(
         root_keys=root_keys, threshold=threshold, bits=bins, lifetimes=Lifetimes.parse(expires or ()), uris=uris
     )
-    secrets = secrets_from(passphrase_file, new=True)
-    made = initialize(folder, keys, plan, passphrase=_new_passphrase(secrets, no_passphrase), secrets=secrets)
+    passphrase, secrets = new_passphrase(passphrase_file, no_passphrase)
+    made = initialize(folder, keys, plan, passphrase=passphrase, secrets=secrets)
     text = (
         f"{made.registry}: a signed registry\nkeys: {made.keys} (move the root keys to a safe place, and keep copies)\n"
         f"fingerprint of its root, for those who read it: {made.fingerprint}\n"
@@ -108,10 +96,6 @@ def init(
         + "run `tfaot-pkg registry refresh` before that (cron), or readers refuse it"
     )
     session.result(made.as_dict(), text)
-
-
-def _new_passphrase(secrets: Callable[[str], str], no_passphrase: bool) -> Callable[[], str | None]:
-    return lambda: None if no_passphrase else secrets("the new keys")
 
 
 def refresh(
@@ -126,7 +110,7 @@ def refresh(
 
     Example: tfaot-pkg registry refresh /srv/models --keys /etc/registry-keys --passphrase-file /run/secrets/registry
     """
-    from tfaot_pkg.registry.signed import refresh as refresh_registry
+    from tfaot_pkg.registry.signed.refreshing import refresh as refresh_registry
 
     session = Session()
     done = refresh_registry(open_registry(registry, keys, passphrase_file, session))
@@ -178,88 +162,14 @@ def gc(
     session.result(done.as_dict(), _collected_text(done))
 
 
+_SHOWN = 5
+"""How many of the removed files are named."""
+
+
 def _collected_text(done: Collected) -> str:
     what = "would be removed" if done.dry_run else "removed"
-    lines = [*done.removed, f"{len(done.removed)} files {what} ({done.size:,} bytes)"]
-    return "\n".join(lines + [f"{done.waiting} files are still in their grace period"] * bool(done.waiting))
-
-
-def add(
-    role: RoleArgument,
-    registry: RegistryArgument = None,
-    *,
-    keys: KeysOption = None,
-    uri: Annotated[
-        str | None, typer.Option(help="A key that exists (hsm:, gcpkms:, awskms:, file:...). [default: make one]")
-    ] = None,
-    threshold: Annotated[int | None, typer.Option(help="How many root keys must sign from now on.")] = None,
-    no_passphrase: NoPassphraseFlag = False,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Trust one more key. Needs the root keys; a new key goes to the first --keys folder.
-
-    Example: tfaot-pkg registry keys add release /srv/models --keys ~/registry-keys
-    """
-    from tfaot_pkg.registry.signed import add_key
-    from tfaot_pkg.trust.keys import secrets_from
-
-    session = Session()
-    opened = open_registry(registry, keys, passphrase_file, session)
-    passphrase = _new_passphrase(secrets_from(passphrase_file, new=True), no_passphrase)
-    record = add_key(opened, _role(role), uri=uri, passphrase=passphrase, threshold=threshold)
-    session.result(
-        {"role": record.role, "keyid": record.keyid, "uri": record.uri},
-        f"{record.keyid} signs for {record.role} from now on",
-    )
-
-
-def revoke(
-    role: RoleArgument,
-    keyid: Annotated[str, typer.Argument(metavar="KEYID", help="The key's id, or its beginning.")],
-    registry: RegistryArgument = None,
-    *,
-    keys: KeysOption = None,
-    threshold: Annotated[int | None, typer.Option(help="How many root keys must sign from now on.")] = None,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Trust a key no more; all that it signed is signed by the others first. Needs the root keys.
-
-    Example: tfaot-pkg registry keys revoke release 75da3a /srv/models --keys ~/registry-keys
-    """
-    from tfaot_pkg.registry.signed import revoke_key
-
-    session = Session()
-    opened = open_registry(registry, keys, passphrase_file, session)
-    whole = revoke_key(opened, _role(role), keyid, threshold=threshold)
-    session.result({"role": role, "keyid": whole}, f"{whole} is not trusted for {role} any more")
-
-
-def list_(
-    registry: RegistryArgument = None, *, keys: KeysOption = None, json_: JsonFlag = False, debug: DebugFlag = False
-) -> None:
-    """Show the keys that a registry trusts.
-
-    Example: tfaot-pkg registry keys list /srv/models
-    """
-    from tfaot_pkg.registry.signed import list_keys
-
-    session = Session()
-    found = list_keys(open_registry(registry, keys, None, session))
-    lines = [
-        f"{one.role:<10} {one.keyid}  {one.scheme}  threshold {one.threshold}{'  at hand' if one.at_hand else ''}"
-        for one in found
-    ]
-    session.result({"keys": [one.as_dict() for one in found]}, "\n".join(lines))
-
-
-def _role(text: str) -> str:
-    from tfaot_pkg.errors import RegistryError
-    from tfaot_pkg.trust.keys import ROLES
-
-    if text not in ROLES:
-        raise RegistryError(f"{text!r} is no role", hint=f"roles are {', '.join(ROLES)}")
-    return text
+    lines = list(done.removed[:_SHOWN])
+    if more := len(done.removed) - len(lines):
+        lines.append(f"... and {more:,} more (--json lists all)")
+    lines.append(f"{len(done.removed):,} files {what} ({done.size:,} bytes)")
+    return "\n".join(lines + [f"{done.waiting:,} files are still in their grace period"] * bool(done.waiting))

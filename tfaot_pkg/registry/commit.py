@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.files import FolderFiles
 from tfaot_pkg.registry.static import PlainIndex
 from tfaot_pkg.trust.client import SignedIndex
-from tfaot_pkg.trust.keys import RELEASE, SNAPSHOT, TIMESTAMP, KeyRing, Secrets, secrets_from
+from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
 from tfaot_pkg.trust.roles import utc
 from tfaot_pkg.trust.state import SignedState
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import Signer
 
 
 class Commit(Protocol):
@@ -47,14 +52,28 @@ class PlainCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """What can be signed with: the key folders, and who gives their passphrase."""
+    """What can be signed with: the key folders."""
 
     rings: Sequence[KeyRing] = ()
-    secrets: Secrets = field(default_factory=secrets_from)
 
     def signers(self, state: SignedState, roles: Iterable[str]) -> Signers:
         """Raises TrustError where the keys that the root of `state` trusts are not here."""
-        return Signers.of(state.root.signed, self.rings, self.secrets, roles, location=state.files.location)
+        return Signers.of(state.root.signed, self.rings, roles, location=state.files.location)
+
+    def root_signers(self) -> list[Signer]:
+        """All that is here for root keys, old and new ones. Raises TrustError."""
+        return [s for ring in self.rings for s in ring.signers(record.keyid for record in ring.of_role(ROOT))]
+
+
+def open_keys(folders: Sequence[Path], *secrets: Secrets) -> Keys:
+    """The keys in `folders`; `secrets` for each of them, or one for all. Raises TrustError."""
+    if len(secrets) not in (1, len(folders)) and folders:
+        raise TrustError(
+            f"there are {len(secrets)} passphrase files for {len(folders)} key folders",
+            hint="give one --passphrase-file for each --keys, in the same order, or one for all",
+        )
+    each = secrets if len(secrets) == len(folders) else secrets[:1] * len(folders)
+    return Keys(rings=tuple(KeyRing.open(folder, secret) for folder, secret in zip(folders, each, strict=True)))
 
 
 class SignedCommit:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -58,13 +58,14 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """The keys that are known in one folder."""
+    """The keys that are known in one folder, and who gives what they are locked with."""
 
     folder: Path
     records: tuple[KeyRecord, ...]
+    secrets: Secrets
 
     @classmethod
-    def open(cls, folder: Path) -> KeyRing:
+    def open(cls, folder: Path, secrets: Secrets) -> KeyRing:
         """Raises TrustError where there is none or it cannot be read."""
         path = folder.absolute() / KEYS
         with storage_errors(f"read the keys in {folder}"):
@@ -73,12 +74,20 @@ class KeyRing:
             except (FileNotFoundError, NotADirectoryError):
                 raise TrustError(f"there are no keys in {folder} (no {KEYS})", hint=KEYS_HINT) from None
         try:
-            return cls(folder=folder.absolute(), records=tuple(_record(item) for item in json.loads(data)["keys"]))
+            records = tuple(_record(item) for item in json.loads(data)["keys"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TrustError(f"{path} is damaged ({error})", hint="restore it from a backup") from error
+        return cls(folder=folder.absolute(), records=records, secrets=secrets)
 
-    def with_records(self, records: Iterable[KeyRecord]) -> KeyRing:
-        return KeyRing(folder=self.folder, records=(*self.records, *records))
+    def with_record(self, record: KeyRecord) -> KeyRing:
+        return replace(self, records=(*self.records, record))
+
+    def free_name(self, role: str) -> str:
+        """A name for a new key's file; those of keys that were moved elsewhere stay taken."""
+        taken = {record.uri for record in self.records} | {
+            f"{_SCHEME}:{path.name}" for path in self.folder.glob("*.pem")
+        }
+        return next(name for number in range(1, 1000) if f"{_SCHEME}:{(name := f'{role}-{number}')}.pem" not in taken)
 
     def save(self) -> None:
         """Raises StorageError."""
@@ -89,11 +98,11 @@ class KeyRing:
     def of_role(self, role: str) -> tuple[KeyRecord, ...]:
         return tuple(record for record in self.records if record.role == role)
 
-    def signers(self, keyids: Iterable[str], secrets: Secrets) -> list[Signer]:
+    def signers(self, keyids: Iterable[str]) -> list[Signer]:
         """Those of `keyids` whose private half can be had here. Raises TrustError for a wrong passphrase."""
         wanted = set(keyids)
         found = {record.keyid: record for record in self.records if record.keyid in wanted}
-        signers = [load_signer(record, self.folder, secrets) for record in found.values()]
+        signers = [load_signer(record, self.folder, self.secrets) for record in found.values()]
         return [signer for signer in signers if signer is not None]
 
 
@@ -149,12 +158,16 @@ def _private_key(pem: bytes, path: Path, secrets: Secrets) -> PrivateKeyTypes:
 
 
 def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyRecord:
-    """A new ed25519 key in `folder/NAME.pem`, mode 0600, encrypted unless `passphrase` is None. Raises StorageError."""
+    """A new ed25519 key in `folder/NAME.pem`, mode 0600, encrypted unless `passphrase` is None; `NAME.pub` beside it.
+
+    Raises StorageError, TrustError where there is such a key.
+    """
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
         Encoding,
         NoEncryption,
         PrivateFormat,
+        PublicFormat,
         load_pem_private_key,
     )
     from securesystemslib.signer import CryptoSigner
@@ -163,6 +176,7 @@ def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyR
     private = load_pem_private_key(signer.private_bytes, None)
     encryption = NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    public_pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with storage_errors(f"write the keys in {folder}"):
         if not folder.exists():
             make_folder(folder)
@@ -170,6 +184,7 @@ def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyR
         if (folder / f"{name}.pem").exists():
             raise TrustError(f"{folder / name}.pem exists already, and keys are never overwritten", hint=KEYS_HINT)
         write_file(folder / f"{name}.pem", pem, mode=0o600)
+        write_file(folder / f"{name}.pub", public_pem, mode=0o600)
     public = signer.public_key
     return KeyRecord(role=role, keyid=public.keyid, uri=f"{_SCHEME}:{name}.pem", public=public.to_dict())
 
@@ -198,17 +213,23 @@ def import_key(role: str, uri: str) -> KeyRecord:
 
 
 def _import_file(role: str, path: Path) -> KeyRecord:
+    key = public_key(path.with_suffix(".pub") if path.suffix == ".pem" else path)
+    return KeyRecord(role=role, keyid=key.keyid, uri=f"{_SCHEME}:{path.absolute()}", public=key.to_dict())
+
+
+def public_key(path: Path) -> SSlibKey:
+    """The public key (PEM) in `path`. Raises TrustError."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
     from securesystemslib.signer import SSlibKey
 
-    public = path.with_suffix(".pub") if path.suffix == ".pem" else path
     try:
-        key = SSlibKey.from_crypto(load_pem_public_key(public.read_bytes()))
-    except (OSError, ValueError) as error:
+        return SSlibKey.from_crypto(load_pem_public_key(path.read_bytes()))
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise TrustError(
-            f"{public} is not a public key ({error})", hint="the public key (PEM) is to stand beside it as NAME.pub"
+            f"{path} is not a public key ({error})",
+            hint="a public key is NAME.pub (PEM); that of NAME.pem is to stand beside it",
         ) from error
-    return KeyRecord(role=role, keyid=key.keyid, uri=f"{_SCHEME}:{path.absolute()}", public=key.to_dict())
 
 
 def secrets_from(passphrase_file: Path | None = None, *, new: bool = False) -> Secrets:

@@ -6,14 +6,14 @@ O(1): a changed target costs itself, its bin (or `search`), the snapshot and the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.trust.keys import KEYS_HINT, RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
+from tfaot_pkg.trust.keys import KEYS_HINT, RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing
 from tfaot_pkg.trust.roles import (
     PACKAGES,
     SEARCH,
@@ -25,6 +25,7 @@ from tfaot_pkg.trust.roles import (
     iso,
     metadata_path,
     top_delegations,
+    tuf_role,
 )
 from tfaot_pkg.trust.state import SignedState
 
@@ -43,28 +44,21 @@ class Signers:
     by_role: Mapping[str, Sequence[Signer]]
 
     @classmethod
-    def of(
-        cls, root: Root, rings: Sequence[KeyRing], secrets: Secrets, roles: Iterable[str], *, location: str
-    ) -> Signers:
+    def of(cls, root: Root, rings: Sequence[KeyRing], roles: Iterable[str], *, location: str) -> Signers:
         """Those that `root` trusts for `roles` and that `rings` hold. Raises TrustError where they are too few."""
         found: dict[str, list[Signer]] = {}
         for role in roles:
-            trusted = root.roles[TARGETS if role == RELEASE else role]
-            signers = {s.public_key.keyid: s for ring in rings for s in ring.signers(trusted.keyids, secrets)}
+            trusted = root.roles[tuf_role(role)]
+            signers = {s.public_key.keyid: s for ring in rings for s in ring.signers(trusted.keyids)}
             if len(signers) < trusted.threshold:
                 where = ", ".join(str(ring.folder) for ring in rings) or "no key folder was given"
                 raise TrustError(
                     f"{location} is signed, and {trusted.threshold} of its {role} keys "
                     f"{'is' if trusted.threshold == 1 else 'are'} needed; found: {len(signers)} ({where})",
-                    hint=KEYS_HINT,
+                    hint=KEYS_HINT + ("; --keys may be given several times" if trusted.threshold > 1 else ""),
                 )
             found[role] = list(signers.values())
         return cls(by_role=found)
-
-    def without(self, keyid: str) -> Signers:
-        return Signers(
-            by_role={role: [s for s in some if s.public_key.keyid != keyid] for role, some in self.by_role.items()}
-        )
 
 
 def to_bytes(metadata: Metadata[Any]) -> bytes:
@@ -82,6 +76,12 @@ def copy_of(metadata: Metadata[Any]) -> Metadata[Any]:
 def sign(metadata: Metadata[Any], signers: Iterable[Signer]) -> bytes:
     """The file of `metadata` with the signatures of all of `signers`, and no others. Raises TrustError."""
     metadata.signatures.clear()
+    add_signatures(metadata, signers)
+    return to_bytes(metadata)
+
+
+def add_signatures(metadata: Metadata[Any], signers: Iterable[Signer]) -> None:
+    """Sign `metadata` with each of `signers`, beside the signatures that it has. Raises TrustError."""
     for signer in signers:
         try:
             metadata.sign(signer, append=True)
@@ -90,7 +90,6 @@ def sign(metadata: Metadata[Any], signers: Iterable[Signer]) -> bytes:
                 f"the key {signer.public_key.keyid[:12]} cannot sign: {error.__cause__ or error}",
                 hint="is the device or service there?",
             ) from error
-    return to_bytes(metadata)
 
 
 def first_root(
@@ -104,7 +103,7 @@ def first_root(
     )
     for role, some in keys.items():
         for key in some:
-            root.add_key(key, TARGETS if role == RELEASE else role)
+            root.add_key(key, tuf_role(role))
     root.roles[ROOT].threshold = threshold
     return Metadata(root)
 
@@ -114,12 +113,11 @@ def first_state(root: Metadata[Root], signers: Signers, bits: int, now: datetime
     from tuf.api.metadata import Metadata, MetaFile, Snapshot, Targets, Timestamp
 
     lifetimes = Lifetimes.from_fields(root.signed.unrecognized_fields)
-    keys = release_keys(root.signed)
     expires = lifetimes.expiry(RELEASE, now)
-    bins = bin_delegations(keys, bits)
+    bins = bin_delegations(root.signed, bits)
     assert bins.succinct_roles is not None
     contents = {
-        TARGETS: Targets(expires=expires, delegations=top_delegations(keys)),
+        TARGETS: Targets(expires=expires, delegations=top_delegations(root.signed)),
         PACKAGES: Targets(expires=expires, delegations=bins),
         SEARCH: Targets(expires=expires),
         **{name: Targets(expires=expires) for name in bins.succinct_roles.get_roles()},
@@ -130,10 +128,6 @@ def first_state(root: Metadata[Root], signers: Signers, bits: int, now: datetime
     meta = {f"{name}.json": MetaFile(1) for name in contents}
     snapshot = Metadata(Snapshot(expires=lifetimes.expiry(SNAPSHOT, now), meta=meta))
     return [*files, *_seal(snapshot, Metadata(Timestamp()), lifetimes, signers, now)]
-
-
-def release_keys(root: Root) -> dict[str, Key]:
-    return {keyid: root.keys[keyid] for keyid in root.roles[TARGETS].keyids}
 
 
 class Revision:
@@ -158,12 +152,11 @@ class Revision:
             self._changed[name] = copy_of(self._state.role(name))
         return self._changed[name]
 
-    def set_release_keys(self, root: Root, *, without: str = "") -> None:
-        """Delegate to the release keys that `root` names (but not to `without`), and sign everything that they sign."""
-        keys = {keyid: key for keyid, key in release_keys(root).items() if keyid != without}
+    def set_release_keys(self, root: Root) -> None:
+        """Delegate to the release keys, and their threshold, that `root` names; sign everything that they sign."""
         bits = self._state.bins.bit_length
-        self.change(TARGETS).signed.delegations = top_delegations(keys)
-        self.change(PACKAGES).signed.delegations = bin_delegations(keys, bits)
+        self.change(TARGETS).signed.delegations = top_delegations(root)
+        self.change(PACKAGES).signed.delegations = bin_delegations(root, bits)
         for name in (SEARCH, *self._state.bins.get_roles()):
             self.change(name)
 
@@ -190,17 +183,18 @@ class Revision:
         return [*files, *_seal(new_snapshot, timestamp, lifetimes, signers, now)]
 
     def _trusted_for(self, name: str, signers: Signers) -> list[Signer]:
-        """The release signers that readers will accept for the role `name`. Raises TrustError where there is none."""
+        """The release signers whom readers accept for the role `name`. Raises TrustError where they are too few."""
         if name == TARGETS:
             return list(signers.by_role[RELEASE])
         parent = TARGETS if name in (PACKAGES, SEARCH) else PACKAGES
         delegator = self._changed.get(parent) or self._state.role(parent)
-        trusted = delegator.signed.get_delegated_role(name).keyids
-        found = [signer for signer in signers.by_role[RELEASE] if signer.public_key.keyid in trusted]
-        if not found:
+        trusted = delegator.signed.get_delegated_role(name)
+        found = [signer for signer in signers.by_role[RELEASE] if signer.public_key.keyid in trusted.keyids]
+        if len(found) < trusted.threshold:
             raise TrustError(
-                f"the release key at hand is in the root, but not yet trusted for {name}",
-                hint="`tfaot-pkg registry refresh` with a release key of before completes an interrupted `keys add`",
+                f"{trusted.threshold} release keys must sign {name}, and {len(found)} of those at hand may: what the "
+                "root says of release keys is not yet said of that",
+                hint="`tfaot-pkg registry refresh` with the release keys completes an interrupted change of keys",
             )
         return found
 
@@ -222,26 +216,3 @@ def _signed_timestamp(timestamp: Metadata[Any], lifetimes: Lifetimes, signers: S
     timestamp.signed.expires = lifetimes.expiry(TIMESTAMP, now)
     timestamp.signed.unrecognized_fields[SIGNED_AT] = iso(now)
     return metadata_path(TIMESTAMP, 0), sign(timestamp, signers.by_role[TIMESTAMP])
-
-
-def new_root(
-    old: Metadata[Root], change: Callable[[Root], None], now: datetime, signers: Sequence[Signer]
-) -> tuple[Metadata[Root], NewFile]:
-    """The next version of root after `change`, signed by the thresholds of both versions' root keys.
-
-    Raises TrustError where the signers are too few.
-    """
-    metadata = copy_of(old)
-    change(metadata.signed)
-    metadata.signed.version += 1
-    metadata.signed.expires = Lifetimes.from_fields(metadata.signed.unrecognized_fields).expiry(ROOT, now)
-    both = {*old.signed.roles[ROOT].keyids, *metadata.signed.roles[ROOT].keyids}
-    data = sign(metadata, [signer for signer in signers if signer.public_key.keyid in both])
-    for name, judge in (("old", old), ("new", metadata)):
-        result = judge.signed.get_verification_result(ROOT, metadata.signed_bytes, metadata.signatures)
-        if not result.verified:
-            raise TrustError(
-                f"a new root needs {result.threshold} of the {name} root keys; found: {len(result.signed)}",
-                hint=f"{KEYS_HINT}; --keys may be given several times",
-            )
-    return metadata, (metadata_path(ROOT, metadata.signed.version), data)

@@ -23,7 +23,7 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.trust.keys import RELEASE, ROLES, ROOT, SNAPSHOT, TIMESTAMP
 
 if TYPE_CHECKING:
-    from tuf.api.metadata import Delegations, Key
+    from tuf.api.metadata import Delegations, Key, Root
 
 METADATA = "metadata"
 TARGETS, PACKAGES, SEARCH, BIN = "targets", "packages", "search", "bin"
@@ -97,22 +97,34 @@ def hashed_path(path: str, sha256: str) -> str:
     return f"{folder}/{sha256}.{name}"
 
 
-def top_delegations(keys: Mapping[str, Key]) -> Delegations:
-    """What `targets` says: release keys sign index files and search shards."""
+def tuf_role(role: str) -> str:
+    """TUF's name of the top role that the keys of `role` sign."""
+    return TARGETS if role == RELEASE else role
+
+
+def top_delegations(root: Root) -> Delegations:
+    """What `targets` says: the release keys of `root`, as many as there, sign index files and search shards."""
     from tuf.api.metadata import DelegatedRole, Delegations
 
+    release = root.roles[TARGETS]
     roles = {
-        name: DelegatedRole(name, list(keys), 1, terminating=True, paths=[paths])
+        name: DelegatedRole(name, list(release.keyids), release.threshold, terminating=True, paths=[paths])
         for name, paths in ((PACKAGES, PACKAGE_PATHS), (SEARCH, SEARCH_PATHS))
     }
-    return Delegations(keys=dict(keys), roles=roles)
+    return Delegations(keys=_release_keys(root), roles=roles)
 
 
-def bin_delegations(keys: Mapping[str, Key], bits: int) -> Delegations:
-    """What `packages` says: release keys sign each of 2**bits bins."""
+def bin_delegations(root: Root, bits: int) -> Delegations:
+    """What `packages` says: the release keys of `root`, as many as there, sign each of 2**bits bins."""
     from tuf.api.metadata import Delegations, SuccinctRoles
 
-    return Delegations(keys=dict(keys), succinct_roles=SuccinctRoles(list(keys), 1, bits, BIN))
+    release = root.roles[TARGETS]
+    succinct = SuccinctRoles(list(release.keyids), release.threshold, bits, BIN)
+    return Delegations(keys=_release_keys(root), succinct_roles=succinct)
+
+
+def _release_keys(root: Root) -> dict[str, Key]:
+    return {keyid: root.keys[keyid] for keyid in root.roles[TARGETS].keyids}
 
 
 def utc(text: str) -> datetime:

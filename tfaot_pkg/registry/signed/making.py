@@ -1,0 +1,155 @@
+"""Making a signed registry, and the keys that sign it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.registry.commit import write
+from tfaot_pkg.registry.config import SEARCH, SIGNED, RegistryConfig
+from tfaot_pkg.registry.files import FolderFiles
+from tfaot_pkg.registry.folder import require_empty, utc_now
+from tfaot_pkg.registry.layout import CONFIG, LOCK
+from tfaot_pkg.storage import locked, make_folder, storage_errors
+from tfaot_pkg.trust.keys import KEYS as KEYS_FILE
+from tfaot_pkg.trust.keys import ROLES, ROOT, KeyRing, Secrets, import_key, make_key
+from tfaot_pkg.trust.revision import Signers, first_root, first_state, sign
+from tfaot_pkg.trust.roles import BITS, METADATA, Lifetimes, iso, metadata_path, utc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a new registry is to be signed. `uris` names keys that exist already, by role (securesystemslib's URIs)."""
+
+    root_keys: int = 1
+    threshold: int = 1
+    bits: int = 8
+    lifetimes: Lifetimes = Lifetimes()  # noqa: RUF009 (immutable)
+    uris: tuple[tuple[str, str], ...] = ()
+
+    def check(self) -> None:
+        """Raises RegistryError."""
+        if not 1 <= self.threshold <= self.root_keys <= 20:
+            raise RegistryError(
+                f"{self.threshold} of {self.root_keys} root keys cannot be",
+                hint="1 <= --threshold <= --root-keys <= 20",
+            )
+        if self.bits not in BITS:
+            raise RegistryError(f"{self.bits} bits of bins", hint=f"--bins from {BITS[0]} to {BITS[-1]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Initialized:
+    """A registry that was made. `fingerprint` is the SHA-256 of its first root: what clients pin."""
+
+    registry: Path
+    keys: Path
+    fingerprint: str
+    expires: dict[str, str]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "registry": str(self.registry),
+            "keys": str(self.keys),
+            "root": str(self.registry / metadata_path(ROOT, 1)),
+            "fingerprint": self.fingerprint,
+            "expires": self.expires,
+        }
+
+
+def initialize(
+    root: Path,
+    key_folder: Path,
+    plan: Plan,
+    *,
+    passphrase: Callable[[], str | None],
+    secrets: Secrets,
+    clock: Callable[[], str] = utc_now,
+) -> Initialized:
+    """Make a signed, empty registry in `root` (missing or empty), with keys in `key_folder` (outside of it).
+
+    Keys that are in `key_folder` already, from a run that was killed, are used. `config.json` is written last: without
+    it nothing is a registry. Raises RegistryError, TrustError, StorageError.
+    """
+    plan.check()
+    root, key_folder = root.absolute(), key_folder.absolute()
+    if key_folder == root or root in key_folder.parents:
+        raise RegistryError(
+            f"the keys must not lie in the registry that they sign ({key_folder})",
+            hint="name a folder elsewhere with --keys: what is in the registry may be read by everyone",
+        )
+    with storage_errors(f"make a registry in {root}"):
+        _require_new(root)
+        with _nothing_left_behind(root), locked(root / LOCK, what=f"the registry {root}", timeout=60):
+            ring = _ring(key_folder, plan, passphrase, secrets)
+            return _write_first(root, ring, plan, utc(clock()))
+
+
+@contextmanager
+def _nothing_left_behind(root: Path) -> Iterator[None]:
+    """Make `root`; where the block fails, all that it made there is removed again. What was there before stays."""
+    made = [folder for folder in (root, *root.parents) if not folder.exists()]
+    before = set(root.iterdir()) if root.exists() else set()
+    make_folder(root)
+    try:
+        yield
+    except BaseException:
+        for path in set(root.iterdir()) - before:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()
+        raise
+
+
+def _require_new(root: Path) -> None:
+    if (root / CONFIG).exists():
+        raise RegistryError(f"{root} is a registry already", hint="name a new folder, or one that is empty")
+    if root.exists() and {path.name for path in root.iterdir() if not path.name.startswith(".")} != {METADATA}:
+        require_empty(root)
+
+
+def _ring(folder: Path, plan: Plan, passphrase: Callable[[], str | None], secrets: Secrets) -> KeyRing:
+    if (folder / KEYS_FILE).exists():
+        ring = KeyRing.open(folder, secrets)
+        if len(ring.of_role(ROOT)) == plan.root_keys and all(ring.of_role(role) for role in ROLES):
+            return ring
+        raise TrustError(f"the keys in {folder} are not what is asked for", hint="name a new folder with --keys")
+    given = dict(plan.uris)
+    secret = passphrase()
+    records = [import_key(role, uri) for role, uri in given.items()]
+    for role in ROLES:
+        for number in range(plan.root_keys if role == ROOT else 1):
+            if role in given and number == 0:
+                continue
+            name = f"{role}-{number + 1}" if role == ROOT else role
+            (folder / f"{name}.pem").unlink(missing_ok=True)  # a killed run's: nothing says that it exists
+            records.append(make_key(role, folder, name, secret))
+    ring = KeyRing(folder=folder, records=tuple(records), secrets=secrets)
+    ring.save()
+    return ring
+
+
+def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initialized:
+    keys = {role: [record.key for record in ring.of_role(role)] for role in ROLES}
+    metadata = first_root(keys, plan.threshold, plan.lifetimes, now)
+    signers = Signers.of(metadata.signed, [ring], ROLES, location=str(root))
+    sign(metadata, signers.by_role[ROOT])
+    files = first_state(metadata, signers, plan.bits, now)
+    folder = FolderFiles(root=root)
+    write(folder, files)
+    folder.put(CONFIG, RegistryConfig(capabilities=(SEARCH, SIGNED)).to_bytes())
+    return Initialized(
+        registry=root,
+        keys=ring.folder,
+        fingerprint=sha256_bytes(files[0][1]),
+        expires={role: iso(plan.lifetimes.expiry(role, now)) for role in ROLES},
+    )

@@ -1,0 +1,209 @@
+"""Who may sign changes: the versions of root that follow the present one, and whose signatures they still need.
+
+Values in, values out. A succession can be written to a file, carried to those who hold root keys, signed there one
+after the other, and brought back: no two root keys ever need to be on one machine.
+
+A change that takes trust away (a key dropped, a threshold raised) needs what is there to be signed anew before it
+holds; one that gives trust (a key added, a threshold lowered) has to hold before. A change that does both has two steps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.trust.keys import KEYS_HINT, ROLES, ROOT
+from tfaot_pkg.trust.revision import NewFile, add_signatures, copy_of, to_bytes
+from tfaot_pkg.trust.roles import LIMITS, Lifetimes, iso, metadata_path, tuf_role
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import Key, Signer
+    from tuf.api.metadata import Metadata, Root
+
+_FORMAT = 1
+LIMIT = 4 * LIMITS[ROOT]
+"""Bytes of a succession's file that are read at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """What is to change for `role`; nothing at all signs root anew, with a new expiry."""
+
+    role: str
+    add: Key | None = None
+    drop: str = ""
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """The present root and the one or two versions that are to follow, with the signatures that they have so far."""
+
+    base: Metadata[Root]
+    steps: tuple[Metadata[Root], ...]
+
+    @classmethod
+    def of(cls, base: Metadata[Root], change: KeyChange, now: datetime) -> Succession:
+        """The succession that makes `change`, not yet signed. Raises RegistryError for what cannot be."""
+        role = tuf_role(change.role)
+        old = base.signed.roles[role]
+        threshold = old.threshold if change.threshold is None else change.threshold
+        keys = {*old.keyids, *([change.add.keyid] if change.add else [])} - {change.drop}
+        if not 1 <= threshold <= len(keys):
+            raise RegistryError(
+                f"{change.role} would have {len(keys)} keys and need {threshold}",
+                hint=f"add another key first: tfaot-pkg registry keys add {change.role}",
+            )
+
+        def give(root: Root) -> None:
+            if change.add:
+                root.add_key(change.add, role)
+            root.roles[role].threshold = min(threshold, old.threshold)
+
+        def take(root: Root) -> None:
+            if change.drop:
+                root.revoke_key(change.drop, role)
+            root.roles[role].threshold = threshold
+
+        def both(root: Root) -> None:
+            give(root)
+            take(root)
+
+        gives, takes = bool(change.add) or threshold < old.threshold, bool(change.drop) or threshold > old.threshold
+        edits = (give, take) if gives and takes and change.role != ROOT else (both,)
+        steps: list[Metadata[Root]] = []
+        for edit in edits:
+            steps.append(_next(steps[-1] if steps else base, edit, now))
+        return cls(base=base, steps=tuple(steps))
+
+    @property
+    def final(self) -> Root:
+        return self.steps[-1].signed
+
+    @property
+    def takes_first(self) -> bool:
+        """Whether the first step takes trust away: what it no longer trusts must be signed anew before."""
+        return any(self._takes(role, self.steps[0].signed) for role in ROLES if role != ROOT)
+
+    def takes(self, role: str) -> bool:
+        """Whether, all in all, trust is taken away for `role`."""
+        return self._takes(role, self.final)
+
+    def changes(self, role: str) -> bool:
+        """Whether `role` has other keys or another threshold in the end."""
+        old, new = self.base.signed.roles[tuf_role(role)], self.final.roles[tuf_role(role)]
+        return set(old.keyids) != set(new.keyids) or old.threshold != new.threshold
+
+    def _takes(self, role: str, root: Root) -> bool:
+        old, new = self.base.signed.roles[tuf_role(role)], root.roles[tuf_role(role)]
+        return not set(old.keyids) <= set(new.keyids) or new.threshold > old.threshold
+
+    def signed_by(self, signers: Iterable[Signer]) -> Succession:
+        """With the signatures of those of `signers` whose keys are root keys, before or after. Raises TrustError."""
+        given = list(signers)
+        steps = tuple(copy_of(step) for step in self.steps)
+        for previous, step in pairwise((self.base, *steps)):
+            keys = {*previous.signed.roles[ROOT].keyids, *step.signed.roles[ROOT].keyids}
+            add_signatures(step, [signer for signer in given if signer.public_key.keyid in keys])
+        return replace(self, steps=steps)
+
+    def lacking(self) -> str:
+        """Which signatures are still needed; empty where all are there and right."""
+        for previous, step in pairwise((self.base, *self.steps)):
+            result = step.signed.get_root_verification_result(previous.signed, step.signed_bytes, step.signatures)
+            for name, one in (("old", result.first), ("new", result.second)):
+                if not one.verified:
+                    return f"a new root needs {one.threshold} of the {name} root keys; found: {len(one.signed)}"
+        return ""
+
+    def require_signed(self) -> None:
+        """Raise TrustError where signatures are missing or wrong."""
+        if lacking := self.lacking():
+            raise TrustError(
+                lacking,
+                hint=f"{KEYS_HINT}; --keys may be given several times. Where the others are elsewhere, --pending FILE "
+                "writes what they are to sign",
+            )
+
+    def upon(self, root: Metadata[Root]) -> Succession:
+        """The same steps after `root`, the one that is trusted. Raises TrustError where they do not follow it."""
+        if self.steps[0].signed.version != root.signed.version + 1:
+            raise TrustError(
+                f"this change follows root version {self.base.signed.version}, and version {root.signed.version} holds",
+                hint="make the change anew: another one came first",
+            )
+        return replace(self, base=root)
+
+    def files(self) -> list[NewFile]:
+        return [(metadata_path(ROOT, step.signed.version), to_bytes(step)) for step in self.steps]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that is signed, whoever has signed so far: what two who hold keys compare."""
+        return sha256_bytes(b"".join(step.signed_bytes for step in self.steps))
+
+    def description(self) -> tuple[str, ...]:
+        """What changes, a line each."""
+        lines: list[str] = []
+        for role in ROLES:
+            old, new = self.base.signed.roles[tuf_role(role)], self.final.roles[tuf_role(role)]
+            lines += [f"{role}: trust {keyid}" for keyid in new.keyids if keyid not in old.keyids]
+            lines += [f"{role}: trust {keyid} no more" for keyid in old.keyids if keyid not in new.keyids]
+            if old.threshold != new.threshold:
+                lines.append(f"{role}: {new.threshold} signatures instead of {old.threshold}")
+        old_fields, new_fields = self.base.signed.unrecognized_fields, self.final.unrecognized_fields
+        if old_fields != new_fields:
+            lines.append(f"other settings: {json.dumps(new_fields)} instead of {json.dumps(old_fields)}")
+        return (*lines, f"root: version {self.final.version}, until {iso(self.final.expires)}")
+
+    def to_bytes(self) -> bytes:
+        document = {
+            "format": _FORMAT,
+            "base": self.base.to_dict(),
+            "steps": [step.to_dict() for step in self.steps],
+        }
+        return canonical_json(document) + b"\n"
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> Succession:
+        """Read what `to_bytes` gave. Signatures are not looked at. Raises TrustError."""
+        try:
+            document = json.loads(data)
+            if document["format"] != _FORMAT:
+                raise ValueError(f"format {document['format']}")
+            base, *steps = (_root(item) for item in (document["base"], *document["steps"]))
+            if not 1 <= len(steps) <= 2 or any(
+                b.signed.version != a.signed.version + 1 for a, b in pairwise([base, *steps])
+            ):
+                raise ValueError("its versions do not follow each other")
+        except Exception as error:  # python-tuf's parsers raise anything for what they were not made for
+            raise TrustError(
+                f"{where} is not a change of keys, or is damaged ({type(error).__name__}: {error})",
+                hint="it is what --pending FILE wrote, complete and unchanged",
+            ) from error
+        return cls(base=base, steps=tuple(steps))
+
+
+def _root(item: dict[str, Any]) -> Metadata[Root]:
+    from tuf.api.metadata import Metadata, Root
+
+    metadata = Metadata[Any].from_dict(item)
+    if not isinstance(metadata.signed, Root):
+        raise TypeError(f"{metadata.signed.type} metadata")
+    return metadata
+
+
+def _next(previous: Metadata[Root], edit: Callable[[Root], None], now: datetime) -> Metadata[Root]:
+    """The version after `previous`, changed by `edit` and without signatures."""
+    metadata = copy_of(previous)
+    metadata.signatures.clear()
+    edit(metadata.signed)
+    metadata.signed.version += 1
+    metadata.signed.expires = Lifetimes.from_fields(metadata.signed.unrecognized_fields).expiry(ROOT, now)
+    return metadata
