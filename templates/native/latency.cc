@@ -2,7 +2,8 @@
 //
 //     TARGET BATCH_SIZE NANOSECONDS
 //
-// the median over repetitions of the time of one run, one thread, inputs of zeros, buffers used in place.
+// the median over rounds of the time of one run, one thread, inputs of zeros, buffers used in place. Every round times
+// every target and batch size once: what disturbs the machine for a while disturbs all of them, and no median much.
 
 #include <dlfcn.h>
 #include <time.h>
@@ -18,10 +19,10 @@
 
 namespace {
 
-constexpr std::int64_t kRepetition = 200'000;  // nanoseconds that one repetition takes at least
-constexpr std::size_t kRepetitions = 51;
-constexpr std::size_t kFewest = 3;
-constexpr std::int64_t kEnough = 500'000'000;  // nanoseconds after which a slow model is not repeated more often
+constexpr std::int64_t kShortest = 200'000;  // nanoseconds that one measurement takes at least, for the clock
+constexpr std::size_t kMostRounds = 51;
+constexpr std::size_t kFewestRounds = 3;
+constexpr std::int64_t kEnough = 500'000'000;  // nanoseconds per target and batch size, after which rounds end
 
 std::int64_t now() {
   timespec time;
@@ -42,31 +43,58 @@ std::vector<void*> buffers(const tfaot_tensor* tensors, std::size_t count, std::
   return made;
 }
 
-// The median time of a run, in nanoseconds; negative where a run fails.
-double measure(const tfaot_model_table& model, tfaot_instance* instance, std::int64_t batch_size) {
-  const std::vector<void*> in = buffers(model.info->inputs, model.info->num_inputs, batch_size);
-  const std::vector<void*> out = buffers(model.info->outputs, model.info->num_outputs, batch_size);
-  const std::vector<const void*> inputs(in.begin(), in.end());
-  std::int64_t runs = 1;  // of one repetition: doubled until it is long enough for the clock
-  std::int64_t total = 0;
-  std::vector<double> times;
-  while (times.size() < kFewest || (times.size() < kRepetitions && total < kEnough)) {
-    const std::int64_t start = now();
-    for (std::int64_t i = 0; i < runs; ++i) {
-      if (model.run(instance, batch_size, inputs.data(), out.data()) != TFAOT_OK) return -1;
-    }
-    const std::int64_t taken = now() - start;
-    if (times.empty() && taken < kRepetition) {
-      runs *= 2;
-      continue;
-    }
-    times.push_back(static_cast<double>(taken) / static_cast<double>(runs));
-    total += taken;
+// One target at one batch size: what is run, and how long that took.
+class Timed {
+ public:
+  Timed(const tfaot_model_table& model, const char* target, tfaot_instance* instance, std::int64_t batch_size)
+      : model_(&model), target_(target), instance_(instance), batch_size_(batch_size) {
+    const std::vector<void*> in = buffers(model.info->inputs, model.info->num_inputs, batch_size);
+    inputs_.assign(in.begin(), in.end());
+    outputs_ = buffers(model.info->outputs, model.info->num_outputs, batch_size);
   }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
+
+  // Find how many runs make one measurement. False where a run fails.
+  bool prepare() {
+    for (std::int64_t taken = 0;; runs_ *= 2) {
+      if (!run(&taken)) return false;
+      if (taken >= kShortest) return true;
+    }
+  }
+
+  // Take one measurement and add its time to `*total`. False where a run fails.
+  bool measure(std::int64_t* total) {
+    std::int64_t taken = 0;
+    if (!run(&taken)) return false;
+    *total += taken;
+    times_.push_back(static_cast<double>(taken) / static_cast<double>(runs_));
+    return true;
+  }
+
+  void print() {
+    const auto middle = times_.begin() + static_cast<std::ptrdiff_t>(times_.size() / 2);
+    std::nth_element(times_.begin(), middle, times_.end());
+    std::printf("%s %lld %.1f\n", target_, static_cast<long long>(batch_size_), *middle);
+  }
+
+ private:
+  bool run(std::int64_t* taken) {
+    const std::int64_t start = now();
+    for (std::int64_t i = 0; i < runs_; ++i) {
+      if (model_->run(instance_, batch_size_, inputs_.data(), outputs_.data()) != TFAOT_OK) return false;
+    }
+    *taken = now() - start;
+    return true;
+  }
+
+  const tfaot_model_table* model_;
+  const char* target_;
+  tfaot_instance* instance_;
+  std::int64_t batch_size_;
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+  std::int64_t runs_ = 1;
+  std::vector<double> times_;
+};
 
 }  // namespace
 
@@ -76,15 +104,22 @@ int main(int argc, char** argv) {
   void* symbol = dlsym(library, TFAOT_ENTRY_POINT);
   if (symbol == nullptr) return 2;
   const tfaot_model_table& model = *reinterpret_cast<const tfaot_model_table* (*)()>(symbol)();
+  std::vector<Timed> all;
   for (int i = 2; i < argc; ++i) {
     tfaot_instance* instance = nullptr;
     if (model.create(argv[i], &instance, nullptr, 0) != TFAOT_OK) return 3;
     for (std::size_t j = 0; j < model.info->num_batch_sizes; ++j) {
-      const double time = measure(model, instance, model.info->batch_sizes[j]);
-      if (time < 0) return 4;
-      std::printf("%s %lld %.1f\n", argv[i], static_cast<long long>(model.info->batch_sizes[j]), time);
+      all.emplace_back(model, argv[i], instance, model.info->batch_sizes[j]);
+      if (!all.back().prepare()) return 4;
     }
-    model.destroy(instance);
   }
-  return 0;
+  const std::int64_t enough = kEnough * static_cast<std::int64_t>(all.size());
+  std::int64_t total = 0;
+  for (std::size_t round = 0; round < kFewestRounds || (round < kMostRounds && total < enough); ++round) {
+    for (Timed& each : all) {
+      if (!each.measure(&total)) return 4;
+    }
+  }
+  for (Timed& each : all) each.print();
+  return 0;  // the process takes instances and buffers with it
 }

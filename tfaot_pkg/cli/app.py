@@ -25,6 +25,7 @@ from tfaot_pkg.cli import (
     remotes,
     serve,
     toolchains,
+    tune,
 )
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
 from tfaot_pkg.errors import StorageError, TfaotError
@@ -73,6 +74,7 @@ def root(
 
 
 build.register(app)
+tune.register(app)
 packages.register(app)
 depending.register(app)
 toolchains.register(app)

@@ -21,7 +21,10 @@ _TIMEOUT = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """The median time of one run, in nanoseconds: one thread, inputs of zeros, buffers used in place."""
+    """The median time of one run, in nanoseconds: one thread, inputs of zeros, buffers used in place.
+
+    Targets and batch sizes take turns (templates/native/latency.cc), so that noise of the machine is shared.
+    """
 
     target: str
     batch_size: int
@@ -48,14 +51,15 @@ def document(measurements: tuple[Latency, ...]) -> dict[str, object]:
     """The measurements as JSON values, with what they were made on."""
     return {
         "format": _FORMAT,
-        "processor": _processor(),
+        "processor": processor(),
         "measurements": [
             {"target": m.target, "batch_size": m.batch_size, "nanoseconds": m.nanoseconds} for m in measurements
         ],
     }
 
 
-def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The name of this machine's CPU."""
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
