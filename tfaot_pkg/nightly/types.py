@@ -99,7 +99,7 @@ class NightlyDefinition:
     toolchains: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     remotes: tuple[str, ...] = ()
-    policy: Policy = Policy()  # noqa: RUF009 (immutable)
+    policy: Policy = Policy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,8 @@ class Figures:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of a task in a night. `error` is the first error in its words, `error_class` a short one that equal
-    failures share ("unsupported operation StringJoin"), `log` a path in the night's folder, `command` builds it by hand.
+    failures share ("unsupported operation StringJoin"), `log` a path in the night's folder, `command` builds it by
+    hand.
     """
 
     task: str
