@@ -101,9 +101,9 @@ def _sample(name: str, prefix: Path, pool: WorkerPool) -> Sample:
     info = json.loads((prefix / "share" / f"tfaot-model-{name}" / "info.json").read_text())
     rows, labels = _held_out(recipe(name) / "data" / "held-out.csv")
     inputs = _split(rows, info["inputs"])
-    return Sample(
-        name=name, symbol=info["symbol"], inputs=inputs, labels=labels, answers=_reference(name, inputs, info, pool)
-    )
+    outputs = [tensor["name"] for tensor in info["outputs"]]
+    answers = tensorflow_answers(recipe(name) / "saved_model", inputs, outputs, pool)
+    return Sample(name=name, symbol=info["symbol"], inputs=inputs, labels=labels, answers=answers)
 
 
 def _held_out(path: Path) -> tuple[Array, Array]:
@@ -120,20 +120,23 @@ def _split(rows: Array, tensors: Sequence[Mapping[str, Any]]) -> dict[str, Array
     return {t["name"]: part.reshape(shape) for t, part, shape in zip(tensors, parts, shapes, strict=True)}
 
 
-def _reference(name: str, inputs: Mapping[str, Array], info: Mapping[str, Any], pool: WorkerPool) -> dict[str, Array]:
+def tensorflow_answers(
+    saved_model: Path, inputs: Mapping[str, Array], outputs: Sequence[str], pool: WorkerPool
+) -> dict[str, Array]:
+    """What TensorFlow computes from `inputs`, all rows as one batch; every input and output has a batch axis."""
     folder = pool.new_folder("held-out")
     arrays: dict[str, Any] = dict(inputs)
     np.savez(folder / "inputs.npz", **arrays)
     rows = len(next(iter(inputs.values())))
     arguments = {
-        "folder": str(recipe(name) / "saved_model"),
+        "folder": str(saved_model),
         "tags": ["serve"],
         "signature": "serving_default",
         "inputs": str(folder / "inputs.npz"),
         "out": str(folder / "answers.npz"),
         "batch_sizes": [rows],
         "batched": list(inputs),
-        "stacked": [tensor["name"] for tensor in info["outputs"]],
+        "stacked": list(outputs),
     }
     pool.get().call("reference", arguments)
     with np.load(folder / "answers.npz", allow_pickle=False) as file:

@@ -22,9 +22,9 @@ RequireProgram = Callable[[str], str]
 
 
 def needed(program: Path) -> set[str]:
-    """The shared libraries that a program asks for by itself."""
+    """The shared libraries that a program asks for by itself, models' without their uids."""
     text = run(["readelf", "-dW", program], env=environment()).stdout
-    return set(re.findall(r"\(NEEDED\) +Shared library: \[(.+)\]", text))
+    return set(re.findall(r"\(NEEDED\) +Shared library: \[(.+?)(?:\.[0-9a-f]{12})?\]", text))
 
 
 MODELS = {"libtfaot-model-digits.so", "libtfaot-model-wine.so"}

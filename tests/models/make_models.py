@@ -29,8 +29,8 @@ def model(maker):
 class Dense(tf.Module):
     """x [N, 4] -> y [N, 3], through 64 hidden values: one weight is large enough to be shared, the others are not."""
 
-    def __init__(self):
-        random = np.random.default_rng(1)
+    def __init__(self, seed=1):
+        random = np.random.default_rng(seed)
         self.first = tf.Variable(random.normal(size=(4, 64)).astype(np.float32))
         self.second = tf.Variable(random.normal(size=(64, 3)).astype(np.float32))
 
@@ -48,6 +48,13 @@ def dense(folder, canary):
     """Two signatures: serving_default and twice."""
     module = Dense()
     tf.saved_model.save(module, folder, signatures={"serving_default": module.serve, "twice": module.twice})
+
+
+@model
+def dense_retrained(folder, canary):
+    """As dense, with other weights."""
+    module = Dense(seed=2)
+    tf.saved_model.save(module, folder, signatures=module.serve)
 
 
 @model

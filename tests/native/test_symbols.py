@@ -29,12 +29,16 @@ def test_the_shared_library_exports_the_entry_function_by_its_two_names_only(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_shared_library_needs_the_c_library_only(name: str, published: Published) -> None:
+def test_the_shared_library_needs_the_c_library_only_and_is_found_by_a_name_of_its_own(
+    name: str, published: Published, samples: Mapping[str, Sample]
+) -> None:
     library = published.library(name, "so")
     assert unversioned_imports(library) == set()
     assert not [symbol for symbol in imports(library) if symbol.startswith("_Z")]
     assert {*dynamic_values(library, "DT_NEEDED", "needed")} <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
-    assert dynamic_values(library, "DT_SONAME", "soname") == [library.name]
+    (soname,) = dynamic_values(library, "DT_SONAME", "soname")
+    assert soname == f"{library.name}.{samples[name].symbol[-12:]}"
+    assert (library.parent / soname).resolve() == library.resolve()
     for tag in ("DT_TEXTREL", "DT_RPATH", "DT_RUNPATH"):
         assert dynamic_values(library, tag) == []
     assert dynamic_values(library, "DT_FLAGS") == [8], "BIND_NOW alone"

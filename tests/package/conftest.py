@@ -90,7 +90,16 @@ def build_fake_libraries(folder: Path, name: str, *, slope: float, version: str 
     run(["g++", "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", *WARNINGS, *flags, include, "-c",
          HERE / "fake_model.cpp", "-o", object_file])  # fmt: skip
     run(["ar", "rcsD", folder / f"lib{package}.a", object_file])
-    run(["g++", "-shared", f"-Wl,-soname,lib{package}.so", object_file, "-o", folder / f"lib{package}.so"])
+    run(
+        [
+            "g++",
+            "-shared",
+            f"-Wl,-soname,lib{package}.so.{make_uid(version)}",
+            object_file,
+            "-o",
+            folder / f"lib{package}.so",
+        ]
+    )
 
 
 @pytest.fixture(scope="session")

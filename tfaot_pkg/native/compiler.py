@@ -82,14 +82,17 @@ class Compiler:
         """A static library whose bytes depend on the objects only."""
         self._run([self.tools["ar"], "rcsD", output, *[path.name for path in objects]], objects[0].parent)
 
-    def link_shared(self, objects: Sequence[Path], output: Path, *, exports: Path) -> None:
-        """A shared library that needs only the C library, and exports what the version script `exports` names."""
+    def link_shared(self, objects: Sequence[Path], output: Path, *, soname: str, exports: Path) -> None:
+        """A shared library that needs only the C library, and exports what the version script `exports` names.
+
+        `soname` is the name by which programs that are linked with it look for it.
+        """
         options = [
             "-shared",
             "-static-libstdc++",
             "-static-libgcc",
             f"-Wl,--version-script={exports}",
-            f"-Wl,-soname,{output.name}",
+            f"-Wl,-soname,{soname}",
             "-Wl,--exclude-libs,ALL",
             "-Wl,-z,defs",
             "-Wl,-z,relro,-z,now",

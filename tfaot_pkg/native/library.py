@@ -20,6 +20,7 @@ from tfaot_pkg.keys import Key, files_below, key_of, sha256_bytes, sha256_file, 
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.native.parts import LinkedPart, Parts
+from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
 from tfaot_pkg.process import kill_running
 from tfaot_pkg.progress import Progress, Step
@@ -31,7 +32,7 @@ from tfaot_pkg.tuning.costs import VERSION as COSTS_VERSION
 from tfaot_pkg.tuning.costs import batch_costs
 
 STAGE = "native"
-_VERSION = 2
+_VERSION = 3
 _PARTS = "parts.json"
 _UID_DIGITS = 12
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -318,4 +319,5 @@ class _Build:
             work, self._rendered(work, "entry.cc.j2", "entry.cc", {"symbol": library.symbol}), [*self._baseline()]
         )
         exports = self._rendered(work, "exports.map.j2", "exports.map", {"symbol": library.symbol})
-        self.compiler.link_shared([whole, entry], library.shared, exports=exports)
+        soname = shared_library_name(library.name, library.uid)
+        self.compiler.link_shared([whole, entry], library.shared, soname=soname, exports=exports)

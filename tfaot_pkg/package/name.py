@@ -1,4 +1,4 @@
-"""Names of packages: `tfaot-model-` and the model's name."""
+"""Names of packages, `tfaot-model-` and the model's name, and of their shared libraries."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ def package_meant_by(text: str) -> str:
 
 def is_package_name(name: str) -> bool:
     return len(name) <= _MAX_NAME and _PACKAGE_NAME.fullmatch(name) is not None
+
+
+def shared_library_name(package: str, uid: str) -> str:
+    """The SONAME of a shared library: with the uid, as what is linked with one build needs the entry function of that
+    build. By this name two versions of a model are found in one process.
+    """
+    return f"lib{package}.so.{uid}"

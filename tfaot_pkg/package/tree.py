@@ -6,6 +6,7 @@ Its business is what lies where in a package. How the library is made is `native
     include/tfaot-model-NAME/model.h      the typed class
     include/tfaot/*.h                     what it builds on
     lib/libtfaot-model-NAME.{a,so}
+    lib/libtfaot-model-NAME.so.UID        link, by which the loader finds the library
     lib/NAME_bsN.o, lib/NAME_common.o     what the libraries are linked from (package.objects)
     lib/cmake/tfaot-model-NAME/           find_package
     lib/pkgconfig/tfaot-model-NAME.pc
@@ -33,6 +34,7 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.listing import Member, Tree
+from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.scram import tool_files
@@ -44,7 +46,7 @@ from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 
 STAGE = "package"
-_VERSION = 1
+_VERSION = 2
 _INFO_FORMAT = 1
 _TEMPLATES = "package"
 
@@ -101,6 +103,15 @@ class PackageContents:
             **{f"lib/{path.name}": path for path in self.objects},
         }
 
+    @property
+    def links(self) -> dict[str, str]:
+        """Links by their place in the package: what they lead to."""
+        return {f"lib/{self.soname}": f"lib{self.package_name}.so"}
+
+    @property
+    def soname(self) -> str:
+        return shared_library_name(self.package_name, self.uid)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageTree:
@@ -129,14 +140,14 @@ def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
     """The package of `contents` in the build cache. Raises SpecError, StorageError."""
     rendered = render(contents)
     key = _key(contents, rendered)
-    root = cache.get_or_make(STAGE, key, lambda folder: _write(rendered, contents.libraries, folder))
+    root = cache.get_or_make(STAGE, key, lambda folder: _write(rendered, contents, folder))
     return _tree(contents, key, root)
 
 
 def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
     """Write the package of `contents` into `folder`, which is made where missing. Raises SpecError, OSError."""
     rendered = render(contents)
-    _write(rendered, contents.libraries, folder)
+    _write(rendered, contents, folder)
     return _tree(contents, _key(contents, rendered), folder)
 
 
@@ -152,20 +163,21 @@ def render(contents: PackageContents) -> dict[str, bytes]:
     )
     files |= {f"etc/scram.d/{name}": text for name, text in tools.items()}
     if contents.provenance is not None:
-        tree = _listing(files, contents.libraries)
+        tree = _listing(files, contents)
         files[f"share/{contents.package_name}/provenance.json"] = _json(contents.provenance(tree))
     return dict(sorted(files.items()))
 
 
-def _listing(rendered: Mapping[str, bytes], libraries: Mapping[str, Path]) -> Tree:
+def _listing(rendered: Mapping[str, bytes], contents: PackageContents) -> Tree:
     """What `package.listing.scan_tree` would find once all is written."""
     digests = {path: sha256_bytes(data) for path, data in rendered.items()}
-    digests |= {path: sha256_file(file) for path, file in libraries.items()}
+    digests |= {path: sha256_file(file) for path, file in contents.libraries.items()}
     members = [
         Member(path=path, kind="program" if _is_program(path) else "file", content=digest)
-        for path, digest in sorted(digests.items())
+        for path, digest in digests.items()
     ]
-    return Tree(members=tuple(members))
+    members += [Member(path=path, kind="link", content=target) for path, target in contents.links.items()]
+    return Tree(members=tuple(sorted(members, key=lambda member: member.path)))
 
 
 def _is_program(path: str) -> bool:
@@ -212,11 +224,13 @@ def _tree(contents: PackageContents, key: Key, root: Path) -> PackageTree:
     return PackageTree(root=root, key=key, package_name=contents.package_name, version=contents.spec.model.version)
 
 
-def _write(rendered: Mapping[str, bytes], libraries: Mapping[str, Path], folder: Path) -> None:
+def _write(rendered: Mapping[str, bytes], contents: PackageContents, folder: Path) -> None:
     for path, data in rendered.items():
         write_file(folder / path, data)
-    for path, file in libraries.items():
+    for path, file in contents.libraries.items():
         write_file(folder / path, file.read_bytes(), mode=0o755 if _is_program(path) else 0o644)
+    for path, target in contents.links.items():
+        (folder / path).symlink_to(target)
 
 
 def _rendered_templates(contents: PackageContents) -> dict[str, bytes]:
@@ -246,6 +260,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "toolchain": contents.toolchain,
         "symbol": contents.symbol,
         "uid": contents.uid,
+        "soname": contents.soname,
         # CMake compares numbers only: 1.0.0rc1 counts as 1.0.0.
         "numeric_version": ".".join(map(str, release)),
         "major_version": release[0],

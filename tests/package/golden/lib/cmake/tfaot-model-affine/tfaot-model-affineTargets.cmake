@@ -27,7 +27,7 @@ if(tfaot-model-affine_shared_FOUND AND NOT TARGET tfaot-model-affine::shared)
   add_library(tfaot-model-affine::shared SHARED IMPORTED)
   set_target_properties(tfaot-model-affine::shared PROPERTIES
     IMPORTED_LOCATION "${_tfaot_shared}"
-    IMPORTED_SONAME "libtfaot-model-affine.so"
+    IMPORTED_SONAME "libtfaot-model-affine.so.0123456789ab"
     INTERFACE_INCLUDE_DIRECTORIES "${_tfaot_prefix}/include"
     INTERFACE_COMPILE_FEATURES cxx_std_17
   )
