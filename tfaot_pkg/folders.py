@@ -46,6 +46,11 @@ class Folders:
         return self.cache / "logs"
 
     @property
+    def trust(self) -> Path:
+        """What was verified of each signed registry. No cache: without it an older state is no rollback any more."""
+        return self.data / "trust"
+
+    @property
     def registry(self) -> Path:
         """The default registry."""
         return self.data / "registry"

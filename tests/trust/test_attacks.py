@@ -74,7 +74,7 @@ def hostile(registry: FolderRegistry) -> HostileFiles:
 def reader(tmp_path: Path, registry: FolderRegistry, hostile: HostileFiles) -> SignedIndex:
     """A reader that has pinned the root."""
     root = (registry.root / "metadata/1.root.json").read_bytes()
-    return SignedIndex(hostile, Anchor(folder=tmp_path / "reader", root=root))
+    return SignedIndex(hostile, Anchor(folder=tmp_path / "reader", root=root), registry.config.sha256)
 
 
 def snapshot_of(root: Path) -> dict[str, bytes]:

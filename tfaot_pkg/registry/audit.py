@@ -101,7 +101,7 @@ def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
     with found.collecting():
         signed.refresh()  # as a reader sees it: rollback, expiry of what every reader needs, the clock
     try:
-        return SignedState.load(registry.files, signed.bootstrap(), signed.floor())
+        return signed.state()
     except TrustError as error:
         found.faults.append(error.message)
         return None

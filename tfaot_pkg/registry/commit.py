@@ -86,7 +86,7 @@ class SignedCommit:
         self._files = files
         self._keys = keys
         self._clock = clock
-        self._state = SignedState.load(files, index.bootstrap(), index.floor())
+        self._state = index.state()
         self._signers: Signers | None = None
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.registry.layout import DOWNLOAD, FORMAT, template_fault
 
 SIGNED = "signed"
@@ -31,6 +31,8 @@ class RegistryConfig:
 
     download: str = DOWNLOAD
     capabilities: tuple[str, ...] = (SEARCH,)
+    sha256: str = field(default="", compare=False)
+    """Of the file that it was read from: what a signed registry's signatures say as well."""
 
     def as_dict(self) -> dict[str, object]:
         return {"format": FORMAT, "download": self.download, "capabilities": list(self.capabilities)}
@@ -66,4 +68,4 @@ class RegistryConfig:
             raise RegistryError(f"{file}: download {fault}", hint=_NOT_OURS)
         if not isinstance(capabilities, list) or not all(isinstance(item, str) for item in capabilities):
             raise RegistryError(f"{file}: capabilities must be a list of strings", hint=_NOT_OURS)
-        return cls(download=download, capabilities=tuple(capabilities))
+        return cls(download=download, capabilities=tuple(capabilities), sha256=sha256_bytes(data))

@@ -295,7 +295,7 @@ def require_empty(root: Path) -> None:
 def _index(files: FolderFiles, config: RegistryConfig, anchor: Anchor | None) -> Index:
     anchor = anchor or Anchor.of(files.location, Folders.of_user())
     if config.is_signed:
-        return SignedIndex(files, anchor)
+        return SignedIndex(files, anchor, config.sha256)
     if files.has(TIMESTAMP_FILE) or anchor.was_signed:
         raise TrustError(
             f"{files.location} should be signed, but its {CONFIG} says that it is not",

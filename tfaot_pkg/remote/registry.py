@@ -126,6 +126,6 @@ def open_remote(
     else:
         anchor = Anchor.of(files.location, folders, root)
         files.verified = anchor.folder
-        index = SignedIndex(files, anchor)
+        index = SignedIndex(files, anchor, config.sha256)
     confirmed = _Confirmed(index=index, files=files)
     return RemoteRegistry(files=files, config=config, index=confirmed, signed=root is not None)

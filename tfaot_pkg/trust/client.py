@@ -1,7 +1,8 @@
 """Reading a signed registry: `tuf.ngclient` over the `Files` port. Refuses whatever TUF refuses, and says what it was.
 
-What was verified is kept in a folder of the reader's (never in the registry): it is what makes an older state, once a
-newer one was seen, a rollback. One process at a time uses such a folder; others wait a moment.
+What was verified is kept in a folder of the reader's (never in the registry, nor in a cache that people delete): it is
+what makes an older state, once a newer one was seen, a rollback. One process at a time uses such a folder; others wait
+a moment.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.registry.files import Files, MissingFile
+from tfaot_pkg.registry.layout import CONFIG
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.trust.faults import CLOCK_TOLERANCE, distrust, wrong_clock
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.trust.roles import LIMITS, METADATA, SEARCH, SIGNED_AT, TARGETS_LIMIT, hashed_path, metadata_path, utc
-from tfaot_pkg.trust.state import Floor
+from tfaot_pkg.trust.state import Floor, SignedState, check_config
 
 if TYPE_CHECKING:
     from tuf.api.metadata import TargetFile
@@ -51,19 +53,21 @@ class Anchor:
     def of(cls, location: str, folders: Folders, root: bytes | None = None) -> Anchor:
         """That of the registry at `location` (folder or URL); each pinned root has memories of its own."""
         name = sha256_bytes(location.encode() + b"\0" + (root or b""))[:24]
-        return cls(folder=folders.cache / "trust" / name, root=root)
+        return cls(folder=folders.trust / name, root=root)
 
 
 class SignedIndex:
     """The targets of a signed registry (index files, search shards), each verified.
 
     All that is read after one `refresh` belongs to one state of the registry. Without an explicit one, the first read
-    refreshes. Every method raises TrustError, StorageError and what `files` raises.
+    refreshes. Every method raises TrustError, StorageError and what `files` raises. `config` is the SHA-256 of the
+    `config.json` that was read before anything could be verified: nothing is given unless that was signed.
     """
 
-    def __init__(self, files: Files, anchor: Anchor) -> None:
+    def __init__(self, files: Files, anchor: Anchor, config: str) -> None:
         self._files = files
         self._anchor = anchor
+        self._config = config
         self._updater: Updater | None = None
         self._shards: dict[str, TargetFile] = {}
 
@@ -117,6 +121,12 @@ class SignedIndex:
         with self._guarded():
             return self._bootstrap()
 
+    def state(self) -> SignedState:
+        """The newest state for those who sign or audit: verified, expired or not, never older than was seen."""
+        state = SignedState.load(self._files, self.bootstrap(), self.floor())
+        state.require_config(self._config)
+        return state
+
     def floor(self) -> Floor:
         """The newest versions that were ever verified here, for those who sign."""
         with storage_errors(f"read {self._anchor.folder}"):
@@ -149,6 +159,7 @@ class SignedIndex:
         )
         updater.refresh()
         self._check_clock()
+        check_config(self._files.location, updater.get_targetinfo(CONFIG), self._config)
         return updater
 
     def _check_clock(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.registry.layout import CONFIG
 from tfaot_pkg.trust.keys import KEYS_HINT, RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing
 from tfaot_pkg.trust.roles import (
     PACKAGES,
@@ -108,16 +109,23 @@ def first_root(
     return Metadata(root)
 
 
-def first_state(root: Metadata[Root], signers: Signers, bits: int, now: datetime) -> list[NewFile]:
-    """All files of an empty registry that is signed, in the order of writing; `root` is signed already."""
-    from tuf.api.metadata import Metadata, MetaFile, Snapshot, Targets, Timestamp
+def first_state(root: Metadata[Root], signers: Signers, config: bytes, bits: int, now: datetime) -> list[NewFile]:
+    """All files of an empty registry that is signed, in the order of writing; `root` is signed already.
+
+    `config` is the content of `config.json`, which is not among them.
+    """
+    from tuf.api.metadata import Metadata, MetaFile, Snapshot, TargetFile, Targets, Timestamp
 
     lifetimes = Lifetimes.from_fields(root.signed.unrecognized_fields)
     expires = lifetimes.expiry(RELEASE, now)
     bins = bin_delegations(root.signed, bits)
     assert bins.succinct_roles is not None
     contents = {
-        TARGETS: Targets(expires=expires, delegations=top_delegations(root.signed)),
+        TARGETS: Targets(
+            expires=expires,
+            targets={CONFIG: TargetFile.from_data(CONFIG, config, ["sha256"])},
+            delegations=top_delegations(root.signed),
+        ),
         PACKAGES: Targets(expires=expires, delegations=bins),
         SEARCH: Targets(expires=expires),
         **{name: Targets(expires=expires) for name in bins.succinct_roles.get_roles()},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.files import Files, MissingFile
+from tfaot_pkg.registry.layout import CONFIG
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.trust.roles import (
     PACKAGE_PATHS,
@@ -62,6 +63,10 @@ class SignedState:
             raise TrustError(f"{self.files.location}: packages are not in hash bins ({PACKAGE_PATHS})")
         return delegations.succinct_roles
 
+    def require_config(self, sha256: str) -> None:
+        """Raise TrustError unless `config.json` with that SHA-256 was signed."""
+        check_config(self.files.location, self.role(TARGETS).signed.targets.get(CONFIG), sha256)
+
     def role_for(self, path: str) -> str:
         """The role that lists the target `path`."""
         return self.bins.get_role_for_target(path) if path.startswith("index/") else SEARCH
@@ -99,6 +104,12 @@ class SignedState:
         """A target's content, verified; None where there is none. Raises TrustError, StorageError, NetworkError."""
         info = self.target(path)
         return None if info is None else read_target(self.files, info)
+
+
+def check_config(location: str, signed: TargetFile | None, sha256: str) -> None:
+    """Raise TrustError where `config.json` (read under its plain name, before anything) is not what was signed."""
+    if signed is None or signed.hashes.get("sha256") != sha256:
+        raise TrustError(f"{location}: {CONFIG} is not what was signed", hint=_RESTORE)
 
 
 def read_target(files: Files, info: TargetFile) -> bytes:

@@ -4,7 +4,7 @@ Values in, values out. A succession can be written to a file, carried to those w
 after the other, and brought back: no two root keys ever need to be on one machine.
 
 A change that takes trust away (a key dropped, a threshold raised) needs what is there to be signed anew before it
-holds; one that gives trust (a key added, a threshold lowered) has to hold before. A change that does both has two steps.
+holds; one that gives trust (a key added, a threshold lowered) has to hold before. What does both has two steps.
 """
 
 from __future__ import annotations

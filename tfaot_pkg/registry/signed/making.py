@@ -143,10 +143,11 @@ def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initia
     metadata = first_root(keys, plan.threshold, plan.lifetimes, now)
     signers = Signers.of(metadata.signed, [ring], ROLES, location=str(root))
     sign(metadata, signers.by_role[ROOT])
-    files = first_state(metadata, signers, plan.bits, now)
+    config = RegistryConfig(capabilities=(SEARCH, SIGNED)).to_bytes()
+    files = first_state(metadata, signers, config, plan.bits, now)
     folder = FolderFiles(root=root)
     write(folder, files)
-    folder.put(CONFIG, RegistryConfig(capabilities=(SEARCH, SIGNED)).to_bytes())
+    folder.put(CONFIG, config)
     return Initialized(
         registry=root,
         keys=ring.folder,

@@ -11,8 +11,7 @@ from tfaot_pkg.trust.state import SignedState
 
 def load_state(registry: FolderRegistry) -> SignedState:
     """What the registry says now. Raises RegistryError where it is not signed, TrustError, StorageError."""
-    index = _signed_index(registry)
-    return SignedState.load(registry.files, index.bootstrap(), index.floor())
+    return _signed_index(registry).state()
 
 
 def require_signed(registry: FolderRegistry, commit: object) -> SignedCommit:
