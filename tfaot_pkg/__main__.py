@@ -14,5 +14,14 @@ def main() -> None:
     run()
 
 
+def cms_tfaot_compile() -> None:
+    """The program `cms_tfaot_compile`."""
+    try:
+        from tfaot_pkg.cli.cmsdist import compile_main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
 if __name__ == "__main__":
     main()

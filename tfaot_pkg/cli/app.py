@@ -17,6 +17,7 @@ from typer.main import get_command
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli import (
     build,
+    cmsdist,
     conan_remotes,
     depending,
     inspect_machine,
@@ -74,6 +75,7 @@ def root(
 
 
 build.register(app)
+cmsdist.register(app)
 tune.register(app)
 packages.register(app)
 depending.register(app)
@@ -98,11 +100,11 @@ class _Stopped(BaseException):
         self.exit_code = 128 + number
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], program: str = "tfaot-pkg", commands: typer.Typer = app) -> int:
     """Run the command line; the exit code. Every expected failure is a message on standard error."""
     _take_signals()
     try:
-        get_command(app).main(args=arguments, prog_name="tfaot-pkg", standalone_mode=True)
+        get_command(commands).main(args=arguments, prog_name=program, standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except TfaotError as error:

@@ -157,7 +157,7 @@ def build(
         "validation": made.report.as_dict(),
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
-    lines = [_built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
+    lines = [built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
     session.result(document, "\n".join(lines))
 
 
@@ -208,7 +208,7 @@ def publish(
     session.result(document, "\n".join(lines))
 
 
-def _built_text(made: Build) -> str:
+def built_text(made: Build) -> str:
     report = made.report
     lines = []
     if report.comparisons:

@@ -78,13 +78,14 @@ def tool_files(
     The tool PACKAGE links the library. Where there are `objects` (names of files below lib/), the tool PACKAGE-objects
     links these: into whatever uses it, so that nothing of the model has to be found at run time.
     """
-    tools = {package: _tool(package, version, homepage, base, ())}
+    tools = {package: tool_file(package, version, homepage, base, ())}
     if objects:
-        tools[package + _OBJECTS] = _tool(package + _OBJECTS, version, homepage, base, objects)
+        tools[package + _OBJECTS] = tool_file(package + _OBJECTS, version, homepage, base, objects)
     return {f"{name}.xml": text for name, text in tools.items()}
 
 
-def _tool(name: str, version: str, homepage: str, base: str, objects: tuple[str, ...]) -> bytes:
+def tool_file(name: str, version: str, homepage: str, base: str, objects: tuple[str, ...]) -> bytes:
+    """The tool `name`, installed in `base`: it links `objects` (files below lib/), or the library of its name."""
     variable = name.upper().replace("-", "_") + "_BASE"
     tool = ET.Element("tool", {"name": name, "version": version})
     if homepage:
