@@ -1,7 +1,7 @@
 """The outline of a frozen graph, for people to look at: operations with shapes and what flows between them.
 
 Constants, what is made of constants and shapes alone, and operations that only pass values on are left out. Large
-graphs are grouped by the names of their layers.
+graphs are grouped by the names of their layers, or where those say nothing by kinds of operations.
 The same for the same graph, whatever order TensorFlow gives its nodes in.
 """
 
@@ -103,17 +103,50 @@ def _fed_only(used: list, sources: dict, fed: set) -> list:
 
 
 def _groups(names: list, operations: dict, room: int) -> dict:
-    """Name -> group: itself where there is room, else the longest beginning of names (or its kind) that leaves room."""
-    deepest = max((name.count("/") for name in names), default=0) + 1
-    for depth in range(deepest, 0, -1):
-        groups = {name: "/".join(name.split("/")[:depth]) for name in names}
-        if len(names) <= room:
-            groups = {name: name for name in names}
-        if len(set(groups.values())) <= room:
-            return groups
-    kinds = collections.Counter(operations[name].type for name in names).most_common(room - 1)
-    kept = {kind for kind, _ in kinds}
-    return {name: operations[name].type if operations[name].type in kept else "others" for name in names}
+    """Name -> group: itself where there is room, else the beginning of its name that it shares with its group.
+
+    The largest groups are divided as long as there is room, those of the same size (the repeated blocks of a network)
+    all or none. One that has too many parts is divided by the kinds of its operations.
+    """
+    if len(names) <= room:
+        return {name: name for name in names}
+    groups, done = {"": names}, set()
+    while sizes := [len(members) for group, members in groups.items() if len(members) > 1 and group not in done]:
+        largest = sorted(group for group, members in groups.items() if len(members) == max(sizes) and group not in done)
+        left = room - len(groups) + len(largest)
+        parts = {}
+        for group in largest:
+            parts.update(_by_scope(group, groups[group]))
+        if len(parts) > left and len(largest) == 1:
+            parts = _by_kind(largest[0], groups[largest[0]], operations, left)
+            done.update(parts)
+        if len(parts) > left or parts.keys() == set(largest):
+            done.update(largest)
+            continue
+        for group in largest:
+            del groups[group]
+        groups.update(parts)
+    return {name: group for group, members in groups.items() for name in members}
+
+
+def _by_scope(group: str, members: list) -> dict:
+    """The members by one more part of their names."""
+    depth = group.count("/") + 2 if group else 1
+    parts: dict = {}
+    for name in members:
+        parts.setdefault("/".join(name.split("/")[:depth]), []).append(name)
+    return parts
+
+
+def _by_kind(group: str, members: list, operations: dict, most: int) -> dict:
+    """The members by the kinds of operations; at most `most` parts, the last of which may hold all other kinds."""
+    kinds = collections.Counter(operations[name].type for name in members).most_common()
+    named = {kind for kind, _ in (kinds if len(kinds) <= most else kinds[: most - 1])}
+    parts: dict = {}
+    for name in members:
+        kind = operations[name].type
+        parts.setdefault(f"{group}/{kind if kind in named else 'others'}".lstrip("/"), []).append(name)
+    return parts
 
 
 def _sorted_groups(group_of: dict, sources: dict) -> list:

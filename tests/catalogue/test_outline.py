@@ -1,0 +1,336 @@
+"""The outline of a model's graph (worker_program/outline.py), and its drawing: what is left out, what is grouped."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tfaot_pkg
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.catalogue.graph import Drawing, draw, nodes_of_document
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.model import freeze
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.storage import locked, new_folder
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+MAKER = Path(__file__).parents[1] / "models" / "deep.py"
+
+
+def _outline_module() -> ModuleType:
+    path = Path(tfaot_pkg.__file__).parent / "worker_program" / "outline.py"
+    spec = importlib.util.spec_from_file_location("outline", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+outline = _outline_module()
+
+
+# --- a graph as TensorFlow gives it, made by hand -------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Shape:
+    rank: int
+    dims: list[int | None]
+
+    def as_list(self) -> list[int | None]:
+        return self.dims
+
+
+@dataclass(eq=False)
+class Tensor:
+    op: Operation
+    shape: Shape = field(default_factory=lambda: Shape(2, [None, 4]))
+
+    @property
+    def dtype(self) -> Any:
+        return type("float32", (), {"name": "float32"})
+
+
+@dataclass(eq=False)
+class Operation:
+    name: str
+    type: str
+    inputs: list[Tensor]
+    outputs: list[Tensor] = field(default_factory=list)
+
+
+class Graph:
+    """`graph.add("layer/MatMul", "MatMul", "x", "weights")`: inputs by name, in any order of making."""
+
+    def __init__(self) -> None:
+        self.operations: dict[str, Operation] = {}
+
+    def add(self, name: str, kind: str, *inputs: str) -> str:
+        made = Operation(name, kind, [self.operations[one].outputs[0] for one in inputs])
+        made.outputs.append(Tensor(made))
+        self.operations[name] = made
+        return name
+
+    def get_operations(self) -> list[Operation]:
+        return list(self.operations.values())
+
+
+def border(name: str, node: str) -> dict[str, Any]:
+    return {"name": name, "node": node, "dtype": "float32", "shape": [None, 4]}
+
+
+def outlined(graph: Graph, inputs: list[str], outputs: list[str]) -> list[dict[str, Any]]:
+    found = outline.outline(graph, [border(n, n) for n in inputs], [border(n, n) for n in outputs])
+    assert found["format"] == 1
+    nodes: list[dict[str, Any]] = found["nodes"]
+    return nodes
+
+
+def edges(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(nodes[source]["name"], node["name"]) for node in nodes for source in node["inputs"]}
+
+
+def layered(layers: int, graph: Graph | None = None) -> tuple[Graph, str]:
+    """Dense layers with names as Keras gives them; five operations each, of which three are shown."""
+    graph, last = graph or Graph(), "x"
+    graph.add("x", "Placeholder")
+    for number in range(layers):
+        layer = f"model/block_{number}/dense"
+        graph.add(f"{layer}/weights", "Const")
+        graph.add(f"{layer}/read", "Identity", f"{layer}/weights")
+        graph.add(f"{layer}/MatMul", "MatMul", last, f"{layer}/read")
+        graph.add(f"{layer}/BiasAdd", "BiasAdd", f"{layer}/MatMul", f"{layer}/weights")
+        last = graph.add(f"{layer}/Relu", "Relu", f"{layer}/BiasAdd")
+    return graph, last
+
+
+def test_constants_and_what_only_passes_values_on_are_left_out_and_their_edges_bridged() -> None:
+    graph, last = layered(1)
+    graph.add("passed", "StopGradient", last)
+    graph.add("shape", "Shape", "passed")
+    graph.add("flat", "Reshape", "passed", "shape")
+    graph.add("y", "Identity", "flat")
+    graph.add("unused", "Exp", "x")
+    nodes = outlined(graph, ["x"], ["y"])
+    dense = "model/block_0/dense"
+    assert [node["op"] for node in nodes] == ["input", "MatMul", "BiasAdd", "Relu", "Reshape", "output"]
+    assert edges(nodes) == {
+        ("x", f"{dense}/MatMul"), (f"{dense}/MatMul", f"{dense}/BiasAdd"), (f"{dense}/BiasAdd", f"{dense}/Relu"),
+        (f"{dense}/Relu", "flat"), ("flat", "y"),
+    }  # fmt: skip
+    assert nodes[1]["shape"] == [None, 4] and nodes[1]["dtype"] == "float32"
+
+
+def test_an_input_that_is_an_output_is_joined_to_it() -> None:
+    graph = Graph()
+    graph.add("x", "Placeholder")
+    graph.add("y", "Identity", "x")
+    assert edges(outlined(graph, ["x"], ["y"])) == {("x", "y")}
+
+
+def test_what_depends_on_no_input_is_shown_only_where_nothing_else_is() -> None:
+    graph, last = layered(1)
+    graph.add("c", "Const")
+    graph.add("table", "Exp", "c")
+    graph.add("y", "AddV2", last, "table")
+    assert "table" not in {node["name"] for node in outlined(graph, ["x"], ["y"])}
+    constant = Graph()
+    constant.add("x", "Placeholder")
+    constant.add("c", "Const")
+    constant.add("y", "Exp", "c")
+    assert edges(outlined(constant, ["x"], ["y"])) == {("y", "y")}
+
+
+def test_circles_of_a_loop_do_no_harm() -> None:
+    graph = Graph()
+    graph.add("x", "Placeholder")
+    graph.add("loop/Enter", "Enter", "x")
+    graph.add("loop/Merge", "Merge", "loop/Enter")
+    graph.add("loop/Next", "NextIteration", "loop/Merge")
+    graph.operations["loop/Merge"].inputs.append(graph.operations["loop/Next"].outputs[0])
+    graph.add("y", "Exit", "loop/Merge")
+    nodes = outlined(graph, ["x"], ["y"])
+    assert ("loop/Merge", "loop/Next") in edges(nodes) and ("loop/Next", "loop/Merge") in edges(nodes)
+    assert_readable(nodes)
+
+
+def test_hundreds_of_operations_are_grouped_by_their_layers() -> None:
+    graph, last = layered(60)
+    nodes = outlined(graph, ["x"], [last])
+    groups = [node for node in nodes if node["kind"] == "operation"]
+    assert {node["name"] for node in groups} == {f"model/block_{n}/dense" for n in range(60)}
+    assert {node["members"] for node in groups} == {3}
+    assert edges(nodes) >= {(f"model/block_{n}/dense", f"model/block_{n + 1}/dense") for n in range(59)}
+    assert_readable(nodes)
+
+
+def members(nodes: list[dict[str, Any]]) -> dict[str, int]:
+    return {node["name"]: node["members"] for node in nodes if node["kind"] == "operation"}
+
+
+def test_a_layer_is_divided_where_there_is_room_and_by_kinds_where_it_has_too_many_parts() -> None:
+    graph, last = layered(150)
+    for number in range(3):
+        last = graph.add(f"head/{number}/Tanh", "Tanh", last)
+    nodes = outlined(graph, ["x"], [last])
+    assert members(nodes) == {
+        "model/MatMul": 150, "model/BiasAdd": 150, "model/Relu": 150,
+        "head/0/Tanh": 1, "head/1/Tanh": 1, "head/2/Tanh": 1,
+    }  # fmt: skip
+    assert_readable(nodes)
+
+
+def test_blocks_of_the_same_size_are_divided_all_or_none() -> None:
+    graph, last = layered(30)
+    for number in range(10):
+        last = graph.add(f"tail_{number}", "Tanh", last)
+    nodes = outlined(graph, ["x"], [last])
+    assert len([name for name in members(nodes) if name.startswith("tail_")]) == 10
+    assert {count for name, count in members(nodes).items() if name.startswith("model/")} == {3}
+
+
+def test_hundreds_of_operations_without_layers_are_grouped_by_their_kinds() -> None:
+    graph, last = Graph(), "x"
+    graph.add("x", "Placeholder")
+    for number in range(600):
+        last = graph.add(f"Call/op_{number}", f"Kind{number % 300 if number % 2 else 0}", last)
+    nodes = outlined(graph, ["x"], [last])
+    groups = members(nodes)
+    assert sum(groups.values()) == 600
+    assert groups["Call/Kind0"] == 300
+    assert groups["Call/others"] == 600 - 300 - 2 * 96, "150 rarer kinds, of which 96 have a box"
+    assert len(nodes) == outline.MOST_NODES
+    assert_readable(nodes)
+
+
+@given(st.lists(st.text("ab/", min_size=1, max_size=9), unique=True, min_size=90, max_size=300), st.integers(2, 120))
+def test_whatever_the_names_every_operation_has_a_group_and_there_are_no_more_than_fit(
+    names: list[str], room: int
+) -> None:
+    operations = {name: Operation(name, f"Kind{len(name)}", []) for name in names}
+    groups = outline._groups(sorted(names), operations, room)
+    assert groups.keys() == set(names)
+    assert len(set(groups.values())) <= room
+
+
+def test_it_is_the_same_in_whatever_order_tensorflow_names_the_operations() -> None:
+    graph, last = layered(60)
+    expected = outlined(graph, ["x"], [last])
+    names = list(graph.operations)
+    for seed in range(3):
+        random.Random(seed).shuffle(names)
+        shuffled = Graph()
+        shuffled.operations = {name: graph.operations[name] for name in names}
+        assert outlined(shuffled, ["x"], [last]) == expected
+
+
+def test_a_graph_with_more_inputs_than_boxes_has_none() -> None:
+    graph = Graph()
+    names = [graph.add(f"x{number}", "Placeholder") for number in range(outline.MOST_NODES)]
+    graph.add("y", "AddN", *names)
+    assert outline.outline(graph, [border(n, n) for n in names], [border("y", "y")]) is None
+
+
+def test_long_names_are_cut() -> None:
+    graph = Graph()
+    graph.add("x", "Placeholder")
+    graph.add("n" * 5000, "K" * 5000, "x")
+    nodes = outlined(graph, ["x"], ["n" * 5000])
+    assert max(len(text) for node in nodes for text in (node["name"], node["op"])) <= 120
+    assert_readable(nodes)
+
+
+def assert_readable(nodes: list[dict[str, Any]]) -> Drawing:
+    """The drawing of an outline: few boxes on a sheet of limited size, none on another, all texts fit into theirs."""
+    assert len(nodes) <= outline.MOST_NODES
+    drawing = draw(nodes_of_document(json.loads(json.dumps({"format": 1, "nodes": nodes}))))
+    assert len(drawing.boxes) == len(nodes)
+    places = {(box.x // drawing.box_width, box.y) for box in drawing.boxes}
+    assert len(places) >= len(nodes) * 0.9
+    assert max(len(text) for box in drawing.boxes for text in (box.label, box.detail)) <= 26
+    assert drawing.width <= 110 * (drawing.box_width + 20) and drawing.height <= 110 * (drawing.box_height + 34)
+    assert sum(map(len, drawing.edges)) < 200_000
+    return drawing
+
+
+# --- graphs as TensorFlow freezes them ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deep_models(shared_home_folder: Path, toolchain_python: Path) -> Path:
+    """The SavedModels of tests/models/deep.py. Read only."""
+    folder = shared_home_folder / "deep" / sha256_file(MAKER)[:16]
+    with locked(folder.with_name(folder.name + ".lock"), what="the deep models"):
+        if not folder.is_dir():
+            with new_folder(folder) as made:
+                run([toolchain_python, "-I", MAKER, made], timeout=300)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def real_outlines(
+    deep_models: Path, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, list[dict[str, Any]]]:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    cache = BuildCache(root=tmp_path_factory.mktemp("builds"))
+    environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    found = {}
+    with WorkerPool(environment, scratch_root=cache.root, logs=folders.logs) as pool:
+        for name in ("residual", "flat"):
+            spec = ModelSpec(
+                path=deep_models / "spec.yaml",
+                model=ModelInfo(name=name, version="1.0.0", saved_model=name),
+                source=FolderSource(path=deep_models),
+                compilation=Compilation(batch_sizes=(1,), targets=("x86-64-v3",), tensorflow=DEFAULT_VERSION),
+            )
+            frozen = freeze(spec, source_tree(deep_models, Path(name)), pool=pool, cache=cache, progress=Silent())
+            assert frozen.outline is not None
+            found[name] = json.loads(json.dumps(frozen.outline))["nodes"]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_a_residual_network_of_hundreds_of_operations_is_drawn_block_by_block(
+    real_outlines: Mapping[str, list[dict[str, Any]]],
+) -> None:
+    nodes = real_outlines["residual"]
+    groups = [node for node in nodes if node["kind"] == "operation"]
+    blocks = {node["name"]: node["members"] for node in groups if "block_" in node["name"]}
+    assert len(blocks) == 40, sorted(blocks)
+    assert set(blocks.values()) == {8}, "MatMul, BiasAdd, Relu twice, the way around, tanh"
+    joined = edges(nodes)
+    numbers = sorted(blocks, key=lambda name: int(name.rpartition("_")[2]))
+    assert all((one, other) in joined for one, other in pairwise(numbers))
+    drawing = assert_readable(nodes)
+    rows = {box.node.title.partition(":")[0]: box.y for box in drawing.boxes}
+    assert [rows[name] for name in numbers] == sorted(rows[name] for name in numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_hundreds_of_operations_without_scopes_are_drawn_by_kind(
+    real_outlines: Mapping[str, list[dict[str, Any]]],
+) -> None:
+    nodes = real_outlines["flat"]
+    assert {node["op"]: node["members"] for node in nodes if node["kind"] == "operation"} == {"Tanh": 150, "Mul": 150}
+    assert_readable(nodes)
