@@ -107,3 +107,34 @@ def test_what_cannot_be_is_said(tmp_path: Path, tfaot: Any) -> None:
     shutil.rmtree(tmp_path / "registry")
     unsigned = tfaot("registry", "refresh", "registry", "--keys", "keys")
     assert unsigned[0] == 16
+
+
+def test_a_registry_that_could_not_be_made_leaves_nothing(tmp_path: Path, tfaot: Any) -> None:
+    code, document, _ = tfaot("registry", "init", "new/reg", "--keys", "k")
+    assert code == 18 and "no terminal to ask on" in document["error"]["message"]
+    (tmp_path / "mine").mkdir()
+    assert tfaot("registry", "init", "mine", "--keys", "k")[0] == 18
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["mine"] and not list((tmp_path / "mine").iterdir())
+    (tmp_path / "nowhere").touch()
+    assert tfaot("registry", "init", "other", "--keys", "nowhere/k", "--no-passphrase")[0] == 20
+    assert not (tmp_path / "other").exists()
+
+
+def test_gc_names_a_few_files_and_counts_the_others(tmp_path: Path, tfaot: Any, make_package: MakePackage) -> None:
+    registry = make_signed(tmp_path)
+    for number in range(40):
+        orphan = registry.root / "blobs/sha256/ab" / f"{number:062x}"
+        orphan.parent.mkdir(parents=True, exist_ok=True)
+        orphan.write_bytes(b"orphan")
+    shown = subprocess.run(
+        [sys.executable, "-m", "tfaot_pkg", "registry", "gc", "registry", "--grace", "0s", "--dry-run"],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TFAOT_HOME": str(tmp_path / "home")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *files, more, count = shown.stdout.splitlines()
+    assert len(files) == 5 and more == "... and 35 more (--json lists all)"
+    assert count == "40 files would be removed (240 bytes)"
+    assert len(tfaot("registry", "gc", "registry", "--grace", "0s", "--dry-run")[1]["removed"]) == 40

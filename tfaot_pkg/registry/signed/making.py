@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -105,8 +105,9 @@ def _nothing_left_behind(root: Path) -> Iterator[None]:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-        for folder in made:
-            folder.rmdir()
+        with suppress(OSError):  # someone else put something there
+            for folder in made:
+                folder.rmdir()
         raise
 
 
