@@ -78,7 +78,7 @@ class CompiledModel:
             raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message stands above")
 
     def package(self):
-        """Headers, metadata and the one kind of library that was asked for.
+        """Headers, metadata, the programs where there are any, and the one kind of library that was asked for.
 
         The prefix's own CMake and pkg-config files stay out: they name both kinds, and Conan writes such files itself.
         """
@@ -88,7 +88,7 @@ class CompiledModel:
         library = f"lib{self.name}.so*" if self.options.shared else f"lib{self.name}.a"
         if not copy(self, library, os.path.join(prefix, "lib"), os.path.join(package, "lib")):
             raise ConanException(f"{prefix} holds no lib/{library}")
-        for folder in ("include", "share", "etc"):
+        for folder in ("include", "share", "etc", "bin"):
             copy(self, "*", os.path.join(prefix, folder), os.path.join(package, folder))
 
     def package_id(self):

@@ -19,6 +19,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, files_below, key_of, sha256_file, sha256_tree
 from tfaot_pkg.native.compiler import Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native, native_key
+from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import VERSION, Made, Materials, ToolchainFacts, pins_of
@@ -37,7 +38,7 @@ from tfaot_pkg.toolchain.environment import (
 )
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
-from tfaot_pkg.verify.validate import inputs_document, validate
+from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate
 
 _VERSION = 1
 
@@ -126,8 +127,11 @@ class Pipeline:
                 environment=environment, compiler=plan.compiler, cache=self.cache, progress=self.progress,
             )  # fmt: skip
             report = validate(spec, plan.source, frozen, library, pool=pool, cache=self.cache, progress=self.progress)
+        programs = build_tools(spec, library, compiler=plan.compiler, cache=self.cache, progress=self.progress)
+        answers = stored_answers(spec, plan.source, library, self.cache)
         with self.progress.step("package"):
-            tree = make_package(_contents(plan, frozen, library, environment, report), self.cache)
+            contents = _contents(plan, frozen, library, environment, report, programs=programs, answers=answers)
+            tree = make_package(contents, self.cache)
         return Build(plan=plan, frozen=frozen, library=library, report=report, tree=tree)
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
@@ -160,6 +164,7 @@ def _package_key(spec: ModelSpec, native: Key) -> Key:
         _VERSION,
         {
             "native": native,
+            "tools": tools_key(native) if spec.package.tools else None,
             "spec": spec_document(spec),
             "tuning": tuning_document(spec.tuning) if spec.tuning is not None else None,
             "validation_inputs": inputs_document(spec),
@@ -178,6 +183,9 @@ def _contents(
     library: NativeLibrary,
     environment: ToolchainEnvironment,
     report: ValidationReport,
+    *,
+    programs: tuple[Path, ...],
+    answers: bytes | None,
 ) -> PackageContents:
     from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
 
@@ -186,7 +194,10 @@ def _contents(
         signature=frozen.signature,
         parts=library.parts,
         report=report,
-        libraries={f"lib/{path.name}": sha256_file(path) for path in library.files},
+        binaries={
+            **{f"lib/{path.name}": sha256_file(path) for path in library.files},
+            **{f"bin/{path.name}": sha256_file(path) for path in programs},
+        },
     )
     return PackageContents(
         spec=spec,
@@ -197,6 +208,8 @@ def _contents(
         static_library=library.static,
         shared_library=library.shared,
         objects=library.objects,
+        programs=programs,
+        answers=answers,
         notices=_notices(environment),
         validation=report.as_dict(),
         sbom=sbom(materials, made),

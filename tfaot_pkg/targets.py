@@ -70,6 +70,11 @@ TARGETS: dict[str, Target] = {
 DEFAULT_TARGETS = ("x86-64-v2", "x86-64-v3")
 
 
+def lowest(architecture: str) -> Target:
+    """The target of `architecture` that all of its CPUs can run: for code that runs before one has looked."""
+    return min((t for t in TARGETS.values() if t.architecture == architecture), key=lambda t: t.level)
+
+
 def host_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """The features of this machine's CPU, by Linux's names."""
     for line in cpuinfo.read_text().splitlines():

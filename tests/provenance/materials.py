@@ -88,5 +88,5 @@ def make_made(*parts: LinkedPart, warnings: tuple[str, ...] = ()) -> Made:
             not_run=(),
             warnings=warnings,
         ),
-        libraries={"lib/libtagger.so": "22" * 32},
+        binaries={"lib/libtagger.so": "22" * 32},
     )

@@ -105,6 +105,21 @@ class Compiler:
         ]
         self._run([*self.command, *options, *objects, "-lm", "-o", output], output.parent)
 
+    def link_program(self, objects: Sequence[Path], output: Path) -> None:
+        """A program for other machines: it needs only the C library. Its bytes depend on the objects only."""
+        options = [
+            "-static-libstdc++",
+            "-static-libgcc",
+            "-Wl,-z,relro,-z,now",
+            "-Wl,-z,noexecstack",
+            "-Wl,--gc-sections",
+            "-Wl,--build-id=none",
+            "-Wl,--hash-style=gnu",
+            "-Wl,--as-needed",
+            "-s",
+        ]
+        self._run([*self.command, *options, *objects, "-lm", "-o", output], output.parent)
+
     def program(self, source: Path, output: Path, *, includes: Sequence[Path]) -> None:
         """Compile and link a program of one source file, for this machine. Raises CompilerError."""
         flags = [flag for include in includes for flag in ("-I", include)]

@@ -26,7 +26,7 @@ from tfaot_pkg.process import kill_running
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, Target
+from tfaot_pkg.targets import TARGETS, Target, lowest
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.tuning.costs import VERSION as COSTS_VERSION
 from tfaot_pkg.tuning.costs import batch_costs
@@ -212,9 +212,7 @@ class _Build:
 
     def _baseline(self) -> tuple[str, ...]:
         """Flags of the lowest level of the architecture: this code runs before the CPU has been looked at."""
-        architecture = self._targets[0].architecture
-        lowest = min((t for t in TARGETS.values() if t.architecture == architecture), key=lambda t: t.level)
-        return lowest.flags
+        return lowest(self._targets[0].architecture).flags
 
     def _compile(self, work: Path, source: Path, flags: Sequence[str | Path]) -> Path:
         output = work / f"{source.stem}.o"

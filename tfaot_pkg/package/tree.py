@@ -8,11 +8,12 @@ Its business is what lies where in a package. How the library is made is `native
     lib/libtfaot-model-NAME.{a,so}
     lib/libtfaot-model-NAME.so.UID        link, by which the loader finds the library
     lib/NAME_bsN.o, lib/NAME_common.o     what the libraries are linked from (package.objects)
+    bin/NAME_test, bin/NAME_benchmark     programs for users of the package (package.tools)
     lib/cmake/tfaot-model-NAME/           find_package
     lib/pkgconfig/tfaot-model-NAME.pc
     etc/scram.d/tfaot-model-NAME.xml      and tfaot-model-NAME-objects.xml where there are objects
-    share/tfaot-model-NAME/               spec.yaml, info.json, licenses/, validation.json, sbom.cdx.json,
-                                          graph.json, provenance.json
+    share/tfaot-model-NAME/               spec.yaml, spec.tune.json, info.json, licenses/, validation.json,
+                                          sbom.cdx.json, graph.json, provenance.json; reference.bin for NAME_test
 
 Templates lie in folders that mirror this, with NAME in their names.
 """
@@ -69,7 +70,8 @@ class PackageContents:
     `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
     the system, without `lib`; `stdc++` stands for the C++ runtime. `objects` are what the libraries were
-    linked from, where the package has them. `notices` are the licence texts of everything linked in, by file name.
+    linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/reference.py), where the
+    package has them. `notices` are the licence texts of everything linked in, by file name.
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files.
@@ -86,6 +88,8 @@ class PackageContents:
     validation: Mapping[str, object]
     system_libraries: tuple[str, ...] = ("stdc++", "m")
     objects: tuple[Path, ...] = ()
+    programs: tuple[Path, ...] = ()
+    answers: bytes | None = None
     sbom: Mapping[str, object] | None = None
     graph: Mapping[str, object] | None = None
     provenance: Callable[[Tree], Mapping[str, object]] | None = None
@@ -102,6 +106,11 @@ class PackageContents:
             f"lib/lib{self.package_name}.so": self.shared_library,
             **{f"lib/{path.name}": path for path in self.objects},
         }
+
+    @property
+    def binaries(self) -> dict[str, Path]:
+        """Libraries and programs by their place in the package."""
+        return {**self.libraries, **{f"bin/{path.name}": path for path in self.programs}}
 
     @property
     def links(self) -> dict[str, str]:
@@ -152,7 +161,7 @@ def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
 
 
 def render(contents: PackageContents) -> dict[str, bytes]:
-    """Every file of the package but the libraries, by its path in it. Raises SpecError for a name C++ cannot take."""
+    """Every file of the package but the binaries, by its path in it. Raises SpecError for a name C++ cannot take."""
     files = {**_rendered_templates(contents), **_headers(), **_share(contents)}
     model = contents.spec.model
     tools = tool_files(
@@ -171,7 +180,7 @@ def render(contents: PackageContents) -> dict[str, bytes]:
 def _listing(rendered: Mapping[str, bytes], contents: PackageContents) -> Tree:
     """What `package.listing.scan_tree` would find once all is written."""
     digests = {path: sha256_bytes(data) for path, data in rendered.items()}
-    digests |= {path: sha256_file(file) for path, file in contents.libraries.items()}
+    digests |= {path: sha256_file(file) for path, file in contents.binaries.items()}
     members = [
         Member(path=path, kind="program" if _is_program(path) else "file", content=digest)
         for path, digest in digests.items()
@@ -181,7 +190,7 @@ def _listing(rendered: Mapping[str, bytes], contents: PackageContents) -> Tree:
 
 
 def _is_program(path: str) -> bool:
-    return path.endswith(".so")
+    return path.endswith(".so") or path.startswith("bin/")
 
 
 def info_document(contents: PackageContents) -> dict[str, object]:
@@ -204,6 +213,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
             "class": f"{spec.compilation.namespace}::{spec.model.name}",
         },
         "libraries": sorted(contents.libraries),
+        **({"programs": sorted(f"bin/{path.name}" for path in contents.programs)} if contents.programs else {}),
         "batch_sizes": list(spec.compilation.batch_sizes),
         "targets": list(spec.compilation.targets),
         "weights": spec.compilation.weights,
@@ -215,7 +225,7 @@ def _key(contents: PackageContents, rendered: Mapping[str, bytes]) -> Key:
     # Rendering is pure and takes milliseconds, so what it gives is the shortest complete account of its inputs.
     parts = {
         "rendered": {path: sha256_bytes(data) for path, data in rendered.items()},
-        "libraries": {path: sha256_file(file) for path, file in contents.libraries.items()},
+        "binaries": {path: sha256_file(file) for path, file in contents.binaries.items()},
     }
     return key_of(STAGE, _VERSION, parts)
 
@@ -227,7 +237,7 @@ def _tree(contents: PackageContents, key: Key, root: Path) -> PackageTree:
 def _write(rendered: Mapping[str, bytes], contents: PackageContents, folder: Path) -> None:
     for path, data in rendered.items():
         write_file(folder / path, data)
-    for path, file in contents.libraries.items():
+    for path, file in contents.binaries.items():
         write_file(folder / path, file.read_bytes(), mode=0o755 if _is_program(path) else 0o644)
     for path, target in contents.links.items():
         (folder / path).symlink_to(target)
@@ -320,6 +330,7 @@ def _share(contents: PackageContents) -> dict[str, bytes]:
         **({f"{folder}/{PACKAGED}": tuning_bytes(contents.spec.tuning)} if contents.spec.tuning is not None else {}),
         f"{folder}/info.json": _json(info_document(contents)),
         f"{folder}/validation.json": _json(contents.validation),
+        **({f"{folder}/reference.bin": contents.answers} if contents.answers is not None else {}),
         **({f"{folder}/sbom.cdx.json": _json(contents.sbom)} if contents.sbom is not None else {}),
         **({f"{folder}/graph.json": _json(contents.graph)} if contents.graph is not None else {}),
         **{f"{folder}/licenses/{_notice_name(name)}": text for name, text in contents.notices.items()},

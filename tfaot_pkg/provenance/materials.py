@@ -70,7 +70,7 @@ class Made:
     signature: Signature
     parts: tuple[LinkedPart, ...]
     report: ValidationReport
-    libraries: dict[str, str]
+    binaries: dict[str, str]
     """Path in the package to SHA-256."""
 
 

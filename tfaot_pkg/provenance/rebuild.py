@@ -62,7 +62,7 @@ class Rebuilt:
     @property
     def same_libraries(self) -> bool:
         """Whether what differs is no code: documents, or the report of a validation on another CPU."""
-        return not any(each.path.startswith(("lib/", "include/")) for each in self.differing)
+        return not any(each.path.startswith(("lib/", "include/", "bin/")) for each in self.differing)
 
     def as_dict(self) -> dict[str, object]:
         return {

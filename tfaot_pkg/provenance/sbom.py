@@ -68,7 +68,7 @@ def _package(materials: Materials, made: Made) -> Component:
             bom_ref=f"file:{path}",
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
         )
-        for path, digest in sorted(made.libraries.items())
+        for path, digest in sorted(made.binaries.items())
     ]
     return Component(
         name=info.package_name,

@@ -23,6 +23,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.verify.reference import FILE, reference_bytes
 from tfaot_pkg.verify.report import Comparison, ValidationReport, compare
 
 STAGE = "validation"
@@ -78,8 +79,16 @@ def _key(spec: ModelSpec, source: SourceTree, library: NativeLibrary) -> Key:
             "rtol": spec.validation.rtol,
             "atol": spec.validation.atol,
             "targets": list(runnable_targets(spec)),
+            "stored": spec.package.tools,
         },
     )
+
+
+def stored_answers(spec: ModelSpec, source: SourceTree, library: NativeLibrary, cache: BuildCache) -> bytes | None:
+    """What `reference.reference_bytes` gave in the validation that was made; None where the spec asks for no tools."""
+    if not spec.package.tools:
+        return None
+    return (cache.folder(STAGE, _key(spec, source, library)) / FILE).read_bytes()
 
 
 class _Validation:
@@ -107,6 +116,12 @@ class _Validation:
         report = self._report(self._compare(ours, theirs))
         if report.failed:
             raise _disagreement(self._spec, report)
+        if self._spec.package.tools:
+            stored = reference_bytes(
+                signature=self._frozen.signature, uid=self._library.uid, batch_sizes=sizes,
+                validation=self._spec.validation, inputs=inputs, answers=theirs,
+            )  # fmt: skip
+            (folder / FILE).write_bytes(stored)
         (folder / "report.json").write_text(json.dumps(report.as_dict(), indent=1))
 
     def _report(self, comparisons: list[Comparison]) -> ValidationReport:

@@ -1,0 +1,291 @@
+// Compares a model's answers with TensorFlow's, which were stored when the model was built.
+//
+// They are in share/tfaot-model-NAME/reference.bin, beside the folder of this program: little-endian numbers without
+// gaps, written by tfaot_pkg/verify/reference.py:
+//
+//     "TFAOTREF", u32 version (1), u32 inputs, u32 outputs, u32 batch sizes, f64 rtol, f64 atol, 16 bytes uid,
+//     i64 per batch size, then tensors, each u64 bytes and content: the inputs with as many rows as the largest batch
+//     size, then per batch size the outputs for that many of the first rows.
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+#include <type_traits>
+
+#include "model.h"
+
+namespace {
+
+constexpr int kAgrees = 0, kDiffers = 1, kCannot = 2;
+constexpr int kShown = 5;
+
+const char* const kHelp =
+    "usage: %s [--target TARGET]... [--reference FILE]\n"
+    "\n"
+    "Run the model %s on stored inputs, at every compiled batch size and for every target that this CPU can run, and\n"
+    "compare with TensorFlow's answers: |ours - theirs| <= atol + rtol * |theirs|; integers and truth values are equal.\n"
+    "\n"
+    "  --target TARGET     only this one: %s. Repeatable.\n"
+    "  --reference FILE    stored inputs and answers. [default: ../share/tfaot-model-%s/reference.bin from here]\n"
+    "\n"
+    "Exit codes: 0 all answers agree; 1 some differ; 2 nothing could be compared.\n";
+
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The stored inputs and answers.
+struct Reference {
+  double rtol = 0, atol = 0;
+  std::vector<tools::Buffer> inputs;
+  std::vector<std::vector<tools::Buffer>> outputs;  // by batch size
+};
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
+    if (file_ == nullptr) throw Failure(path + ": cannot read the stored answers; --reference FILE names them");
+  }
+
+  template <typename T>
+  T number() {
+    T value{};
+    read(&value, sizeof value);
+    return value;
+  }
+
+  void read(void* into, std::size_t size) {
+    if (std::fread(into, 1, size, file_.get()) != size) refuse();
+  }
+
+  tools::Buffer tensor(std::size_t size) {
+    if (number<std::uint64_t>() != size) refuse();
+    tools::Buffer made = tools::allocate(size);
+    read(made.get(), size);
+    return made;
+  }
+
+  void expect(bool as_it_should_be) const {
+    if (!as_it_should_be) refuse();
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw Failure(path_ + ": is damaged, or belongs to another model than " + tools::title());
+  }
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+Reference read_reference(const std::string& path) {
+  const tfaot_info& info = *tools::model().info;
+  Reader reader(path);
+  char magic[8], uid[17] = "";
+  reader.read(magic, sizeof magic);
+  reader.expect(std::memcmp(magic, "TFAOTREF", sizeof magic) == 0 && reader.number<std::uint32_t>() == 1);
+  reader.expect(reader.number<std::uint32_t>() == info.num_inputs);
+  reader.expect(reader.number<std::uint32_t>() == info.num_outputs);
+  reader.expect(reader.number<std::uint32_t>() == info.num_batch_sizes);
+  Reference made;
+  made.rtol = reader.number<double>();
+  made.atol = reader.number<double>();
+  reader.read(uid, 16);
+  reader.expect(std::strcmp(uid, info.uid) == 0);
+  for (std::size_t i = 0; i < info.num_batch_sizes; ++i) {
+    reader.expect(reader.number<std::int64_t>() == info.batch_sizes[i]);
+  }
+  const std::int64_t largest = info.batch_sizes[info.num_batch_sizes - 1];
+  for (std::size_t i = 0; i < info.num_inputs; ++i) {
+    made.inputs.push_back(reader.tensor(tools::bytes_of(info.inputs[i], largest)));
+  }
+  for (std::size_t j = 0; j < info.num_batch_sizes; ++j) {
+    made.outputs.emplace_back();
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      made.outputs.back().push_back(reader.tensor(tools::bytes_of(info.outputs[i], info.batch_sizes[j])));
+    }
+  }
+  return made;
+}
+
+template <typename T>
+std::string text_of(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.*g", sizeof(T) == 4 ? 9 : 17, static_cast<double>(value));
+    return text;
+  } else {
+    return std::to_string(value);
+  }
+}
+
+// "[3, 0]", the place of an element in a tensor.
+std::string place_of(std::int64_t index, const tfaot_tensor& tensor) {
+  std::string text;
+  for (std::int32_t axis = tensor.rank; axis-- > 0;) {
+    const std::int64_t size = tensor.shape[axis];
+    text = std::to_string(size > 0 ? index % size : index) + (text.empty() ? "" : ", " + text);
+    if (size > 0) index /= size;
+  }
+  return "[" + text + "]";
+}
+
+// What is known of one output at one batch size.
+struct Comparison {
+  std::int64_t elements = 0, failures = 0;
+  double largest = 0;  // difference
+  std::string first;   // that is beyond the tolerance
+};
+
+template <typename T>
+Comparison compare(const void* ours, const void* theirs, std::size_t bytes, const tfaot_tensor& tensor,
+                   const Reference& reference) {
+  Comparison made;
+  made.elements = static_cast<std::int64_t>(bytes / sizeof(T));
+  for (std::int64_t i = 0; i < made.elements; ++i) {
+    T mine, wanted;
+    std::memcpy(&mine, static_cast<const char*>(ours) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    std::memcpy(&wanted, static_cast<const char*>(theirs) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    bool agree = mine == wanted;
+    if constexpr (std::is_floating_point_v<T>) {
+      const double difference = std::fabs(static_cast<double>(mine) - static_cast<double>(wanted));
+      if (std::isnan(mine) && std::isnan(wanted)) agree = true;
+      if (!agree && std::isfinite(difference)) {
+        made.largest = std::max(made.largest, difference);
+        agree = difference <= reference.atol + reference.rtol * std::fabs(static_cast<double>(wanted));
+      }
+    }
+    if (agree) continue;
+    if (made.failures++ == 0) {
+      made.first = "element " + place_of(i, tensor) + " is " + text_of(mine) + ", and TensorFlow's " + text_of(wanted);
+    }
+  }
+  return made;
+}
+
+Comparison compare(const void* ours, const void* theirs, std::size_t bytes, const tfaot_tensor& tensor,
+                   const Reference& reference) {
+  switch (tensor.dtype) {
+    case TFAOT_FLOAT32: return compare<float>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_FLOAT64: return compare<double>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_INT8: return compare<std::int8_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_INT16: return compare<std::int16_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_INT32: return compare<std::int32_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_INT64: return compare<std::int64_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_BOOL:
+    case TFAOT_UINT8: return compare<std::uint8_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_UINT16: return compare<std::uint16_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_UINT32: return compare<std::uint32_t>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_UINT64: return compare<std::uint64_t>(ours, theirs, bytes, tensor, reference);
+    default: throw Failure(std::string("output ") + tensor.name + " has an unknown element type");
+  }
+}
+
+// All comparisons so far.
+struct Summary {
+  int comparisons = 0, failed = 0;
+  double largest = 0;
+  std::string targets;
+};
+
+void run_target(tfaot_instance* instance, const Reference& reference, Summary* summary) {
+  const tfaot_model_table& model = tools::model();
+  const tfaot_info& info = *model.info;
+  const std::vector<const void*> inputs = tools::pointers<const void*>(reference.inputs);
+  for (std::size_t j = 0; j < info.num_batch_sizes; ++j) {
+    const std::int64_t size = info.batch_sizes[j];
+    const std::vector<tools::Buffer> outputs = tools::allocate(info.outputs, info.num_outputs, size);
+    const std::vector<void*> places = tools::pointers<void*>(outputs);
+    if (model.run(instance, size, inputs.data(), places.data()) != TFAOT_OK) throw Failure(model.message(instance));
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      const tfaot_tensor& tensor = info.outputs[i];
+      const Comparison found = compare(outputs[i].get(), reference.outputs[j][i].get(), tools::bytes_of(tensor, size),
+                                       tensor, reference);
+      ++summary->comparisons;
+      summary->largest = std::max(summary->largest, found.largest);
+      if (found.failures != 0 && summary->failed++ < kShown) {
+        std::printf("output '%s', batch size %lld, %s: %lld of %lld elements differ: %s\n", tensor.name,
+                    static_cast<long long>(size), model.target(instance), static_cast<long long>(found.failures),
+                    static_cast<long long>(found.elements), found.first.c_str());
+      }
+    }
+  }
+}
+
+std::string default_reference() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  if (length <= 0) throw Failure("the place of this program is unknown: name the stored answers with --reference FILE");
+  const std::string program(path, static_cast<std::size_t>(length));
+  return program.substr(0, program.rfind('/')) + "/../share/tfaot-model-" + tools::model().info->name +
+         "/reference.bin";
+}
+
+int test(const std::vector<std::string>& asked, const std::string& file) {
+  const tfaot_info& info = *tools::model().info;
+  const Reference reference = read_reference(file.empty() ? default_reference() : file);
+  Summary summary;
+  for (std::size_t i = 0; i < info.num_targets; ++i) {
+    const std::string target = info.targets[i];
+    const bool wanted = std::find(asked.begin(), asked.end(), target) != asked.end();
+    if (!asked.empty() && !wanted) continue;
+    std::string message;
+    tfaot_status status = TFAOT_OK;
+    const tools::Instance instance = tools::create(target.c_str(), &message, &status);
+    if (status == TFAOT_UNSUPPORTED_CPU && !wanted) {
+      std::printf("%s: not compared, this CPU cannot run it\n", target.c_str());
+      continue;
+    }
+    if (instance == nullptr) throw Failure(target + ": " + message);
+    run_target(instance.get(), reference, &summary);
+    summary.targets += (summary.targets.empty() ? "" : ", ") + target;
+  }
+  if (summary.comparisons == 0) throw Failure("this CPU can run none of the targets " + tools::targets_text());
+  if (summary.failed != 0) {
+    std::printf("%s: %d of %d comparisons with TensorFlow fail (rtol %g, atol %g)\n", tools::title().c_str(),
+                summary.failed, summary.comparisons, reference.rtol, reference.atol);
+    return kDiffers;
+  }
+  std::printf("%s: all %d comparisons with TensorFlow agree (%s; largest difference %.2g)\n", tools::title().c_str(),
+              summary.comparisons, summary.targets.c_str(), summary.largest);
+  return kAgrees;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const name = tools::model().info->name;
+  std::vector<std::string> targets;
+  std::string reference;
+  try {
+    for (int i = 1; i < argc; ++i) {
+      const std::string option = argv[i];
+      if (option == "--help" || option == "-h") {
+        std::printf(kHelp, argv[0], name, tools::targets_text().c_str(), name);
+        return kAgrees;
+      }
+      if (option != "--target" && option != "--reference") throw Failure("unknown argument " + option + "; see --help");
+      if (++i == argc) throw Failure(option + " needs a value; see --help");
+      if (option == "--reference") {
+        reference = argv[i];
+      } else if (tools::has_target(argv[i])) {
+        targets.emplace_back(argv[i]);
+      } else {
+        throw Failure(std::string("there is no target ") + argv[i] + " in this model: there are " +
+                      tools::targets_text());
+      }
+    }
+    return test(targets, reference);
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "%s_test: %s\n", name, failure.what());
+    return kCannot;
+  }
+}
