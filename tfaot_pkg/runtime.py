@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
+from tfaot_pkg.package.name import is_package_name, package_meant_by
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.tuning.composition import Planner
+from tfaot_pkg.spec.names import PACKAGE_PREFIX
 
 ENTRY_POINT = "tfaot_model_entry"
 ABI_VERSION = 1
@@ -82,8 +87,11 @@ class Model:
     Call it with one array per input, by name, or by position in the order of `signature.inputs`. Arrays have the
     batch axis first and any number of rows; the answer is a dict of arrays by output name:
 
-        model = tfaot_pkg.load("libtfaot-model-digits.so")
+        model = tfaot_pkg.load("digits", prefix="external")
         model(image=images)["probability"]
+
+    Integers and floats are converted to the input's dtype where their values fit. Several threads may share a model,
+    one of them runs at a time.
     """
 
     def __init__(self, path: Path, target: str | None) -> None:
@@ -111,6 +119,7 @@ class Model:
         wanted = None if target is None else target.encode()
         if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
             raise RunError(f"{path}: {message.value.decode(errors='replace')}")
+        self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
 
     def __del__(self) -> None:
         if getattr(self, "_instance", None):
@@ -138,12 +147,16 @@ class Model:
         rows = self._rows(inputs)
         if rows is None:
             return self._run(self.batch_sizes[0], inputs)
+        if rows in self.batch_sizes:
+            return self._run(rows, inputs)
+        self._require_batch_axes(rows)
         parts: list[dict[str, Array]] = []
         start = 0
         while start < rows:
-            size = self._next_size(rows - start)
+            size = self._planner.next(rows - start)
             taken = min(size, rows - start)
-            parts.append(self._rows_of(self._run(size, self._slice(inputs, start, size)), taken))
+            outputs = self._run(size, self._slice(inputs, start, size))
+            parts.append({name: array[:taken] for name, array in outputs.items()})
             start += taken
         return self._joined(parts)
 
@@ -173,30 +186,24 @@ class Model:
             raise RunError(f"model {self.name}: inputs have different numbers of rows: {counts}")
         return next(iter(counts.values()), None)
 
-    def _next_size(self, rows: int) -> int:
-        """The largest compiled size that `rows` fill; the smallest, to be padded, where they fill none."""
-        fitting = [size for size in self.batch_sizes if size <= rows]
-        return fitting[-1] if fitting else self.batch_sizes[0]
+    def _require_batch_axes(self, rows: int) -> None:
+        """RunError where answers for batches of other sizes cannot be put together."""
+        whole = [str(tensor) for tensor in self.signature.outputs if not tensor.has_batch_axis]
+        if whole:
+            raise RunError(
+                f"model {self.name} takes exactly {_either(self.batch_sizes)} rows, got {rows}: its output {whole[0]} "
+                "has no batch axis, so that answers for several batches cannot be joined",
+                hint="add the size to compilation.batch_sizes of the model's spec",
+            )
 
     def _slice(self, inputs: Mapping[str, Array], start: int, size: int) -> dict[str, Array]:
         batched = {tensor.name for tensor in self.signature.inputs if tensor.has_batch_axis}
         return {name: _padded(array[start : start + size], size) if name in batched else array
                 for name, array in inputs.items()}  # fmt: skip
 
-    def _rows_of(self, outputs: dict[str, Array], rows: int) -> dict[str, Array]:
-        batched = {tensor.name for tensor in self.signature.outputs if tensor.has_batch_axis}
-        return {name: array[:rows] if name in batched else array for name, array in outputs.items()}
-
     def _joined(self, parts: list[dict[str, Array]]) -> dict[str, Array]:
-        result = {}
-        for tensor in self.signature.outputs:
-            if not parts:
-                result[tensor.name] = np.empty(tensor.shape_at(0), tensor.dtype.value)
-            elif tensor.has_batch_axis:
-                result[tensor.name] = np.concatenate([part[tensor.name] for part in parts])
-            else:
-                result[tensor.name] = parts[0][tensor.name]
-        return result
+        empty = {t.name: np.empty(t.shape_at(0), t.dtype.value) for t in self.signature.outputs}
+        return {name: np.concatenate([first, *(part[name] for part in parts)]) for name, first in empty.items()}
 
     def _run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = [np.asarray(inputs[tensor.name], order="C") for tensor in self.signature.inputs]
@@ -214,13 +221,41 @@ class Model:
         return outputs
 
 
-def load(path: str | Path, *, target: str | None = None) -> Model:
-    """Load a shared model library, running the code of `target` (default: the best for this CPU).
+def load(model: str | Path, *, prefix: str | Path | None = None, target: str | None = None) -> Model:
+    """Load a model, running the code of `target` (default: the best for this CPU).
 
-    `path` is the library itself, or a prefix that holds exactly one (`PREFIX/lib/libtfaot-model-*.so`).
-    Raises RunError: no such file, not a model's library, a CPU below the lowest target.
+    `model` is the name of an installed package ("digits" or "tfaot-model-digits"), the path of a shared model library,
+    or the path of a prefix that holds exactly one. A name is looked for in `prefix`, or else in the prefixes that
+    TFAOT_PREFIX and CMAKE_PREFIX_PATH list (separated by colons) and in that of the Python environment. To name a file
+    or folder of the current folder that looks like a package's name, write "./digits".
+    Raises RunError: not found, not a model's library, a CPU below the lowest target.
     """
-    return Model(_library_at(Path(path)), target)
+    if isinstance(model, str) and is_package_name(PACKAGE_PREFIX + model.removeprefix(PACKAGE_PREFIX)):
+        return Model(_installed(package_meant_by(model), prefix), target)
+    if prefix is not None:
+        raise RunError(f"{model} is not a package's name", hint="prefix= goes with a name; load a file without it")
+    return Model(_library_at(Path(model)), target)
+
+
+def _installed(package: str, prefix: str | Path | None) -> Path:
+    """The shared library of an installed package."""
+    places = [Path(prefix)] if prefix is not None else _prefixes()
+    library = f"lib{package}.so"
+    for place in places:
+        if (place / "lib" / library).is_file():
+            return (place / "lib" / library).absolute()
+    looked = ", ".join(str(place / "lib") for place in places)
+    others = sorted({path.stem.removeprefix("lib") for place in places for path in _libraries(place)})
+    found = f"; installed there: {', '.join(others)}" if others else ""
+    raise RunError(
+        f"{package} is not installed: no {library} in {looked}{found}",
+        hint="install it (tfaot-pkg install), and name its prefix: load(NAME, prefix=DIR), or set TFAOT_PREFIX",
+    )
+
+
+def _prefixes() -> list[Path]:
+    listed = [os.environ.get(name, "").split(os.pathsep) for name in ("TFAOT_PREFIX", "CMAKE_PREFIX_PATH")]
+    return [Path(place) for places in (*listed, [sys.prefix]) for place in dict.fromkeys(places) if place]
 
 
 def _library_at(path: Path) -> Path:
@@ -228,11 +263,15 @@ def _library_at(path: Path) -> Path:
         if path.is_file():
             return path.absolute()
         raise RunError(f"there is no library {path}")
-    found = sorted((path / "lib").glob("libtfaot-model-*.so"))
+    found = _libraries(path)
     if len(found) == 1:
         return found[0].absolute()
     listing = ", ".join(file.name for file in found) or "none"
     raise RunError(f"{path} must hold exactly one model library below lib/, found: {listing}", hint="name the file")
+
+
+def _libraries(prefix: Path) -> list[Path]:
+    return sorted((prefix / "lib").glob(f"lib{PACKAGE_PREFIX}*.so"))
 
 
 def _table_of(path: Path) -> Any:
@@ -267,15 +306,40 @@ def _tensor(c: _CTensor) -> Tensor:
 
 def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
     """`value` as an array of the tensor's dtype; RunError where its values or shape do not fit."""
-    array = np.asarray(value)
-    dtype = np.dtype(tensor.dtype.value)
-    if not np.can_cast(array.dtype, dtype, casting="same_kind"):
-        raise RunError(f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, got {array.dtype}")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RunError(f"model {model}: input {tensor} got what is no array: {error}") from error
     expected = tensor.row_shape if tensor.has_batch_axis else tensor.shape
     got = array.shape[1:] if tensor.has_batch_axis else array.shape
     if got != expected or (tensor.has_batch_axis and array.ndim == 0):
         raise RunError(f"model {model}: input {tensor} got an array of shape {array.shape}")
-    return array.astype(dtype, copy=False)
+    return _converted(model, tensor, array)
+
+
+def _converted(model: str, tensor: Tensor, array: Array) -> Array:
+    dtype = np.dtype(tensor.dtype.value)
+    integers = array.dtype.kind in "iu" and dtype.kind in "iu"
+    if not integers and not np.can_cast(array.dtype, dtype, casting="same_kind"):
+        raise RunError(f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, got {array.dtype}")
+    with np.errstate(over="ignore"):
+        converted: Array = array.astype(dtype, copy=False)
+    if integers:
+        wrong = converted != array
+    elif array.dtype.itemsize > dtype.itemsize:
+        wrong = np.isinf(converted) & ~np.isinf(array)
+    else:
+        return converted
+    if np.any(wrong):
+        raise RunError(
+            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, which cannot hold {array[wrong].flat[0]}"
+        )
+    return converted
+
+
+def _either(sizes: tuple[int, ...]) -> str:
+    """1, 2 or 4"""
+    return " or ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
 
 
 def _padded(array: Array, rows: int) -> Array:
