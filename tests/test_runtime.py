@@ -15,7 +15,7 @@ import pytest
 import tfaot_pkg
 from tfaot_pkg import resources
 from tfaot_pkg.process import run
-from tfaot_pkg.runtime import Model, RunError, load
+from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, load
 
 FAKE = Path(__file__).parent / "package" / "fake_model.cpp"
 BIAS = np.array([0, 10, 20], "float32")
@@ -53,6 +53,15 @@ def test_a_model_tells_what_it_is(model: Model) -> None:
         "<affine 1.2.0: (bias-in: float32[3], x: float32[N, 3]) -> (label: int64[N], y: float32[N, 3]); "
         "batch sizes 2, 4; x86-64-v2>"
     )
+
+
+def test_a_model_tells_what_its_batch_sizes_cost(model: Model) -> None:
+    assert model.batch_costs == {"x86-64-v2": {2: 100.0, 4: 100.0}, "x86-64-v3": {2: 100.0, 4: 150.0}}
+
+
+def test_a_library_of_a_version_without_costs_has_none() -> None:
+    before = _CInfo(struct_size=_CInfo.batch_costs.offset)  # what lies behind is not the library's
+    assert _batch_costs(before, ("x86-64-v2",), (1,)) == {}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 8, 11])

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import is_package_name, package_meant_by
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.tuning.composition import Planner
 from tfaot_pkg.spec.names import PACKAGE_PREFIX
+from tfaot_pkg.tuning.composition import Planner
 
 ENTRY_POINT = "tfaot_model_entry"
 ABI_VERSION = 1
@@ -153,7 +153,7 @@ class Model:
         parts: list[dict[str, Array]] = []
         start = 0
         while start < rows:
-            size = self._planner.next(rows - start)
+            size = self._next_size(rows - start)
             taken = min(size, rows - start)
             outputs = self._run(size, self._slice(inputs, start, size))
             parts.append({name: array[:taken] for name, array in outputs.items()})
@@ -195,6 +195,11 @@ class Model:
                 "has no batch axis, so that answers for several batches cannot be joined",
                 hint="add the size to compilation.batch_sizes of the model's spec",
             )
+
+    def _next_size(self, rows: int) -> int:
+        """The compiled size to run first for `rows` that are to go; more than `rows` where it is to be padded."""
+        with self._lock:
+            return self._planner.next(rows)
 
     def _slice(self, inputs: Mapping[str, Array], start: int, size: int) -> dict[str, Array]:
         batched = {tensor.name for tensor in self.signature.inputs if tensor.has_batch_axis}

@@ -14,7 +14,7 @@ from tests.conan.conftest import Packaged
 from tfaot_pkg.conan.recipe import find_recipe, render_recipe, stage_recipe
 from tfaot_pkg.keys import files_below
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.types import ArchiveSource, FolderSource
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource, Tuning
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -58,6 +58,12 @@ def test_a_model_and_inputs_outside_of_the_spec_s_folder_are_copied_into_the_sta
     assert (staged.source.path / staged.model.saved_model / "saved_model.pb").read_bytes() == b"far away"
     assert staged.validation.inputs == recipe / "inputs.npz"
     assert '"net/saved_model/*"' in (recipe / "conanfile.py").read_text()
+
+
+def test_a_tuning_file_is_staged_with_the_spec(affine: Packaged, tmp_path: Path) -> None:
+    tuning = Tuning(model="affine", batch_costs={"x86-64-v3": {2: 5.0}})
+    recipe = stage_recipe(dataclasses.replace(affine.spec, tuning=tuning), tmp_path / "recipe")
+    assert load_spec(recipe / "spec.yaml").tuning == tuning
 
 
 def test_a_model_from_an_archive_exports_only_the_spec(affine: Packaged) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import json
 import platform
@@ -11,7 +12,10 @@ import pytest
 from tests.provenance.materials import SPEC, TREE, make_materials, make_spec
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import TrustError
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.provenance.statement import BUILD_TYPE, read_statement, statement
+from tfaot_pkg.spec.tuning import tuning_bytes
+from tfaot_pkg.spec.types import Tuning
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -54,6 +58,14 @@ def test_its_dependencies_are_source_model_toolchain_and_every_pinned_package() 
     assert found["model"]["digest"] == {"tfaotTree1": "ee" * 32}
     assert found["tensorflow-2.17.1.txt"]["digest"] == {"sha256": "bb" * 32}
     assert found["numpy"]["uri"] == "pkg:pypi/numpy@1.26.4"
+
+
+def test_a_tuning_file_is_told_by_the_digest_of_the_packages_copy() -> None:
+    assert not [name for name in dependencies(document()) if "tune" in name]
+    tuning = Tuning(model="tagger", machine={"cpu": "a CPU"}, batch_costs={"x86-64-v3": {1: 5.0}})
+    found = dependencies(document(spec=dataclasses.replace(make_spec(), tuning=tuning)))
+    assert found["tuning spec.tune.json"]["digest"] == {"sha256": sha256_bytes(tuning_bytes(tuning))}
+    assert {"source", "model", "numpy"} < set(found)
 
 
 def test_a_git_source_is_told_by_address_and_commit() -> None:

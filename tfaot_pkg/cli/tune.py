@@ -103,12 +103,13 @@ def _document(tuned: Tuned, file: Path) -> dict[str, object]:
 
 def _compositions(tuned: Tuned, target: str) -> Mapping[int, tuple[int, ...]]:
     """What a few sizes that are not compiled are made of; nothing where no batch can be put together."""
-    from tfaot_pkg.tuning.composition import cheapest, unseen
+    from tfaot_pkg.tuning.composition import Planner, unseen
 
     if not all(tensor.has_batch_axis for tensor in tuned.build.frozen.signature.outputs):
         return {}
     costs = tuned.tuning.batch_costs[target]
-    return {rows: cheapest(rows, costs) for rows in unseen(sorted(costs))}
+    planner = Planner(costs)
+    return {rows: planner.sizes(rows) for rows in unseen(sorted(costs))}
 
 
 def _text(tuned: Tuned, file: Path) -> str:
