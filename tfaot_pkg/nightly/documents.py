@@ -1,4 +1,4 @@
-"""Decisions and outcomes as JSON: what plans, results and the history hold. Readers ignore names that they do not know."""
+"""Decisions and outcomes as JSON, for plans, results and the history. Readers ignore names that they do not know."""
 
 from __future__ import annotations
 
