@@ -23,7 +23,7 @@ PAGES = sorted(
 )
 RUN = [
     *("make-a-package.md", "use-a-package.md", "depend-on-models.md", "targets-and-batch-sizes.md"),
-    *("validation.md", "troubleshooting.md"),
+    *("validation.md", "troubleshooting.md", "run-a-signed-registry.md"),
 ]
 
 
@@ -83,8 +83,14 @@ def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path,
     (programs / "tfaot-pkg").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tfaot_pkg "$@"\n')
     (programs / "tfaot-pkg").chmod(0o755)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    script = "set -euo pipefail\n" + "\n".join(shell_blocks(ROOT / "docs" / "how-to" / name))
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TFAOT_HOME": str(shared_home)}
+    home = shared_home
+    if name == "run-a-signed-registry.md":  # what it makes known and trusts is for this run only
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / "cache").symlink_to(shared_home / "cache")
+    start = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"
+    script = start + "\n".join(shell_blocks(ROOT / "docs" / "how-to" / name))
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TFAOT_HOME": str(home)}
     argv = ["bash", "-c", script]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
