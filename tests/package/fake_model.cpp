@@ -1,13 +1,18 @@
 // A stand-in for a native library: the C ABI with arithmetic that is known, so that tests of the packaging need no
 // TensorFlow. `y = MODEL_SLOPE * x + bias-in`, `label` is the position of the row's largest y. Compiled for the batch
-// sizes 2 and 4. It fails on purpose where x is -1000.
+// sizes 2 and 4. It fails on purpose where x is -1000. `MODEL_SYMBOL_runs` tells how often a size ran.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <new>
 
 #include <tfaot/abi.h>
 
+#define PASTE_NAMES(a, b) a##b
+#define PASTE(a, b) PASTE_NAMES(a, b)
+
 struct tfaot_instance {
+  const char* target;
   char message[64];
 };
 
@@ -34,20 +39,24 @@ constexpr tfaot_info kInfo = {
     kBatchSizes,        2,  kTargets, kBatchCosts,
 };
 
+std::atomic<size_t> runs[5];  // by batch size
+
 tfaot_status create(const char* target, tfaot_instance** instance, char* message, size_t message_size) {
   *instance = nullptr;
-  if (target != nullptr && std::strcmp(target, kTargets[0]) != 0 && std::strcmp(target, kTargets[1]) != 0) {
-    std::snprintf(message, message_size, "no code for target %s", target);
-    return TFAOT_INVALID_ARGUMENT;
+  for (const char* const known : kTargets) {
+    if (target != nullptr && std::strcmp(target, known) != 0) continue;
+    *instance = new (std::nothrow) tfaot_instance{known, ""};
+    return *instance == nullptr ? TFAOT_OUT_OF_MEMORY : TFAOT_OK;
   }
-  *instance = new (std::nothrow) tfaot_instance{};
-  return *instance == nullptr ? TFAOT_OUT_OF_MEMORY : TFAOT_OK;
+  std::snprintf(message, message_size, "no code for target %s", target);
+  return TFAOT_INVALID_ARGUMENT;
 }
 
 void destroy(tfaot_instance* instance) { delete instance; }
 
 tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
   if (batch_size != 2 && batch_size != 4) return TFAOT_NO_SUCH_BATCH_SIZE;
+  ++runs[batch_size];
   const float* bias = static_cast<const float*>(inputs[0]);
   const float* x = static_cast<const float*>(inputs[1]);
   int64_t* label = static_cast<int64_t*>(outputs[0]);
@@ -68,7 +77,7 @@ tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const
 }
 
 const char* message(const tfaot_instance* instance) { return instance->message; }
-const char* target(const tfaot_instance*) { return kTargets[0]; }
+const char* target(const tfaot_instance* instance) { return instance->target; }
 size_t memory(const tfaot_instance*) { return sizeof(tfaot_instance); }
 
 constexpr tfaot::Table kTable = {
@@ -78,3 +87,6 @@ constexpr tfaot::Table kTable = {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const tfaot::Table* MODEL_SYMBOL(void) { return &kTable; }
+
+extern "C" size_t PASTE(MODEL_SYMBOL, _runs)(int64_t batch_size);
+extern "C" size_t PASTE(MODEL_SYMBOL, _runs)(int64_t batch_size) { return runs[batch_size]; }

@@ -1,6 +1,4 @@
 // What the generated class of the fake model `affine` (fake_model.cpp: y = 2 x + bias, batch sizes 2 and 4) does.
-// Prints one line per check that fails and exits with their number.
-#include <cstdio>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <tfaot-model-affine/model.h>
+
+#include "check.h"
 
 using tfaot_model::affine;
 
@@ -31,24 +31,6 @@ static_assert(std::is_convertible<std::vector<float>, tfaot::span<const float>>:
 static_assert(!std::is_convertible<std::vector<bool>&, tfaot::span<const bool>>::value, "");
 
 namespace {
-
-int failures = 0;
-
-void expect(bool good, const std::string& what) {
-  if (good) return;
-  std::printf("failed: %s\n", what.c_str());
-  ++failures;
-}
-
-template <class F>
-void expect_error(const std::string& text, F call) {
-  try {
-    call();
-    expect(false, "no error, expected: " + text);
-  } catch (const tfaot::Error& error) {
-    expect(text == error.what(), std::string("got: ") + error.what() + "\n    expected: " + text);
-  }
-}
 
 const std::vector<float> kBias = {0.5f, 0.0f, -0.5f};
 
@@ -169,7 +151,7 @@ void what_cannot_be_split_and_what_is_too_old_is_refused() {
 
 float run_in_other_unit();
 
-int main() {
+void test_generated_class() {
   every_batch_size_gives_the_same_rows();
   buffers_can_be_given_in_the_order_of_the_names();
   wrong_sizes_are_refused_with_both_numbers();
@@ -178,5 +160,4 @@ int main() {
   an_error_names_its_parts_and_can_be_copied();
   what_cannot_be_split_and_what_is_too_old_is_refused();
   expect(run_in_other_unit() == 2.5f, "the header works in two translation units");
-  return failures;
 }

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tfaot/error.h>
@@ -32,9 +34,32 @@ using DoubleArrays = Arrays<double>;
 
 namespace detail {
 
-/// The element type of nested vectors, std::arrays or anything like them. (A row of std::vector<bool> gives proxies.)
+/// The element type of nested vectors, std::arrays or anything like them, void of what is not nested. (An element of
+/// std::vector<bool> is a proxy, so the rows are asked.)
+template <class Rows, class = void>
+struct NestedElement {
+  using type = void;
+};
 template <class Rows>
-using ElementOf = typename std::decay_t<decltype(std::declval<const Rows&>()[0])>::value_type;
+struct NestedElement<Rows, std::void_t<typename std::decay_t<decltype(std::declval<const Rows&>()[0])>::value_type>> {
+  using type = typename std::decay_t<decltype(std::declval<const Rows&>()[0])>::value_type;
+};
+
+template <class Row, class T, class = void>
+inline constexpr bool is_contiguous = false;
+template <class Row, class T>
+inline constexpr bool is_contiguous<Row, T, std::void_t<decltype(std::declval<const Row&>().data())>> =
+    std::is_same<decltype(std::declval<const Row&>().data()), const T*>::value;
+
+/// Copy the elements of a row to `to`.
+template <class T, class Row>
+void copy_row(const Row& row, std::size_t size, T* to) {
+  if constexpr (is_contiguous<Row, T>) {
+    if (size != 0) std::memcpy(to, row.data(), size * sizeof(T));
+  } else {
+    for (std::size_t i = 0; i < size; ++i) to[i] = row[i];
+  }
+}
 
 /// The number of rows that nested vectors have for a tensor: one, where it has no batch axis.
 constexpr std::size_t rows_at(const TensorInfo& tensor, std::size_t batch_size) noexcept {
@@ -46,7 +71,7 @@ template <class T, class Rows>
 void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size, const Rows& rows, T* to) {
   const std::size_t wanted = rows_at(tensor, batch_size);
   if (rows.size() < wanted) {
-    throw Error(model, std::string("input \"") + tensor.name + "\"", std::to_string(wanted) + " rows",
+    throw Error(model, std::string("input \"") + tensor.name + "\"", std::to_string(wanted) + (wanted == 1 ? " row" : " rows"),
                 std::to_string(rows.size()));
   }
   for (std::size_t i = 0; i < wanted; ++i) {
@@ -55,7 +80,8 @@ void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size
       throw Error(model, std::string("input \"") + tensor.name + "\", row " + std::to_string(i),
                   std::to_string(tensor.row_size) + " elements", std::to_string(row.size()));
     }
-    for (std::size_t j = 0; j < tensor.row_size; ++j) *to++ = row[j];
+    copy_row(row, tensor.row_size, to);
+    to += tensor.row_size;
   }
 }
 

@@ -64,8 +64,8 @@ class BatchRule {
 
   /// The rule as text, "5:2,4".
   std::string text() const {
-    std::string text = std::to_string(batchSize_);
-    for (std::size_t i = 0; i < sizes_.size(); ++i) text += (i == 0 ? ':' : ',') + std::to_string(sizes_[i]);
+    std::string text = std::to_string(batchSize_) + ":";
+    for (std::size_t i = 0; i < sizes_.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(sizes_[i]);
     return text;
   }
 
@@ -74,6 +74,9 @@ class BatchRule {
     std::size_t value = 0;
     const char* const end = digits.data() + digits.size();
     const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    if (error == std::errc::result_out_of_range) {
+      throw Error("batch rule \"" + std::string(text) + "\": " + std::string(digits) + " is too large");
+    }
     if (error != std::errc() || stop != end) malformed(text);
     return value;
   }
@@ -192,7 +195,9 @@ class BatchStrategy {
 /// Composes batches of any size as cheaply as possible, given what a run of each compiled size costs.
 ///
 /// With best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)), a shortest path over the number of
-/// rows that are left. It is computed once for all numbers up to the largest that was asked for: O(rows x sizes).
+/// rows that are left. It is computed once for all numbers up to the largest that was asked for: O(rows x sizes). The
+/// tables end where the size that is cheapest per row is known to come first, at 65536 rows at the latest (or the
+/// largest size): beyond that its use is a choice, by which no more is lost than one call of that size.
 class BatchPlanner {
  public:
   /// `sizes` are ascending and at least 1, `costs` positive; as many of one as of the other, at least one.
@@ -200,8 +205,12 @@ class BatchPlanner {
     set_costs(costs);
   }
 
-  /// What a run of each size costs from now on.
+  /// What a run of each size costs from now on. Throws Error where there are more or fewer costs than sizes.
   void set_costs(const std::vector<double>& costs) {
+    if (costs.size() != sizes_.size()) {
+      throw Error("costs of " + std::to_string(sizes_.size()) + " batch sizes are needed, not of " +
+                  std::to_string(costs.size()));
+    }
     costs_ = costs;
     best_.assign(1, 0.0);
     choice_.assign(1, 0);
@@ -265,8 +274,11 @@ class BatchPlanner {
 
   void grow(std::size_t rows) {
     if (rows < best_.size()) return;
-    best_.reserve(rows + 1);
-    choice_.reserve(rows + 1);
+    if (rows >= best_.capacity() || rows >= choice_.capacity()) {
+      const std::size_t wanted = 2 * best_.size() > rows ? 2 * best_.size() : rows + 1;
+      best_.reserve(wanted);
+      choice_.reserve(wanted);
+    }
     for (std::size_t n = best_.size(); n <= rows; ++n) {
       std::size_t choice = sizes_.size();
       double least = 0;

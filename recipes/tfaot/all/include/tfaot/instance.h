@@ -113,15 +113,16 @@ class Instance {
     run_step(handle(), batch_size, inputs, outputs);
   }
 
-  /// Throws Error where an output has no batch axis: it depends on the whole batch, so parts cannot be put together.
+  /// Whether every output has a batch axis. One without depends on the whole batch: parts cannot be put together.
+  bool can_be_split() const noexcept { return whole_output() == info().num_outputs; }
+
+  /// Throws Error where it cannot.
   void check_can_be_split(std::size_t batch_size) const {
-    for (std::size_t i = 0; i < info().num_outputs; ++i) {
-      if (info().outputs[i].has_batch_axis != 0) continue;
-      throw Error(info().name, "batch size",
-                  "a compiled one (" + listed_sizes() + ") because output \"" + info().outputs[i].name +
-                      "\" has no batch axis",
-                  std::to_string(batch_size));
-    }
+    if (can_be_split()) return;
+    throw Error(info().name, "batch size",
+                "a compiled one (" + listed_sizes() + ") because output \"" + info().outputs[whole_output()].name +
+                    "\" has no batch axis",
+                std::to_string(batch_size));
   }
 
   /// Whether `batch_size` is one of the compiled sizes.
@@ -172,6 +173,13 @@ class Instance {
   tfaot_instance* handle() const {
     if (handle_.get() == nullptr) throw Error(info().name, "this instance was moved from");
     return handle_.get();
+  }
+
+  // The index of the first output without a batch axis, their number where there is none.
+  std::size_t whole_output() const noexcept {
+    std::size_t i = 0;
+    while (i < info().num_outputs && info().outputs[i].has_batch_axis != 0) ++i;
+    return i;
   }
 
   std::string listed_sizes() const {

@@ -40,16 +40,28 @@ namespace tfaot {
 inline namespace v1 {
 namespace detail {
 
-// The compiler names this class, with its arguments, where the assertion fails.
-template <class Given, class Model, std::size_t Index>
-struct InputMatches {
-  static_assert(std::is_same<Given, std::tuple_element_t<Index, Model>>::value,
+// The compiler names these classes, with their arguments, where an assertion fails.
+template <std::size_t Given, std::size_t Wanted>
+struct NumberOfInputs {
+  static_assert(Given == Wanted, "tfaot: this is not the number of the model's inputs");
+  static constexpr bool fits = Given == Wanted;
+};
+template <std::size_t Given, std::size_t Wanted>
+struct NumberOfOutputs {
+  static_assert(Given == Wanted, "tfaot: this is not the number of the model's outputs");
+  static constexpr bool fits = Given == Wanted;
+};
+template <std::size_t Index, class Given, class Wanted>
+struct ElementOfInput {
+  static_assert(!std::is_void<Given>::value, "tfaot: an input is not nested, as input[row][element]");
+  static constexpr bool fits = std::is_same<Given, Wanted>::value;
+  static_assert(fits || std::is_void<Given>::value,
                 "tfaot: an input has another element type than the model's input of this index");
 };
-template <class Given, class Model, std::size_t Index>
-struct OutputMatches {
-  static_assert(std::is_same<Given, std::tuple_element_t<Index, Model>>::value,
-                "tfaot: an output has another element type than the model's output of this index");
+template <std::size_t Index, class Given, class Wanted>
+struct TypeOfOutput {
+  static constexpr bool fits = std::is_same<Given, Wanted>::value;
+  static_assert(fits, "tfaot: an output has another type than the model's output of this index");
 };
 
 template <class Indices>
@@ -109,8 +121,8 @@ class Model {
     run_on(model_, batch_size, inputs, outputs);
   }
 
-  /// The same into buffers of the model's own, which the next call of this overload, or of that of nested vectors,
-  /// overwrites.
+  /// The same into buffers of the model's own: the result is valid until the next call of this overload, or of that of
+  /// nested vectors.
   Outputs run(std::size_t batch_size, const Inputs& inputs) {
     const Outputs outputs = reserve_outputs(batch_size);
     run_on(model_, batch_size, inputs, outputs);
@@ -122,17 +134,17 @@ class Model {
   /// a batch axis is one row. The batch size has a rule afterwards, as in CMSSW, unless that is a very long one.
   template <class FirstOutput, class... MoreOutputs, class... NestedInputs>
   std::tuple<FirstOutput, MoreOutputs...> run(std::size_t batch_size, NestedInputs&&... nested) {
-    static_assert(sizeof...(NestedInputs) == kInputs, "tfaot: this is not the number of the model's inputs");
-    static_assert(1 + sizeof...(MoreOutputs) == kOutputs, "tfaot: this is not the number of the model's outputs");
     std::tuple<FirstOutput, MoreOutputs...> results;
-    if constexpr (sizeof...(NestedInputs) == kInputs && 1 + sizeof...(MoreOutputs) == kOutputs) {
-      const auto rows = std::forward_as_tuple(nested...);
+    if constexpr (detail::NumberOfInputs<sizeof...(NestedInputs), kInputs>::fits &&
+                  detail::NumberOfOutputs<1 + sizeof...(MoreOutputs), kOutputs>::fits) {
+      [[maybe_unused]] const auto rows = std::forward_as_tuple(nested...);
       Inputs inputs;
       EachInput::call([&](auto index) {
         constexpr std::size_t i = index;
         using Element = std::tuple_element_t<i, InputTypes>;
-        using Given = detail::ElementOf<std::decay_t<std::tuple_element_t<i, std::tuple<NestedInputs...>>>>;
-        if constexpr (sizeof(detail::InputMatches<Given, InputTypes, i>) != 0) {
+        using Rows = std::decay_t<std::tuple_element_t<i, std::tuple<NestedInputs...>>>;
+        using Given = typename detail::NestedElement<Rows>::type;
+        if constexpr (detail::ElementOfInput<i, Given, Element>::fits) {
           const span<Element> buffer = reserve<Element>(inputs_[i], W::inputs[i], batch_size);
           detail::flatten(W::name, W::inputs[i], batch_size, std::get<i>(rows), buffer.data());
           inputs.template get<i>() = buffer;
@@ -142,8 +154,8 @@ class Model {
       run_on(model_, batch_size, inputs, outputs);
       EachOutput::call([&](auto index) {
         constexpr std::size_t i = index;
-        using Given = detail::ElementOf<std::tuple_element_t<i, std::tuple<FirstOutput, MoreOutputs...>>>;
-        if constexpr (sizeof(detail::OutputMatches<Given, OutputTypes, i>) != 0) {
+        using Given = std::tuple_element_t<i, std::tuple<FirstOutput, MoreOutputs...>>;
+        if constexpr (detail::TypeOfOutput<i, Given, Arrays<std::tuple_element_t<i, OutputTypes>>>::fits) {
           detail::nest(W::outputs[i], batch_size, outputs.template get<i>().data(), std::get<i>(results));
         }
       });
@@ -153,16 +165,18 @@ class Model {
   }
 
   /// Compute `batch_size` rows on several threads at a time, each with an instance of its own and an equal part of the
-  /// rows. 0 threads stand for as many as the machine has; they are started once. Every output needs a batch axis.
+  /// rows. 0 threads stand for as many as the machine has; they are started once. A model of which an output has no
+  /// batch axis runs on one thread: such a batch cannot be divided.
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
-    if (threads_ == nullptr || (threads != 0 && threads_->size() != threads)) {
+    const std::size_t wanted = threads == 0 ? Threads::available() : threads;
+    if (threads_ == nullptr || threads_->size() != wanted) {
       threads_.reset();
-      threads_ = std::make_unique<Threads>(threads);
+      threads_ = std::make_unique<Threads>(wanted);
     }
     run_parallel(batch_size, inputs, outputs, *threads_);
   }
 
-  /// The same on threads that others may use too.
+  /// The same on threads that other models may use too, one after the other.
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Threads& threads) {
     run_parallel(batch_size, inputs, outputs, threads, threads.size());
   }
@@ -173,8 +187,10 @@ class Model {
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor&& executor,
                     std::size_t parts) {
     check_sizes(batch_size, inputs, outputs);
-    if (parts < 2 || batch_size < 2) return run_on(model_, batch_size, inputs, outputs);
-    model_.instance().check_can_be_split(batch_size);
+    if (parts < 2 || batch_size < 2 || !model_.instance().can_be_split()) {
+      run_on(model_, batch_size, inputs, outputs);
+      return;
+    }
     const std::size_t rows = batch_size / parts + (batch_size % parts != 0 ? 1 : 0);
     const std::size_t tasks = batch_size / rows + (batch_size % rows != 0 ? 1 : 0);
     while (others_.size() + 1 < tasks) others_.push_back(another());

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,8 @@ inline namespace v1 {
 ///     auto model = pool.borrow();                                  // in a thread
 ///     model->run(batch_size, inputs, outputs);                     // given back when `model` goes out of scope
 ///
-/// There are as many instances as were borrowed at the same time. The pool has to outlive what was borrowed.
+/// There are as many instances as were borrowed at the same time. The pool has to outlive what was borrowed. An instance
+/// keeps what a borrower sets in it, such as batch rules.
 template <class W>
 class Pool {
   struct GiveBack {
@@ -32,7 +34,8 @@ class Pool {
   using Borrowed = std::unique_ptr<Model<W>, GiveBack>;
 
   /// Instances run the code of `target`, or of the best one for this CPU where it is null, with these batch rules.
-  explicit Pool(const char* target = nullptr, BatchStrategy rules = {}) : target_(target), rules_(std::move(rules)) {}
+  explicit Pool(const char* target = nullptr, BatchStrategy rules = BatchStrategy())
+      : target_(target == nullptr ? "" : target), rules_(std::move(rules)) {}
 
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -47,11 +50,12 @@ class Pool {
         return Borrowed(model, GiveBack{this});
       }
     }
-    auto made = target_ == nullptr ? std::make_unique<Model<W>>() : std::make_unique<Model<W>>(target_);
+    auto made = target_.empty() ? std::make_unique<Model<W>>() : std::make_unique<Model<W>>(target_.c_str());
     made->setBatchStrategy(rules_);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      free_.reserve(++made_);  // so that giving back allocates nothing
+      free_.reserve(made_ + 1);  // so that giving back allocates nothing
+      ++made_;
     }
     return Borrowed(made.release(), GiveBack{this});
   }
@@ -68,7 +72,7 @@ class Pool {
     free_.emplace_back(model);
   }
 
-  const char* target_;
+  std::string target_;  // empty: the best one for this CPU
   BatchStrategy rules_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Model<W>>> free_;

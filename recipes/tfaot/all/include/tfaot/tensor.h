@@ -27,9 +27,17 @@ enum class DType : std::int32_t {
   float64 = TFAOT_FLOAT64,
 };
 
+namespace detail {
+template <class T>
+struct NoElementType {
+  static_assert(sizeof(T) == 0, "tfaot: this type is no element type of a tensor: bool, std::int8_t to std::uint64_t, float, double");
+  static constexpr DType value{};
+};
+}  // namespace detail
+
 /// The element type of C++'s type `T` (`dtype_of<float> == DType::float32`); other types have none.
 template <class T>
-inline constexpr DType dtype_of = T::has_no_element_type;
+inline constexpr DType dtype_of = detail::NoElementType<T>::value;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 template <>

@@ -18,13 +18,14 @@ inline namespace v1 {
 /// An executor: runs tasks on threads that are started once. Link with the platform's threads (CMake: Threads::Threads).
 ///
 /// `threads(n, task)` calls `task(0)` to `task(n - 1)`, `size()` of them at a time, one of these in the calling thread,
-/// and returns when all have ended; the first exception is thrown then. It serves one caller at a time. A waiting thread
-/// spins for some microseconds before it sleeps, as large batches tend to come one after the other.
+/// and returns when all have ended; the first exception is thrown then. It serves one caller at a time, others wait; a
+/// task must not call it. A waiting thread spins for some microseconds before it sleeps, as large batches tend to come
+/// one after the other.
 class Threads {
  public:
   /// `size` threads at a time, the caller's included; 0 stands for as many as the machine has.
   explicit Threads(std::size_t size = 0) {
-    if (size == 0) size = std::thread::hardware_concurrency();
+    if (size == 0) size = available();
     try {
       for (std::size_t i = 1; i < size; ++i) {
         workers_.emplace_back([this] { work(); });
@@ -39,12 +40,19 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
   ~Threads() { stop(); }
 
+  /// Threads that the machine can run at a time, at least 1.
+  static std::size_t available() noexcept {
+    static const std::size_t number = std::thread::hardware_concurrency();
+    return number == 0 ? 1 : number;
+  }
+
   /// Tasks that run at a time.
   std::size_t size() const noexcept { return workers_.size() + 1; }
 
   template <class Task>
   void operator()(std::size_t tasks, Task&& task) {
     if (tasks == 0) return;
+    const std::lock_guard<std::mutex> turn(callers_);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       call_ = [](void* context, std::size_t i) { (*static_cast<std::remove_reference_t<Task>*>(context))(i); };
@@ -105,6 +113,7 @@ class Threads {
   }
 
   std::vector<std::thread> workers_;
+  std::mutex callers_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;

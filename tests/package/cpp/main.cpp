@@ -1,0 +1,11 @@
+// The headers against fake models. Prints one line per check that fails and exits with 1 if any does.
+#include "check.h"
+
+int main() {
+  test_generated_class();
+  test_batching();
+  test_model();
+  test_threads();
+  test_dynamic();
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,201 @@
+// run_parallel, Threads and Pool over fake models.
+#include <tfaot/pool.h>
+
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <tfaot-model-affine/model.h>
+
+#include "check.h"
+
+using tfaot_model::affine;
+
+namespace {
+
+const std::vector<float> kBias = {0.5f, 0.0f, -0.5f};
+
+std::vector<float> rows(std::size_t count) {
+  std::vector<float> x(3 * count);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7) % 11) - 4.0f;
+  return x;
+}
+
+// Rows with buffers for their outputs, and whether these are right.
+struct Batch {
+  explicit Batch(std::size_t count) : x(rows(count)), y(3 * count, -99), label(count, -99) {}
+  affine::Inputs inputs() const { return {kBias, x}; }
+  affine::Outputs outputs() { return {label, y}; }
+  bool right() const {
+    bool good = true;
+    for (std::size_t i = 0; i < y.size(); ++i) good = good && y[i] == 2.0f * x[i] + kBias[i % 3];
+    for (const std::int64_t one : label) good = good && one >= 0 && one < 3;
+    return good;
+  }
+
+  std::vector<float> x, y;
+  std::vector<std::int64_t> label;
+};
+
+// Calls all tasks one after the other, the last one first.
+struct Backwards {
+  std::size_t tasks = 0;
+  template <class Task>
+  void operator()(std::size_t count, Task&& task) {
+    tasks = count;
+    for (std::size_t i = count; i-- > 0;) task(i);
+  }
+};
+
+void any_number_of_threads_gives_the_same() {
+  tfaot::Model<affine> model;
+  for (const std::size_t threads : {1u, 2u, 3u, 0u, 5u}) {
+    for (const std::size_t count : {0u, 1u, 2u, 3u, 7u, 40u, 1001u}) {
+      Batch batch(count);
+      model.run_parallel(count, batch.inputs(), batch.outputs(), threads);
+      expect(batch.right(), std::to_string(count) + " rows on " + std::to_string(threads) + " threads");
+    }
+  }
+  tfaot::Threads threads(3);
+  tfaot::Model<affine> other;
+  for (int i = 0; i < 50; ++i) {
+    Batch first(64), second(65);
+    model.run_parallel(64, first.inputs(), first.outputs(), threads);
+    other.run_parallel(65, second.inputs(), second.outputs(), threads);
+    expect(first.right() && second.right(), "two models on the same threads");
+  }
+}
+
+void any_executor_and_more_parts_than_rows() {
+  tfaot::Model<affine> model;
+  Backwards backwards;
+  for (const std::size_t parts : {0u, 1u, 2u, 3u, 4u, 50u}) {
+    Batch batch(9);
+    backwards.tasks = 0;
+    model.run_parallel(9, batch.inputs(), batch.outputs(), backwards, parts);
+    const std::size_t tasks = parts < 2 ? 0 : parts < 4 ? parts : parts == 4 ? 3 : 9;  // 4 parts of 3 rows are too many
+    expect(batch.right() && backwards.tasks == tasks, std::to_string(parts) + " parts");
+  }
+  const std::function<void(std::size_t, std::function<void(std::size_t)>)> loop =
+      [](std::size_t count, const std::function<void(std::size_t)>& task) {
+        for (std::size_t i = 0; i < count; ++i) task(i);
+      };
+  Batch batch(9);
+  model.run_parallel(9, batch.inputs(), batch.outputs(), loop, 2);
+  expect(batch.right(), "a std::function as executor");
+}
+
+void the_parts_follow_the_rules() {
+  tfaot::Model<affine> model;
+  expect_error("affine: batch rule \"8:8\": expected compiled sizes (2, 4), got 8", [&] { model.setBatchRule("8:8"); });
+  Batch batch(16);
+  model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
+  model.setBatchRule("8:2,2,4");
+  model.calibrate(std::chrono::nanoseconds(1));
+  model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
+  expect(batch.right(), "after a new rule and new costs");
+}
+
+void wrong_sizes_and_failures_come_back_to_the_caller() {
+  tfaot::Model<affine> model;
+  Batch batch(8), shorter(7);
+  expect_error("affine: input \"x\": expected 24 elements (8 rows of 3), got 21",
+               [&] { model.run_parallel(8, shorter.inputs(), batch.outputs(), 2); });
+  expect_error("affine: output \"label\": expected 8 elements (8 rows of 1), got 7",
+               [&] { model.run_parallel(8, batch.inputs(), shorter.outputs(), 2); });
+  for (const std::size_t element : {0u, 12u, 23u}) {
+    batch.x[element] = -1000.0f;
+    expect_error("affine: x is -1000", [&] { model.run_parallel(8, batch.inputs(), batch.outputs(), 3); });
+    batch.x[element] = 0.0f;
+  }
+  model.run_parallel(8, batch.inputs(), batch.outputs(), 3);
+  expect(batch.right(), "it computes after failures");
+}
+
+void threads_run_every_task_once_and_throw_the_first_exception() {
+  tfaot::Threads threads(3);
+  expect(threads.size() == 3 && tfaot::Threads().size() == tfaot::Threads::available(), "sizes");
+  for (const std::size_t tasks : {0u, 1u, 2u, 3u, 100u}) {
+    std::vector<std::atomic<int>> runs(tasks);
+    threads(tasks, [&](std::size_t i) { ++runs[i]; });
+    for (const auto& count : runs) expect(count == 1, "once");
+  }
+  std::atomic<int> ran{0};
+  try {
+    threads(20, [&](std::size_t i) {
+      ++ran;
+      if (i % 2 == 0) throw std::runtime_error("even");
+    });
+    expect(false, "an exception was expected");
+  } catch (const std::runtime_error& error) {
+    expect(std::string(error.what()) == "even" && ran == 20, "thrown when all tasks have ended");
+  }
+  threads(1, [&](std::size_t) { ++ran; });
+  expect(ran == 21, "they go on");
+}
+
+void callers_of_the_same_threads_wait_for_each_other() {
+  tfaot::Threads threads(2);
+  std::atomic<int> inside{0}, sum{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      for (int j = 0; j < 50; ++j) {
+        threads(3, [&](std::size_t) {
+          expect(++inside <= 2, "two tasks at a time");
+          ++sum;
+          --inside;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  expect(sum == 4 * 50 * 3, "all tasks of all callers");
+}
+
+void a_pool_gives_each_borrower_an_instance_of_its_own() {
+  tfaot::BatchStrategy rules;
+  rules.setRule(tfaot::BatchRule("3:4"));
+  std::string target = "x86-64-v3";
+  tfaot::Pool<affine> pool(target.c_str(), rules);
+  target = "overwritten";
+  {
+    const auto first = pool.borrow(), second = pool.borrow();
+    expect(first.get() != second.get() && pool.size() == 2, "two at a time");
+    expect(first->getBatchStrategy().hasRule(3) && std::string(second->target()) == "x86-64-v3", "rules and target");
+  }
+  for (int i = 0; i < 10; ++i) pool.borrow()->setBatchRule("5:4,2");
+  expect(pool.size() == 2 && pool.borrow()->getBatchStrategy().hasRule(5), "instances are used again");
+
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (std::size_t count = 1; count < 60; ++count) {
+        Batch batch(count);
+        const auto model = pool.borrow();
+        model->run(count, batch.inputs(), batch.outputs());
+        expect(batch.right(), "from a pool");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect(pool.size() >= 2 && pool.size() <= 8, "no more instances than borrowers");
+  tfaot::Pool<affine> wrong("z80");
+  expect_error("affine: no code for target z80", [&] { wrong.borrow(); });
+  expect(wrong.size() == 0, "no instance was made");
+}
+
+}  // namespace
+
+void test_threads() {
+  any_number_of_threads_gives_the_same();
+  any_executor_and_more_parts_than_rows();
+  the_parts_follow_the_rules();
+  wrong_sizes_and_failures_come_back_to_the_caller();
+  threads_run_every_task_once_and_throw_the_first_exception();
+  callers_of_the_same_threads_wait_for_each_other();
+  a_pool_gives_each_borrower_an_instance_of_its_own();
+}
