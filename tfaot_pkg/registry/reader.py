@@ -109,6 +109,7 @@ def _rejection(entry: RegistryEntry, wanted: Requirement) -> str:
 
 def unknown_package(reader: RegistryReader, package: str) -> RegistryError:
     """The error for a package that is not there, with names that are like it."""
-    near = difflib.get_close_matches(package, reader.names(), n=3, cutoff=0.8)
+    others = [name for name in reader.names() if name != package]  # search shards may be newer or older than the index
+    near = difflib.get_close_matches(package, others, n=3, cutoff=0.8)
     hint = f"did you mean {' or '.join(near)}?" if near else "tfaot-pkg search lists what is there"
     return RegistryError(f"there is no package {package} in {reader.location}", hint=hint)

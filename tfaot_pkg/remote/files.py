@@ -194,7 +194,7 @@ class HttpFiles:
         except Unreachable as error:
             self._stop_asking()
             return self._without_server(path, self._known(path, limit), error)
-        except NetworkError:
+        except (NetworkError, TrustError):
             self._stop_asking()
             raise
         except MissingFile:
