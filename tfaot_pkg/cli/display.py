@@ -24,7 +24,7 @@ class PlainProgress:
 
     @contextmanager
     def step(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Step]:
-        size = f" ({total:g} {unit})".replace(" )", ")") if total else ""
+        size = f" ({total:,.12g} {unit})".replace(" )", ")") if total else ""
         self.note(f"{name}{size} ...")
         step = _PlainStep()
         start = time.monotonic()
