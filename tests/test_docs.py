@@ -23,7 +23,7 @@ PAGES = sorted(
 )
 RUN = [
     *("make-a-package.md", "use-a-package.md", "depend-on-models.md", "targets-and-batch-sizes.md"),
-    *("validation.md", "troubleshooting.md", "run-a-signed-registry.md"),
+    *("validation.md", "troubleshooting.md", "run-a-signed-registry.md", "use-in-cmssw.md"),
 ]
 
 
@@ -90,9 +90,18 @@ def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path,
         (home / "cache").symlink_to(shared_home / "cache")
     start = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"
     script = start + "\n".join(shell_blocks(ROOT / "docs" / "how-to" / name))
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TFAOT_HOME": str(home)}
+    area = tmp_path / "CMSSW_15_0_0"
+    area.mkdir()
+    environment = {
+        **os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TFAOT_HOME": str(home), "CMSSW_BASE": str(area)
+    }  # fmt: skip
     argv = ["bash", "-c", script]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     if name == "use-a-package.md":
-        assert done.stdout.count("accuracy on 360 held-out images: 99.2 %") == 4
+        assert done.stdout.count("accuracy on 360 held-out images: 99.2 %") == 6
+        assert "digits 1.0.0" in done.stdout and "wine 1.0.0" in done.stdout
+    if name == "use-in-cmssw.md":
+        page = (ROOT / "docs" / "how-to" / name).read_text()
+        (steps,) = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        assert steps in done.stdout
