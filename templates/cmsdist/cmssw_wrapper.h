@@ -160,8 +160,8 @@ class Wrapper {
     return static_cast<T*>(bytes[index].get());
   }
 
-  template <class Values>
-  auto& at(Values& values, std::size_t batchSize) const {
+  template <class Value>
+  const Value& at(const std::map<std::size_t, Value>& values, std::size_t batchSize) const {
     const auto found = values.find(batchSize);
     if (found == values.end()) fail("batch size " + std::to_string(batchSize) + " was not compiled");
     return found->second;

@@ -1,0 +1,207 @@
+"""RPM macros, as far as spec files of models use them; nothing is ever executed.
+
+Understood: `%name`, `%{name}`, `%{?name}`, `%{?name:text}`, `%{!?name:text}`, `%%`. As in RPM, the value of a macro is
+expanded where the macro is used, and a macro that is not defined stays as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from tfaot_pkg.spec.names import shown
+
+_MAX_DEPTH = 64  # as in RPM
+_MAX_LENGTH = 65_536
+_MAX_USES = 10_000
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"([!?]*)([A-Za-z_][A-Za-z0-9_]*)(?:(:)(.*))?", re.DOTALL)
+
+
+class MacroFault(Exception):
+    """What is wrong with a text, in words."""
+
+
+class Macros:
+    """Macros by name, those of `fixed` for good; `unknown` is told each name that is used but not defined."""
+
+    def __init__(self, values: Mapping[str, str], fixed: Mapping[str, str], unknown: Callable[[str], None]) -> None:
+        self._values = {**values, **fixed}
+        self._fixed = frozenset(fixed)
+        self._unknown = unknown
+        self._uses = 0
+
+    def define(self, name: str, value: str) -> None:
+        if name not in self._fixed:
+            self._values[name] = value
+
+    def undefine(self, name: str) -> None:
+        if name not in self._fixed:
+            self._values.pop(name, None)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def expand(self, text: str) -> str:
+        """`text` with its macros expanded. Raises MacroFault: shell and Lua macros, circles, braces that do not end."""
+        self._uses = 0
+        return self._expand(text, 0)
+
+    def _expand(self, text: str, depth: int) -> str:
+        self._uses += 1
+        if depth > _MAX_DEPTH or self._uses > _MAX_USES:
+            raise MacroFault("macros refer to each other without end")
+        parts: list[str] = []
+        position = 0
+        while (percent := text.find("%", position)) >= 0:
+            parts.append(text[position:percent])
+            value, position = self._one(text, percent, depth)
+            parts.append(value)
+        parts.append(text[position:])
+        result = "".join(parts)
+        if len(result) > _MAX_LENGTH:
+            raise MacroFault(f"macros give more than {_MAX_LENGTH} characters")
+        return result
+
+    def _one(self, text: str, percent: int, depth: int) -> tuple[str, int]:
+        """The value of what begins at `percent`, and where it ends."""
+        start = percent + 1
+        following = text[start : start + 1]
+        if following == "%":
+            return "%", start + 1
+        if following in ("(", "["):
+            kind = "shell command" if following == "(" else "expression"
+            raise MacroFault(f"%{following}...: a {kind} in a macro is not run; give its value with -D NAME=VALUE")
+        if following == "{":
+            end = _closing(text, start)
+            return self._braced(text[start + 1 : end], depth), end + 1
+        name = _NAME.match(text, start)
+        if name is None:
+            return "%", start
+        return self._value(name[0], name[0], depth), name.end()
+
+    def _braced(self, inside: str, depth: int) -> str:
+        found = _BRACED.fullmatch(inside)
+        if found is None or (found[3] and not found[1]):
+            raise MacroFault(f"%{{{inside}}}: this kind of macro is not understood; give its value with -D NAME=VALUE")
+        marks, name, colon, alternative = found.groups()
+        if not marks:
+            return self._value(name, inside, depth)
+        if marks.count("!") % 2:
+            return self._expand(alternative or "", depth + 1) if name not in self._values else ""
+        if name not in self._values:
+            return ""
+        return self._expand(alternative, depth + 1) if colon else self._value(name, inside, depth)
+
+    def _value(self, name: str, written: str, depth: int) -> str:
+        if name in self._values:
+            return self._expand(self._values[name], depth + 1)
+        self._unknown(name)
+        return f"%{{{written}}}"
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace that opens at `start` closes."""
+    depth = 0
+    for position in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return position
+    raise MacroFault(f"a brace does not close: {shown(text[start - 1 :])}")
+
+
+def holds(condition: str) -> bool:
+    """What `%if CONDITION` says, its macros expanded. Raises MacroFault.
+
+    Conditions have strings in quotes, integers, comparisons, `&&`, `||`, `!` and parentheses.
+    """
+    try:
+        return bool(_Condition(condition).value())
+    except RecursionError:
+        raise MacroFault("the condition is nested too deep") from None
+
+
+Value = str | int
+
+
+class _Condition:
+    """A parser of the conditions of `%if`; comparisons do not chain."""
+
+    _TOKEN = re.compile(r'\s*(?:"([^"]*)"|(\d+)|(&&|\|\||==|!=|<=|>=|<|>|!|\(|\)))')
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()
+        self._tokens: list[Value | tuple[str]] = []  # an operator is a tuple, to be told from a string
+        position = 0
+        while position < len(self._text):
+            found = self._TOKEN.match(self._text, position)
+            if found is None:
+                raise self._fault()
+            string, number, operator = found.groups()
+            self._tokens.append((operator,) if operator else int(number) if number else string)
+            position = found.end()
+
+    def value(self) -> Value:
+        result = self._either()
+        if self._tokens:
+            raise self._fault()
+        return result
+
+    def _fault(self) -> MacroFault:
+        return MacroFault(f"%if {self._text}: the condition is not understood")
+
+    def _next_is(self, *operators: str) -> str:
+        """The operator that comes next, taken; "" where it is another."""
+        if self._tokens and isinstance(self._tokens[0], tuple) and self._tokens[0][0] in operators:
+            operator = self._tokens.pop(0)
+            assert isinstance(operator, tuple)
+            return operator[0]
+        return ""
+
+    def _either(self) -> Value:
+        left = self._both()
+        while self._next_is("||"):
+            right = self._both()
+            left = int(bool(left) or bool(right))
+        return left
+
+    def _both(self) -> Value:
+        left = self._compared()
+        while self._next_is("&&"):
+            right = self._compared()
+            left = int(bool(left) and bool(right))
+        return left
+
+    def _compared(self) -> Value:
+        left = self._single()
+        operator = self._next_is("==", "!=", "<=", ">=", "<", ">")
+        if not operator:
+            return left
+        right = self._single()
+        if isinstance(left, str) and isinstance(right, str):
+            return int(_compare(operator, left, right))
+        if isinstance(left, int) and isinstance(right, int):
+            return int(_compare(operator, left, right))
+        raise self._fault()
+
+    def _single(self) -> Value:
+        if self._next_is("!"):
+            return int(not self._single())
+        if self._next_is("("):
+            inside = self._either()
+            if not self._next_is(")"):
+                raise self._fault()
+            return inside
+        if not self._tokens or isinstance(self._tokens[0], tuple):
+            raise self._fault()
+        value = self._tokens.pop(0)
+        assert not isinstance(value, tuple)
+        return value
+
+
+def _compare(operator: str, left: str | int, right: str | int) -> bool:
+    order = (left > right) - (left < right)  # type: ignore[operator] # both are strings, or both numbers
+    return {"==": order == 0, "!=": order != 0, "<": order < 0, ">": order > 0, "<=": order <= 0, ">=": order >= 0}[
+        operator
+    ]
