@@ -17,6 +17,7 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
+from tfaot_pkg.registry.files import FolderFiles
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.keys import (
     NewKey,
@@ -147,6 +148,30 @@ def test_a_threshold_goes_up_and_down_and_a_leaked_key_goes(
     people.check()
     (people.folder / f"keys/{role}.pem").unlink()
     assert publish(people.open("keys", "ada"), make_package(version="2.0")) == "published"
+    people.check()
+
+
+class Watched(FolderFiles):
+    """After each file that is written, someone new and someone who has read before read all."""
+
+    def put(self, path: str, data: bytes) -> None:
+        super().put(path, data)
+        for trust in ("old reader", f"reader after {path.replace('/', ' ')}"):
+            reader = open_signed(self.root.parent, trust=trust)
+            assert reader.names() and reader.entries("digits")
+
+
+@pytest.mark.parametrize("role", ["release", "timestamp"])
+def test_a_reader_between_any_two_files_of_a_change_finds_all_in_order(people: People, role: str) -> None:
+    (first,) = (key.keyid for key in list_keys(people.open("keys")) if key.role == role)
+    people.join(role, "ada")
+
+    def watched() -> FolderRegistry:
+        return replace(people.open("keys", "ada"), files=Watched(root=people.folder / "registry"))
+
+    added = add_key(watched(), role, NewKey(), threshold=3)
+    assert len(added.succession.steps) == 2
+    revoke_key(watched(), role, first, threshold=1)
     people.check()
 
 
