@@ -1,19 +1,34 @@
-"""Depfiles: what a build read, as Make and Ninja want to be told (the output of `gcc -M`)."""
+"""Builds that Make or Ninja ask for: telling what was read (as `gcc -M` does), and leaving nothing stale behind."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tfaot_pkg import _version
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.prefix.install import uninstall
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 
 
-def depfile(output: Path, read: Iterable[Path]) -> str:
-    """A rule that `output` depends on the files and folders `read`."""
-    return " \\\n  ".join([f"{_escaped(output)}:", *map(_escaped, read)]) + "\n"
+def depfile_text(output: Path, spec: ModelSpec) -> str:
+    """The rule that `output` depends on what the build of `spec` read."""
+    return " \\\n  ".join([f"{_escaped(output)}:", *map(_escaped, files_read(spec))]) + "\n"
+
+
+@contextmanager
+def no_leftovers(prefix: Path, model: str | None) -> Iterator[None]:
+    """Where the block fails, `prefix` keeps no package of `model`: that of an earlier build would be linked."""
+    try:
+        yield
+    except BaseException:
+        if model is not None:
+            with suppress(TfaotError):  # it was not there, or cannot be removed: what failed first is to be told
+                uninstall(model, prefix)
+        raise
 
 
 def _escaped(path: Path) -> str:

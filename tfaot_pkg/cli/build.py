@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,6 +124,24 @@ def build(
     dev: Annotated[
         bool, typer.Option("--dev", help="Into your CMSSW area, with a tool file for scram setup and what to do next.")
     ] = False,
+    name: Annotated[str | None, typer.Option(help="The model's name, in place of the spec's.")] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option("--target", metavar="TARGET", help="A target to compile for, in place of the spec's. Repeatable."),
+    ] = None,
+    batch_sizes: Annotated[
+        list[int] | None,
+        typer.Option("--batch-size", metavar="N", help="A batch size, in place of the spec's. Repeatable."),
+    ] = None,
+    tools: Annotated[bool, typer.Option("--tools", help="Make bin/NAME_test and bin/NAME_benchmark too.")] = False,
+    depfile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.d",
+            help="For Make and Ninja: write there what FILE depends on. A build that fails removes the package of an "
+            "earlier one.",
+        ),
+    ] = None,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
@@ -136,17 +155,29 @@ def build(
     tfaot-pkg build spec.yaml --dev
     """
     from tfaot_pkg.cli.cmssw import area_for, write_tools
+    from tfaot_pkg.depfile import depfile_text, no_leftovers
     from tfaot_pkg.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.override import override
+    from tfaot_pkg.storage import write_file
 
     session = Session()
     area = area_for(output) if dev else None
     prefix = area.prefix if area is not None else output
     if prefix is None:
         raise typer.BadParameter("say where to install: -o PREFIX, or --dev in a CMSSW area")
+    if depfile is not None and depfile.suffix != ".d":
+        raise typer.BadParameter(f"--depfile {depfile}: write FILE.d; what is told there is what FILE depends on")
+    if depfile is not None and name is None:
+        raise typer.BadParameter("--depfile goes with --name, so that a failed build knows what to remove")
     pipeline = _pipeline(session, toolchain_python, wheelhouse)
-    made = pipeline.build(pipeline.plan(load_spec(spec, defines_of(defines))))
-    done = install_built(made.tree, made.plan.key, prefix)
+    with no_leftovers(prefix, name) if depfile is not None else nullcontext():
+        given = load_spec(spec, defines_of(defines))
+        given = override(given, name=name, targets=targets or (), batch_sizes=batch_sizes or (), tools=tools)
+        made = pipeline.build(pipeline.plan(given))
+        done = install_built(made.tree, made.plan.key, prefix)
+        if depfile is not None:
+            write_file(depfile, depfile_text(depfile.with_suffix(""), given).encode())
     tool = write_tools(area, made.plan.spec, made.tree) if area is not None else None
     document = {
         "package": made.tree.package_name,

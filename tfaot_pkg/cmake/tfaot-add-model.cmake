@@ -1,0 +1,182 @@
+# tfaot_add_model: a model of the project's own, compiled and verified when the project is built.
+#
+#   find_package(tfaot-pkg REQUIRED)     # cmake -Dtfaot-pkg_DIR="$(tfaot-pkg cmake-dir)" ...
+#   tfaot_add_model(NAME simple SPEC model/spec.yaml)
+#   target_link_libraries(program PRIVATE simple)       # #include <tfaot-model-simple/model.h>: tfaot_model::simple
+#
+# tfaot_add_model(
+#   NAME name                 the model's name, in place of the spec's: of the targets, the header and the C++ class
+#   SPEC file                 relative to this CMakeLists.txt
+#   [TARGETS target...]       kinds of CPU, such as x86-64-v3, in place of the spec's
+#   [BATCH_SIZES size...]     batch sizes to compile, in place of the spec's
+#   [DEFINES key=value...])   values of {{ env.key }} in the spec
+#
+# Targets, in all of the project:
+#   simple             the library: static, or shared where BUILD_SHARED_LIBS says so. Also under the name that an
+#                      installed package's has, tfaot-model-simple::tfaot-model-simple
+#   simple_test        compares with TensorFlow's answers, stored at build time; registered with CTest
+#   simple_benchmark   latency per batch size; see --help. Links to both programs lie in the binary folder.
+#   simple_model       makes all of these
+#
+# The tool runs again when the spec, its tuning file, the SavedModel, the validation's inputs or the tool change; what
+# comes out as it was is not linked again. A build that fails leaves no library of an earlier one behind.
+
+# Check the arguments of tfaot_add_model and set them, NAME and SPEC first, in the caller's scope.
+function(_tfaot_model_arguments)
+  cmake_parse_arguments(PARSE_ARGV 0 "" "" "NAME;SPEC" "TARGETS;BATCH_SIZES;DEFINES")
+  set(TFAOT_CALL "tfaot_add_model(${_NAME})")
+  if(CMAKE_VERSION VERSION_LESS 3.20)
+    _tfaot_fail("it needs CMake 3.20, and this is ${CMAKE_VERSION}" "upgrade CMake, for example: pip install cmake")
+  endif()
+  if(DEFINED _UNPARSED_ARGUMENTS OR DEFINED _KEYWORDS_MISSING_VALUES)
+    _tfaot_fail("unknown or empty arguments: ${_UNPARSED_ARGUMENTS} ${_KEYWORDS_MISSING_VALUES}"
+      "known are NAME, SPEC, TARGETS, BATCH_SIZES, DEFINES, each with a value")
+  endif()
+  foreach(needed IN ITEMS NAME SPEC)
+    if(NOT DEFINED _${needed})
+      _tfaot_fail("${needed} is missing" "write tfaot_add_model(NAME simple SPEC model/spec.yaml)")
+    endif()
+  endforeach()
+  if(NOT _NAME MATCHES "^[a-z][a-z0-9_]*$")
+    _tfaot_fail("${_NAME} cannot name a model"
+      "begin with a lower-case letter, and use lower-case letters, digits and _ only: it is a C++ class too")
+  endif()
+  foreach(target IN ITEMS "${_NAME}" "${_NAME}_test" "${_NAME}_benchmark" "${_NAME}_model")
+    if(TARGET "${target}")
+      _tfaot_fail("this project has a target ${target} already" "choose another NAME")
+    endif()
+  endforeach()
+  get_filename_component(spec "${_SPEC}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
+  if(NOT EXISTS "${spec}" OR IS_DIRECTORY "${spec}")
+    _tfaot_fail("SPEC ${_SPEC} is no file (${spec})" "`tfaot-pkg init SAVED_MODEL` writes a first spec")
+  endif()
+  foreach(size IN LISTS _BATCH_SIZES)
+    if(NOT size MATCHES "^[1-9][0-9]*$")
+      _tfaot_fail("BATCH_SIZES ${size} is no number above 0" "write, for example, BATCH_SIZES 1 2 4")
+    endif()
+  endforeach()
+  foreach(define IN LISTS _DEFINES)
+    if(NOT define MATCHES "^[A-Za-z][A-Za-z0-9_]*=")
+      _tfaot_fail("DEFINES ${define} is not key=value" "write, for example, DEFINES release=2026.1")
+    endif()
+  endforeach()
+  set(SPEC "${spec}" PARENT_SCOPE)
+  foreach(name IN ITEMS NAME TARGETS BATCH_SIZES DEFINES)
+    set(${name} "${_${name}}" PARENT_SCOPE)
+  endforeach()
+endfunction()
+
+# Words for the tool: OPTION before each of the values.
+function(_tfaot_each OUT OPTION)
+  set(words "")
+  foreach(value IN LISTS ARGN)
+    list(APPEND words "${OPTION}" "${value}")
+  endforeach()
+  set(${OUT} "${words}" PARENT_SCOPE)
+endfunction()
+
+# The tuning file beside the spec, where there is one; the build notices when one comes or goes.
+function(_tfaot_tuning OUT SPEC)
+  get_filename_component(folder "${SPEC}" DIRECTORY)
+  get_filename_component(stem "${SPEC}" NAME_WLE)
+  string(REGEX REPLACE "([[*?])" "[\\1]" pattern "${folder}/${stem}.tune.json")
+  file(GLOB tuning CONFIGURE_DEPENDS "${pattern}")
+  set(${OUT} "${tuning}" PARENT_SCOPE)
+endfunction()
+
+# The headers that every package brings, relative to an include folder.
+function(_tfaot_headers OUT)
+  get_property(here GLOBAL PROPERTY TFAOT_PKG_CMAKE_DIR)
+  set(headers "")
+  foreach(root IN ITEMS "${here}/../_bundled" "${here}/../..")
+    set(include "${root}/recipes/tfaot/all/include")
+    if(NOT headers)
+      file(GLOB_RECURSE headers RELATIVE "${include}" "${include}/tfaot/*.h")
+    endif()
+  endforeach()
+  set(${OUT} "${headers}" PARENT_SCOPE)
+endfunction()
+
+# The rule that runs the tool, and the target NAME_model for it.
+function(_tfaot_build_rule NAME SPEC PREFIX)
+  _tfaot_command(command)
+  _tfaot_each(targets --target ${TARGETS})
+  _tfaot_each(sizes --batch-size ${BATCH_SIZES})
+  _tfaot_each(defines --define ${DEFINES})
+  _tfaot_tuning(tuning "${SPEC}")
+  _tfaot_headers(headers)
+  set(files "lib/libtfaot-model-${NAME}.a" "lib/libtfaot-model-${NAME}.so" "include/tfaot-model-${NAME}/model.h")
+  foreach(header IN LISTS headers)
+    list(APPEND files "include/${header}")
+  endforeach()
+  set(links "")
+  set(programs "")
+  foreach(program IN ITEMS "${NAME}_test" "${NAME}_benchmark")
+    list(APPEND files "bin/${program}")
+    list(APPEND programs "${CMAKE_CURRENT_BINARY_DIR}/${program}")
+    list(APPEND links COMMAND "${CMAKE_COMMAND}" -E create_symlink
+      "${PREFIX}/bin/${program}" "${CMAKE_CURRENT_BINARY_DIR}/${program}")
+  endforeach()
+  list(TRANSFORM files PREPEND "${PREFIX}/")
+  add_custom_command(
+    OUTPUT "${PREFIX}.stamp"
+    BYPRODUCTS ${files} ${programs}
+    COMMAND ${command} build "${SPEC}" --output "${PREFIX}" --depfile "${PREFIX}.stamp.d"
+      --name "${NAME}" --tools ${targets} ${sizes} ${defines}
+    ${links}
+    COMMAND "${CMAKE_COMMAND}" -E touch "${PREFIX}.stamp"
+    DEPENDS "${SPEC}" ${tuning}
+    DEPFILE "${PREFIX}.stamp.d"
+    WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
+    COMMENT "Compiling the model ${NAME}"
+    VERBATIM)
+  add_custom_target(${NAME}_model ALL DEPENDS "${PREFIX}.stamp")
+  set_property(DIRECTORY APPEND PROPERTY ADDITIONAL_CLEAN_FILES "${PREFIX}" "${PREFIX}.stamp.d")
+endfunction()
+
+# The library target.
+function(_tfaot_library NAME PREFIX)
+  # The include folder must exist before it is filled.
+  file(MAKE_DIRECTORY "${PREFIX}/include")
+  set(file "${PREFIX}/lib/libtfaot-model-${NAME}")
+  if(BUILD_SHARED_LIBS)
+    add_library(${NAME} SHARED IMPORTED GLOBAL)
+    set_target_properties(${NAME} PROPERTIES IMPORTED_LOCATION "${file}.so")
+  else()
+    # The library uses the C++ runtime: the C++ linker gives it, a project in C alone names it.
+    get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+    set(language CXX)
+    set(system m)
+    if(NOT "CXX" IN_LIST languages)
+      set(language C)
+      list(APPEND system stdc++)
+    endif()
+    add_library(${NAME} STATIC IMPORTED GLOBAL)
+    set_target_properties(${NAME} PROPERTIES
+      IMPORTED_LOCATION "${file}.a"
+      IMPORTED_LINK_INTERFACE_LANGUAGES ${language}
+      INTERFACE_LINK_LIBRARIES "${system}")
+  endif()
+  set_target_properties(${NAME} PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${PREFIX}/include"
+    INTERFACE_COMPILE_FEATURES cxx_std_17)
+  add_library(tfaot-model-${NAME}::tfaot-model-${NAME} ALIAS ${NAME})
+endfunction()
+
+function(tfaot_add_model)
+  _tfaot_model_arguments(${ARGV})
+  set(TFAOT_CALL "tfaot_add_model(${NAME})")
+  set(prefix "${CMAKE_CURRENT_BINARY_DIR}/tfaot/${NAME}")
+  _tfaot_build_rule("${NAME}" "${SPEC}" "${prefix}")
+  _tfaot_library("${NAME}" "${prefix}")
+  foreach(program IN ITEMS "${NAME}_test" "${NAME}_benchmark")
+    add_executable(${program} IMPORTED GLOBAL)
+    set_target_properties(${program} PROPERTIES IMPORTED_LOCATION "${prefix}/bin/${program}")
+  endforeach()
+  foreach(target IN ITEMS "${NAME}" "${NAME}_test" "${NAME}_benchmark")
+    add_dependencies(${target} ${NAME}_model)
+  endforeach()
+  if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+    add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
+  endif()
+endfunction()
