@@ -15,7 +15,8 @@ import pytest
 import tfaot_pkg
 from tfaot_pkg import resources
 from tfaot_pkg.process import run
-from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, load
+from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, _fitting, load
+from tfaot_pkg.signature import DType, Tensor
 
 FAKE = Path(__file__).parent / "package" / "fake_model.cpp"
 BIAS = np.array([0, 10, 20], "float32")
@@ -107,6 +108,8 @@ def test_a_callers_arrays_are_not_changed(model: Model) -> None:
         ((BIAS, np.float32(1)), {}, r"got an array of shape \(\)"),
         ((BIAS, _rows(1) + 1j), {}, "is float32, got complex64"),
         ((BIAS, np.array([["a", "b", "c"]])), {}, "is float32, got <U1"),
+        ((BIAS, [[1.0, 2.0, 3.0], [4.0]]), {}, r"input x: float32\[N, 3\] got what is no array"),
+        ((BIAS, [[1.0, 1e300, 3.0]]), {}, r"input 'x' is float32, which cannot hold 1e\+300"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_by_name(
@@ -156,6 +159,92 @@ def test_what_is_no_model_library_is_refused(prefix: Path, tmp_path: Path) -> No
     with pytest.raises(RunError, match="must hold exactly one model library below lib/, found: none") as caught:
         load(tmp_path)
     assert caught.value.hint == "name the file"
+
+
+@pytest.mark.parametrize("name", ["affine", "tfaot-model-affine"])
+def test_a_name_is_looked_for_in_the_prefix_that_is_given(name: str, prefix: Path) -> None:
+    assert load(name, prefix=prefix).path == prefix / "lib" / "libtfaot-model-affine.so"
+
+
+@pytest.mark.parametrize("variable", ["TFAOT_PREFIX", "CMAKE_PREFIX_PATH"])
+def test_a_name_is_looked_for_in_the_prefixes_of_the_environment(
+    variable: str, prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, f"{tmp_path}::{prefix}")
+    assert load("affine").name == "affine"
+
+
+def test_a_name_is_looked_for_in_the_environment_of_python(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.prefix", str(prefix))
+    assert load("affine").name == "affine"
+
+
+def test_the_first_prefix_that_has_the_model_counts(
+    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    library = Path("lib", "libtfaot-model-affine.so")
+    (tmp_path / library).write_bytes((prefix / library).read_bytes())
+    monkeypatch.setenv("TFAOT_PREFIX", str(tmp_path))
+    monkeypatch.setenv("CMAKE_PREFIX_PATH", str(prefix))
+    assert load("affine").path == tmp_path / library
+
+
+def test_a_model_that_is_not_installed_is_an_error_that_lists_the_places(
+    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFAOT_PREFIX", str(prefix))
+    monkeypatch.setenv("CMAKE_PREFIX_PATH", str(tmp_path))
+    monkeypatch.setattr("sys.prefix", "/python")
+    with pytest.raises(RunError) as caught:
+        load("steep")
+    assert str(caught.value) == (
+        f"tfaot-model-steep is not installed: no libtfaot-model-steep.so in {prefix}/lib, {tmp_path}/lib, /python/lib; "
+        "installed there: tfaot-model-affine"
+    )
+    assert "TFAOT_PREFIX" in caught.value.hint
+    with pytest.raises(RunError, match=f"no libtfaot-model-affine.so in {tmp_path}/lib$"):
+        load("affine", prefix=tmp_path)  # there, and nowhere else
+
+
+def test_a_path_is_no_name(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(prefix.parent)
+    assert load(f"./{prefix.name}").name == load(Path(prefix.name)).name == "affine"
+    with pytest.raises(RunError, match="is not a package's name"):
+        load("./affine", prefix=prefix)
+
+
+def _input(dtype: DType) -> Tensor:
+    return Tensor(name="x", dtype=dtype, shape=(None,))
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT32, DType.UINT64])
+def test_integers_of_any_width_are_taken_where_their_values_fit(dtype: DType) -> None:
+    converted = _fitting("m", _input(dtype), [1, 2, 100])
+    assert converted.dtype == np.dtype(dtype.value) and converted.tolist() == [1, 2, 100]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "value"),
+    [
+        (DType.INT8, "int64", 128),
+        (DType.UINT8, "int64", -1),
+        (DType.INT32, "int64", 1 << 40),
+        (DType.UINT64, "int64", -5),
+        (DType.INT64, "uint64", (1 << 63) + 1),
+    ],
+)
+def test_an_integer_that_does_not_fit_is_refused_with_its_value(dtype: DType, given: str, value: int) -> None:
+    with pytest.raises(RunError, match=rf"is {dtype.value}, which cannot hold {value}$"):
+        _fitting("m", _input(dtype), np.array([1, value], given))
+
+
+def test_numbers_are_no_booleans_and_booleans_are_numbers() -> None:
+    with pytest.raises(RunError, match="is bool, got int64"):
+        _fitting("m", _input(DType.BOOL), [1, 0])
+    with pytest.raises(RunError, match="is int32, got float64"):
+        _fitting("m", _input(DType.INT32), [1.0])
+    assert _fitting("m", _input(DType.FLOAT32), [True, False]).tolist() == [1, 0]
 
 
 def test_load_is_part_of_the_package(prefix: Path) -> None:
