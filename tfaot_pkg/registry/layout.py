@@ -9,7 +9,8 @@ In a signed registry index files and search shards exist under their hashed name
 
     metadata/N.ROLE.json, metadata/timestamp.json  TUF's metadata (trust/roles.py)
 
-says which of them hold, and that `config.json` is what it was: replacing `timestamp.json` is the one moment at which a change begins to exist.
+says which of them hold, and what `config.json` is: replacing `timestamp.json` is the one moment at which a change
+begins to exist.
 
 The prefix in the index is taken from the model's name: nearly all packages begin with `tfaot-model-`, which
 would put them in one folder under Cargo's rule. It always has two levels; short names are filled up with `_`
