@@ -4,6 +4,7 @@
 
 #include <tfaot/c_api.h>
 
+/// Compiled models: `Model` and `Pool` for models that are known when a program is compiled, `DynamicModel` for others.
 namespace tfaot {
 inline namespace v1 {
 

@@ -20,17 +20,17 @@ inline namespace v1 {
 template <class T>
 using Arrays = std::vector<std::vector<T>>;
 
-using BoolArrays = Arrays<bool>;
-using Int8Arrays = Arrays<std::int8_t>;
-using Int16Arrays = Arrays<std::int16_t>;
-using Int32Arrays = Arrays<std::int32_t>;
-using Int64Arrays = Arrays<std::int64_t>;
-using UInt8Arrays = Arrays<std::uint8_t>;
-using UInt16Arrays = Arrays<std::uint16_t>;
-using UInt32Arrays = Arrays<std::uint32_t>;
-using UInt64Arrays = Arrays<std::uint64_t>;
-using FloatArrays = Arrays<float>;
-using DoubleArrays = Arrays<double>;
+using BoolArrays = Arrays<bool>;            ///< `bool`
+using Int8Arrays = Arrays<std::int8_t>;     ///< `std::int8_t`
+using Int16Arrays = Arrays<std::int16_t>;   ///< `std::int16_t`
+using Int32Arrays = Arrays<std::int32_t>;   ///< `std::int32_t`
+using Int64Arrays = Arrays<std::int64_t>;   ///< `std::int64_t`
+using UInt8Arrays = Arrays<std::uint8_t>;   ///< `std::uint8_t`
+using UInt16Arrays = Arrays<std::uint16_t>; ///< `std::uint16_t`
+using UInt32Arrays = Arrays<std::uint32_t>; ///< `std::uint32_t`
+using UInt64Arrays = Arrays<std::uint64_t>; ///< `std::uint64_t`
+using FloatArrays = Arrays<float>;          ///< `float`
+using DoubleArrays = Arrays<double>;        ///< `double`
 
 namespace detail {
 

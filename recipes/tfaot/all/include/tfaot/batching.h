@@ -22,8 +22,8 @@ inline namespace v1 {
 
 /// One call of the compiled code: `size` rows, of which the last `padding` ones are not asked for.
 struct BatchStep {
-  std::size_t size;
-  std::size_t padding;
+  std::size_t size;     ///< rows that are computed
+  std::size_t padding;  ///< of these, rows at the end that are not asked for
 };
 
 /// How one batch size is composed: sizes that are run one after the other, the last of them with `lastPadding` rows
@@ -53,10 +53,15 @@ class BatchRule {
     validate();
   }
 
+  /// The batch size that is composed.
   std::size_t getBatchSize() const noexcept { return batchSize_; }
+  /// The sizes that are run, in order.
   const std::vector<std::size_t>& getSizes() const noexcept { return sizes_; }
+  /// Rows of the last size that are not asked for.
   std::size_t getLastPadding() const noexcept { return lastPadding_; }
+  /// Number of sizes.
   std::size_t nSizes() const noexcept { return sizes_.size(); }
+  /// The i-th size.
   std::size_t getSize(std::size_t i) const noexcept { return sizes_[i]; }
 
   /// The i-th call.
@@ -120,6 +125,7 @@ class BatchRule {
   std::size_t lastPadding_ = 0;
 };
 
+/// "BatchRule(5:2,4, lastPadding=1)".
 template <class Char, class Traits>
 std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& out, const BatchRule& rule) {
   return out << "BatchRule(" << rule.text().c_str() << ", lastPadding=" << rule.getLastPadding() << ")";
@@ -128,9 +134,10 @@ std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& o
 /// Rules by batch size.
 class BatchStrategy {
  public:
+  /// Whether there is a rule for that batch size.
   bool hasRule(std::size_t batchSize) const { return find(batchSize) != nullptr; }
 
-  /// Throws Error where there is none.
+  /// The rule for that batch size. Throws Error where there is none.
   const BatchRule& getRule(std::size_t batchSize) const {
     const BatchRule* const rule = find(batchSize);
     if (rule == nullptr) throw Error("no batch rule is set for batch size " + std::to_string(batchSize));
@@ -225,7 +232,9 @@ class BatchPlanner {
     if (limit_ < most) limit_ = most;
   }
 
+  /// The compiled sizes, ascending.
   const std::vector<std::size_t>& sizes() const noexcept { return sizes_; }
+  /// What a run of each costs.
   const std::vector<double>& costs() const noexcept { return costs_; }
 
   /// The first call for `rows` (at least 1) that are to go. Allocates when `rows` is more than was ever asked for.

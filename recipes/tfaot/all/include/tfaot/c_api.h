@@ -1,4 +1,5 @@
-/* tfaot/c_api.h: the C ABI of a compiled model, version 1.
+/** \file
+ * tfaot/c_api.h: the C ABI of a compiled model, version 1.
  *
  * A model library exports one function,
  *
@@ -37,97 +38,103 @@
 extern "C" {
 #endif
 
+/** The version that this file describes. */
 #define TFAOT_ABI_VERSION 1
+
+/** The name under which a shared library exports its entry function, beside the model's own. */
 #define TFAOT_ENTRY_POINT "tfaot_model_entry"
 
-/* Enough for every message of `create`, with its final zero. */
+/** Enough for every message of `create`, with its final zero. */
 #define TFAOT_MESSAGE_SIZE 256
 
-/* Results of calls. */
+/** Results of calls. */
 typedef int32_t tfaot_status;
+
+/** Values of tfaot_status. */
 enum {
-  TFAOT_OK = 0,
-  TFAOT_UNSUPPORTED_CPU = 1,     /* this CPU lacks what the lowest target of the library needs */
-  TFAOT_OUT_OF_MEMORY = 2,
-  TFAOT_INVALID_ARGUMENT = 3,    /* a null pointer, an unknown target */
-  TFAOT_NO_SUCH_BATCH_SIZE = 4,  /* not one of info->batch_sizes */
-  TFAOT_COMPUTATION_FAILED = 5   /* the compiled computation reported an error */
+  TFAOT_OK = 0,                 /**< done */
+  TFAOT_UNSUPPORTED_CPU = 1,    /**< this CPU lacks what the lowest target of the library needs */
+  TFAOT_OUT_OF_MEMORY = 2,      /**< scratch memory could not be allocated */
+  TFAOT_INVALID_ARGUMENT = 3,   /**< a null pointer, an unknown target */
+  TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes */
+  TFAOT_COMPUTATION_FAILED = 5  /**< the compiled computation reported an error */
 };
 
-/* Element types. */
+/** Element types. */
 enum {
-  TFAOT_BOOL = 1, /* one byte, 0 or 1 */
-  TFAOT_INT8 = 2,
-  TFAOT_INT16 = 3,
-  TFAOT_INT32 = 4,
-  TFAOT_INT64 = 5,
-  TFAOT_UINT8 = 6,
-  TFAOT_UINT16 = 7,
-  TFAOT_UINT32 = 8,
-  TFAOT_UINT64 = 9,
-  TFAOT_FLOAT32 = 10,
-  TFAOT_FLOAT64 = 11
+  TFAOT_BOOL = 1,     /**< one byte, 0 or 1 */
+  TFAOT_INT8 = 2,     /**< int8_t */
+  TFAOT_INT16 = 3,    /**< int16_t */
+  TFAOT_INT32 = 4,    /**< int32_t */
+  TFAOT_INT64 = 5,    /**< int64_t */
+  TFAOT_UINT8 = 6,    /**< uint8_t */
+  TFAOT_UINT16 = 7,   /**< uint16_t */
+  TFAOT_UINT32 = 8,   /**< uint32_t */
+  TFAOT_UINT64 = 9,   /**< uint64_t */
+  TFAOT_FLOAT32 = 10, /**< float */
+  TFAOT_FLOAT64 = 11  /**< double */
 };
 
-/* An input or output. */
+/** An input or output. */
 typedef struct tfaot_tensor {
-  const char* name;
-  int32_t dtype;          /* TFAOT_FLOAT32, ... */
-  int32_t rank;           /* number of axes */
-  const int64_t* shape;   /* `rank` sizes; -1 is the batch axis, which can only be the first */
-  int64_t row_elements;   /* product of all sizes but the batch axis */
-  int32_t element_size;   /* bytes */
-  int32_t has_batch_axis; /* 0: the tensor has the same shape at every batch size */
+  const char* name;       /**< as in the model's signature */
+  int32_t dtype;          /**< #TFAOT_FLOAT32, ... */
+  int32_t rank;           /**< number of axes */
+  const int64_t* shape;   /**< `rank` sizes; -1 is the batch axis, which can only be the first */
+  int64_t row_elements;   /**< product of all sizes but the batch axis */
+  int32_t element_size;   /**< bytes */
+  int32_t has_batch_axis; /**< 0: the tensor has the same shape at every batch size */
 } tfaot_tensor;
 
-/* What a library holds. All strings are UTF-8 and end with zero. */
+/** What a library holds. All strings are UTF-8 and end with zero. */
 typedef struct tfaot_info {
-  uint32_t struct_size; /* sizeof(tfaot_info) of the library */
-  uint32_t alignment;   /* bytes; buffers so aligned are used in place */
-  const char* name;
-  const char* version;
-  const char* uid;
-  const char* toolchain; /* "tensorflow 2.17.1" */
-  size_t num_inputs;
-  const tfaot_tensor* inputs;
-  size_t num_outputs;
-  const tfaot_tensor* outputs;
-  size_t num_batch_sizes;
-  const int64_t* batch_sizes; /* ascending */
-  size_t num_targets;
-  const char* const* targets; /* lowest first, such as "x86-64-v2" */
+  uint32_t struct_size;       /**< sizeof(tfaot_info) of the library */
+  uint32_t alignment;         /**< bytes; buffers so aligned are used in place */
+  const char* name;           /**< the model's */
+  const char* version;        /**< the model's */
+  const char* uid;            /**< digest of the model's content, 12 hexadecimal digits */
+  const char* toolchain;      /**< "tensorflow 2.17.1" */
+  size_t num_inputs;          /**< number of `inputs` */
+  const tfaot_tensor* inputs; /**< in the order that `run` takes them */
+  size_t num_outputs;         /**< number of `outputs` */
+  const tfaot_tensor* outputs; /**< in the order that `run` takes them */
+  size_t num_batch_sizes;     /**< number of `batch_sizes` */
+  const int64_t* batch_sizes; /**< those that were compiled, ascending */
+  size_t num_targets;         /**< number of `targets` */
+  const char* const* targets; /**< lowest first, such as "x86-64-v2" */
 
-  /* What one run costs: `num_targets` rows of `num_batch_sizes` nanoseconds, measured when the model was tuned or else
+  /** What one run costs: `num_targets` rows of `num_batch_sizes` nanoseconds, measured when the model was tuned or else
    * estimated. Only their ratios matter: the cheapest composition of a batch of another size follows from them. */
   const double* batch_costs;
 } tfaot_info;
 
-/* Scratch memory of one thread of computation. */
+/** Scratch memory of one thread of computation. */
 typedef struct tfaot_instance tfaot_instance;
 
+/** What a library offers. */
 typedef struct tfaot_model_table {
-  uint32_t abi_version; /* TFAOT_ABI_VERSION of the library */
-  uint32_t struct_size; /* sizeof(tfaot_model_table) of the library */
-  const tfaot_info* info;
+  uint32_t abi_version; /**< TFAOT_ABI_VERSION of the library */
+  uint32_t struct_size; /**< sizeof(tfaot_model_table) of the library */
+  const tfaot_info* info; /**< what it holds */
 
-  /* Make an instance that runs the code of `target`, or of the best target for this CPU where `target` is NULL.
+  /** Make an instance that runs the code of `target`, or of the best target for this CPU where `target` is NULL.
    * On failure `*instance` is NULL and `message` (may be NULL) holds the reason, cut to `message_size` bytes. */
   tfaot_status (*create)(const char* target, tfaot_instance** instance, char* message, size_t message_size);
 
-  /* Free an instance; NULL is allowed. */
+  /** Free an instance; NULL is allowed. */
   void (*destroy)(tfaot_instance* instance);
 
-  /* Compute one batch of a compiled size. `inputs` and `outputs` hold one pointer per tensor. Scratch memory of a
+  /** Compute one batch of a compiled size. `inputs` and `outputs` hold one pointer per tensor. Scratch memory of a
    * batch size is allocated at its first run; after that nothing is allocated. */
   tfaot_status (*run)(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs);
 
-  /* The reason of the last failure of `run` on this instance; "" where there was none. */
+  /** The reason of the last failure of `run` on this instance; "" where there was none. */
   const char* (*message)(const tfaot_instance* instance);
 
-  /* The target whose code this instance runs. */
+  /** The target whose code this instance runs. */
   const char* (*target)(const tfaot_instance* instance);
 
-  /* Bytes that this instance holds now. */
+  /** Bytes that this instance holds now. */
   size_t (*memory)(const tfaot_instance* instance);
 } tfaot_model_table;
 

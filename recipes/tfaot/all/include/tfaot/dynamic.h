@@ -25,18 +25,21 @@ inline namespace v1 {
 
 /// An input by name: a view of anything contiguous, which has to live as long as the call.
 struct NamedInput {
+  /// Any container with `data()` and `size()`.
   template <class C>
   NamedInput(std::string_view tensor, const C& buffer) : NamedInput(tensor, view(buffer.data(), buffer.size())) {}
+  /// An array.
   template <class T, std::size_t N>
   NamedInput(std::string_view tensor, const T (&buffer)[N]) : NamedInput(tensor, view(buffer, N)) {}
+  /// A span.
   template <class T>
   NamedInput(std::string_view tensor, span<const T> buffer)
       : name(tensor), dtype(dtype_of<T>), data(buffer.data()), size(buffer.size()) {}
 
-  std::string_view name;
-  DType dtype;
-  const void* data;
-  std::size_t size;  ///< elements
+  std::string_view name;  ///< which input
+  DType dtype;            ///< of the buffer
+  const void* data;       ///< first element
+  std::size_t size;       ///< elements
 
  private:
   template <class T>
@@ -47,16 +50,18 @@ struct NamedInput {
 
 /// Where an output goes, by name.
 struct NamedOutput {
+  /// Any container with `data()` and `size()`, or an array.
   template <class C>
   NamedOutput(std::string_view tensor, C&& buffer) : NamedOutput(tensor, view(buffer)) {}
+  /// A span.
   template <class T>
   NamedOutput(std::string_view tensor, span<T> buffer)
       : name(tensor), dtype(dtype_of<T>), data(buffer.data()), size(buffer.size()) {}
 
-  std::string_view name;
-  DType dtype;
-  void* data;
-  std::size_t size;  ///< elements
+  std::string_view name;  ///< which output
+  DType dtype;            ///< of the buffer
+  void* data;             ///< first element
+  std::size_t size;       ///< elements
 
  private:
   template <class T, std::size_t N>
@@ -76,6 +81,7 @@ class DynamicModel {
   explicit DynamicModel(const Table& table, const char* target = nullptr)
       : instance_(table, target), inputs_(info().num_inputs), outputs_(info().num_outputs) {}
 
+  /// What the library tells of the model.
   const tfaot_info& info() const noexcept { return instance_.info(); }
 
   /// Compute `batch_size` rows. Every input and every output is named once, in any order, with the model's element type

@@ -57,6 +57,7 @@ class Instance {
   explicit Instance(const Table& table, const char* target = nullptr)
       : Instance(table, Handle(table, target)) {}
 
+  /// What the library tells of the model.
   const tfaot_info& info() const noexcept { return *table_->info; }
 
   /// The target whose code this instance runs.
@@ -106,6 +107,7 @@ class Instance {
 
   /// What composes the sizes without a rule, and the costs that it goes by.
   BatchPlanner& planner() noexcept { return planner_; }
+  /// The same, to look at.
   const BatchPlanner& planner() const noexcept { return planner_; }
 
   /// Compute one batch of a compiled size, whatever rules there are. Throws Error.

@@ -23,23 +23,33 @@ class span {
   using IfCompatible = std::enable_if_t<std::is_convertible<std::remove_pointer_t<U> (*)[], T (*)[]>::value>;
 
  public:
-  using element_type = T;
-  using value_type = std::remove_cv_t<T>;
+  using element_type = T;  ///< with const, where elements cannot be written
+  using value_type = std::remove_cv_t<T>;  ///< without
 
+  /// No elements.
   constexpr span() noexcept = default;
+  /// `size` elements from `data` on.
   constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
 
+  /// All elements of an array.
   template <std::size_t N>
   constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
 
+  /// All elements of a container.
   template <class C, class = IfCompatible<DataOf<C>>, class = decltype(std::declval<C&>().size())>
   constexpr span(C&& container) noexcept : data_(container.data()), size_(container.size()) {}
 
+  /// The first element.
   constexpr T* data() const noexcept { return data_; }
+  /// Number of elements.
   constexpr std::size_t size() const noexcept { return size_; }
+  /// Whether there are none.
   constexpr bool empty() const noexcept { return size_ == 0; }
+  /// The element of that index; the caller keeps to the size.
   constexpr T& operator[](std::size_t index) const noexcept { return data_[index]; }
+  /// The first element.
   constexpr T* begin() const noexcept { return data_; }
+  /// One past the last element.
   constexpr T* end() const noexcept { return data_ + size_; }
 
   /// `count` elements from `offset` on; the caller keeps to the size.

@@ -38,6 +38,7 @@ struct NoElementType {
 /// The element type of C++'s type `T` (`dtype_of<float> == DType::float32`); other types have none.
 template <class T>
 inline constexpr DType dtype_of = detail::NoElementType<T>::value;
+/// \cond
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 template <>
@@ -60,6 +61,7 @@ template <>
 inline constexpr DType dtype_of<float> = DType::float32;
 template <>
 inline constexpr DType dtype_of<double> = DType::float64;
+/// \endcond
 
 /// NumPy's name of an element type, "float32".
 constexpr const char* dtype_name(DType dtype) noexcept {
@@ -71,8 +73,8 @@ constexpr const char* dtype_name(DType dtype) noexcept {
 
 /// Name, element type and size of an input or output.
 struct TensorInfo {
-  const char* name;
-  DType dtype;
+  const char* name;       ///< as in the model's signature
+  DType dtype;            ///< element type
   std::size_t row_size;   ///< elements of one row: the product of all axes but the batch axis
   bool has_batch_axis;    ///< false: one row, whatever the batch size
 

@@ -49,6 +49,7 @@ class Threads {
   /// Tasks that run at a time.
   std::size_t size() const noexcept { return workers_.size() + 1; }
 
+  /// Run `task(0)` to `task(tasks - 1)`, and return when all have ended.
   template <class Task>
   void operator()(std::size_t tasks, Task&& task) {
     if (tasks == 0) return;
