@@ -18,23 +18,29 @@ from tfaot_pkg.process import run
 from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, _fitting, load
 from tfaot_pkg.signature import DType, Tensor
 
-FAKE = Path(__file__).parent / "package" / "fake_model.cpp"
+PACKAGE = Path(__file__).parent / "package"
 BIAS = np.array([0, 10, 20], "float32")
+
+
+def _library(folder: Path, name: str, source: str, symbol: str, **names: str) -> Path:
+    """The shared library of a stand-in of the packaging tests, whose entry function is `symbol`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    entry, output = folder / "entry.cc", folder / f"libtfaot-model-{name}.so"
+    entry.write_text(
+        f'#include <tfaot/c_api.h>\nextern "C" const tfaot_model_table* {symbol}();\n'
+        f'extern "C" const tfaot_model_table* tfaot_model_entry() {{ return {symbol}(); }}\n'
+    )
+    defines = [f"-DMODEL_{name}={value}" for name, value in names.items()]
+    flags = ["-std=c++17", "-shared", "-fPIC", *defines, f"-I{resources.headers()}"]
+    run(["g++", *flags, PACKAGE / source, entry, "-o", output])
+    return output
 
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fake")
-    (folder / "lib").mkdir()
-    entry = folder / "entry.cc"
-    entry.write_text(
-        '#include <tfaot/c_api.h>\nextern "C" const tfaot_model_table* the_table(void);\n'
-        'extern "C" const tfaot_model_table* tfaot_model_entry() { return the_table(); }\n'
-    )
     names = {"NAME": '"affine"', "VERSION": '"1.2.0"', "UID": '"0123456789ab"', "SYMBOL": "the_table", "SLOPE": "2.0f"}
-    defines = [f"-DMODEL_{name}={value}" for name, value in names.items()]
-    output = folder / "lib" / "libtfaot-model-affine.so"
-    run(["g++", "-std=c++17", "-shared", "-fPIC", *defines, f"-I{resources.headers()}", FAKE, entry, "-o", output])
+    _library(folder / "lib", "affine", "fake_model.cpp", "the_table", **names)
     return folder
 
 
@@ -124,6 +130,26 @@ def test_a_batch_of_a_size_that_was_not_compiled_is_refused(model: Model) -> Non
         model.run(3, {"bias-in": BIAS, "x": _rows(3)})
     with pytest.raises(RunError, match=r"must have the shape \(4, 3\) at batch size 4, got \(2, 3\)"):
         model.run(4, {"bias-in": BIAS, "x": _rows(2)})
+
+
+def test_an_output_without_batch_axis_is_not_put_together_from_several_batches(tmp_path: Path) -> None:
+    total = load(_library(tmp_path, "total", "fake_others.cpp", "tfaot_model_total_0123456789ab"))
+    answers = total(x=[[1, 2], [3, 4]])
+    assert answers["total"].shape == () and answers["total"] == 10 and answers["y"].tolist() == [3, 7]
+    for rows in (0, 3, 4):
+        with pytest.raises(
+            RunError, match=rf"takes exactly 1 or 2 rows, got {rows}: its output total: float64\[\]"
+        ) as caught:
+            total(x=np.zeros((rows, 2)))
+        assert "compilation.batch_sizes" in caught.value.hint
+
+
+def test_a_model_without_inputs_is_called_without_arrays(tmp_path: Path) -> None:
+    source = load(_library(tmp_path, "source", "fake_others.cpp", "tfaot_model_source_0123456789ab"))
+    assert source()["y"].tolist() == [1, 2]
+    assert repr(source).startswith("<source 1.2.0: () -> (y: float64[2]); ")
+    with pytest.raises(RunError, match="has 0 inputs, got 1 arrays"):
+        source(1)
 
 
 def test_a_failed_computation_is_an_error_with_the_librarys_words(model: Model) -> None:
