@@ -5,6 +5,7 @@ The library is the packaging tests' stand-in (package/fake_model.cpp): y = 2 x +
 
 from __future__ import annotations
 
+import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -67,7 +68,9 @@ def test_a_model_tells_what_its_batch_sizes_cost(model: Model) -> None:
 
 
 def test_a_library_of_a_version_without_costs_has_none() -> None:
-    before = _CInfo(struct_size=_CInfo.batch_costs.offset)  # what lies behind is not the library's
+    costs = (ctypes.c_double * 1)(7.0)
+    assert _batch_costs(_CInfo(struct_size=ctypes.sizeof(_CInfo), batch_costs=costs), ("a",), (1,)) == {"a": {1: 7.0}}
+    before = _CInfo(struct_size=_CInfo.batch_costs.offset, batch_costs=costs)  # not the library's: it lies behind
     assert _batch_costs(before, ("x86-64-v2",), (1,)) == {}
 
 

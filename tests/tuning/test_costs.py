@@ -21,7 +21,7 @@ SIGNATURE = Signature(
     inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 8)),),
     outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 2)),),
 )
-WORK = Work(constant_bytes=200_000, operations_per_call=10.0, operations_per_row=100_000.0)
+WORK = Work(constant_bytes=200_000, operations_per_call=10.0, operations_per_row=1_000_000.0)
 WORKS = st.builds(
     Work,
     constant_bytes=st.integers(0, 10**12),
