@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.options import DebugFlag, VerboseFlag
-from tfaot_pkg.cli.session import Session
+from tfaot_pkg.cli.options import DebugFlag, DefinesOption, JsonFlag, SpecArgument, VerboseFlag
+from tfaot_pkg.cli.session import Session, defines_of
 
 if TYPE_CHECKING:
     from tfaot_pkg.cmsdist.layout import Tool
@@ -20,7 +21,106 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Put the commands of `tfaot-pkg` into `app`."""
+    for command in (import_cmsdist, export_cmsdist):
+        app.command()(command)
+
+
+def import_cmsdist(
+    file: Annotated[Path, typer.Argument(help="A tfaot-model-*.spec of CMSDIST.", metavar="FILE.spec")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
+    defines: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-D", metavar="NAME=VALUE", help="Give the RPM macro NAME a value. Repeatable."),
+    ] = None,
+    model_files: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder that holds the model's aot_config.yaml.")
+    ] = None,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Fetch the source, to read its aot_config.yaml.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail where a line cannot be translated.")] = False,
+    json_: JsonFlag = False,
+    verbose: VerboseFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Make a spec from a spec file of CMSDIST, and say what of it could not be translated. Nothing in it is run.
+
+    An existing file is not overwritten.
+
+    Examples: tfaot-pkg import-cmsdist tfaot-model-tagger.spec --fetch;
+    tfaot-pkg import-cmsdist tfaot-model-tagger.spec --model-files data/tagger -D cmsplatf=el9_amd64_gcc13
+    """
+    from tfaot_pkg.cmsdist.importing import ModelFiles, import_spec
+    from tfaot_pkg.errors import Fault, SpecError
+    from tfaot_pkg.source.tree import fetch as fetch_source
+    from tfaot_pkg.storage import storage_errors, write_file
+
+    session = Session()
+    if output.exists():
+        raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
+    fetcher = partial(fetch_source, folders=session.folders, progress=session.progress) if fetch else None
+    files = ModelFiles(folder=model_files, fetch=fetcher)
+    imported = import_spec(file, output, defines=defines_of(defines), files=files)
+    if strict and imported.notes:
+        faults = [Fault(file=note.file, line=note.line, path="", message=note.message) for note in imported.notes]
+        raise SpecError(faults, hint="nothing was written; without --strict these are notes")
+    with storage_errors(f"write {output}"):
+        write_file(output, imported.text.encode())
+    model = imported.spec.model
+    document = {
+        "spec": str(output),
+        "name": model.name,
+        "version": model.version,
+        "notes": [{"file": note.file, "line": note.line, "message": note.message} for note in imported.notes],
+    }
+    lines = [f"note: {note}" for note in imported.notes]
+    session.result(document, "\n".join([*lines, f"wrote {output}", f"next: tfaot-pkg check {output}"]))
+
+
+def export_cmsdist(
+    spec: SpecArgument,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")] = Path(
+        "cmsdist"
+    ),
+    data_package: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For a folder as source: the data package that holds its files.")
+    ] = None,
+    data_path: Annotated[
+        str, typer.Option(metavar="PATH", help="The folder in it. [default: SUBSYSTEM/PACKAGE/data/MODEL]")
+    ] = "",
+    branch: Annotated[str, typer.Option(metavar="NAME", help="For a git source: the branch of the commit.")] = "master",
+    defines: DefinesOption = None,
+    json_: JsonFlag = False,
+    verbose: VerboseFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Make the spec file of CMSDIST and the aot_config.yaml for a model, and print the line for the list of models.
+
+    Files of these names are replaced.
+
+    Example: tfaot-pkg export-cmsdist spec.yaml --data-package data-PhysicsTools-Taggers
+    """
+    from tfaot_pkg.cmsdist.exporting import MODELS_FILE, DataPackage, export_spec
+    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.storage import storage_errors, write_file
+
+    session = Session()
+    if data_path and data_package is None:
+        raise typer.BadParameter("--data-path is a folder in the data package: give --data-package too")
+    data = DataPackage(name=data_package, path=data_path) if data_package is not None else None
+    exported = export_spec(load_spec(spec, defines_of(defines)), data=data, branch=branch)
+    with storage_errors(f"write into {output}"):
+        for name, text in exported.texts.items():
+            write_file(output / name, text.encode())
+    written = [str(output / name) for name in exported.texts]
+    document = {"files": written, "models": list(exported.models_lines), "notes": list(exported.notes)}
+    lines = [
+        *(f"wrote {path}" for path in written),
+        *(f"note: {note}" for note in exported.notes),
+        f"for {MODELS_FILE}:",
+        *(f"  {line}" for line in exported.models_lines),
+    ]
+    session.result(document, "\n".join(lines))
 
 
 compile_app = typer.Typer(

@@ -1,0 +1,141 @@
+"""From a spec to a `tfaot-model-*.spec` of CMSDIST and the aot_config.yaml that it refers to."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass, replace
+
+from tfaot_pkg.cmsdist.written import shortened, spec_text
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.package.render import render
+from tfaot_pkg.spec.names import PACKAGE_PREFIX, shown
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec
+
+CONFIG = "aot_config.yaml"
+MODELS_FILE = "tfaot-models.file"
+
+# What cms-tfaot reads of an aot_config.yaml; more keys do it no harm.
+_KNOWN = {
+    "model": {"name", "version", "saved_model", "serving_key", "author", "description"},
+    "compilation": {"batch_sizes", "namespace", "tf_xla_flags", "xla_flags"},
+}
+_PLAIN = re.compile(r"[A-Za-z0-9._/+@-]+")  # what a shell takes as it is
+_DATA_PACKAGE = re.compile(r"data-[A-Za-z0-9][A-Za-z0-9-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPackage:
+    """A data package of CMSDIST that holds the model's files; `path` is their folder in it ("" for the usual one)."""
+
+    name: str
+    path: str = ""
+
+    def folder(self, model: str) -> str:
+        """The folder of the files as the shell of a build script names it. Raises SpecError."""
+        if not _DATA_PACKAGE.fullmatch(self.name):
+            raise SpecError(
+                f"{shown(self.name)} is no data package of CMSDIST", hint="write it as data-PhysicsTools-Taggers"
+            )
+        subsystem = self.name.removeprefix("data-").replace("-", "/", 1)
+        path = _plain(self.path or f"{subsystem}/data/{model}", "the folder in the data package")
+        return f"${self.name.upper().replace('-', '_')}_ROOT/{path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """`spec_file` and `config` by their names in the output folder, with their texts.
+
+    `models_lines` go into the list of models; `notes` say what is to be done, and what CMSDIST does not take.
+    """
+
+    spec_file: str
+    config: str
+    texts: dict[str, str]
+    models_lines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def export_spec(spec: ModelSpec, *, data: DataPackage | None = None, branch: str = "master") -> Exported:
+    """The files of CMSDIST for `spec`. A folder as source needs a data package; `branch` is the one of a git source.
+
+    Raises SpecError where CMSDIST cannot express the spec.
+    """
+    package = PACKAGE_PREFIX + spec.model.name.replace("_", "-")
+    context, where = _source_context(spec, data, branch)
+    text = render("cmsdist/tfaot-model-NAME.spec.j2", {"package": package, "version": spec.model.version, **context})
+    config = f"{package}/{CONFIG}"
+    config_text, notes = _config(spec, where)
+    return Exported(
+        spec_file=f"{package}.spec",
+        config=config,
+        texts={f"{package}.spec": text, config: config_text},
+        models_lines=(f"Requires: {package}",),
+        notes=(f"put {CONFIG} where the build finds it: {where}", *notes),
+    )
+
+
+def _source_context(spec: ModelSpec, data: DataPackage | None, branch: str) -> tuple[dict[str, object], str]:
+    """What the template sees of the source, and the place of aot_config.yaml in words."""
+    none: dict[str, object] = {"git": None, "archive": None, "branch": _plain(branch, "the branch")}
+    match spec.source:
+        case GitSource(url=url, subdir=subdir):
+            if "://" not in url or re.search(r"[?#%&\s]", url):
+                raise SpecError(f"source.git: CMSDIST cannot fetch from {shown(url)}", hint="use an https:// address")
+            inner = _plain(posixpath.join(subdir, CONFIG), "source.subdir")
+            return {**none, "git": spec.source, "aot_config": inner}, f"{inner} in {url} (a new revision)"
+        case ArchiveSource(url=url, subdir=subdir):
+            unpacked, _, rest = subdir.partition("/")
+            if not unpacked:
+                raise SpecError(
+                    "source.subdir: CMSDIST unpacks archives whose files are in one folder", hint="set source.subdir"
+                )
+            inner = _plain(posixpath.join(rest, CONFIG), "source.subdir")
+            archive = {"url": url.replace("%", "%%"), "sha256": spec.source.sha256}
+            context = {**none, "archive": archive, "unpacked": _plain(unpacked, "source.subdir"), "aot_config": inner}
+            return context, f"{subdir}/{CONFIG} in {url}"
+        case FolderSource():
+            if data is None:
+                raise SpecError(
+                    f"{spec.path.name}: the model's files are in a folder of this machine, where CMSDIST finds none",
+                    hint="name the data package that brings them: --data-package data-PhysicsTools-Taggers",
+                )
+            inner = f"{data.folder(spec.model.name)}/{CONFIG}"
+            return {**none, "data_package": data.name, "aot_config": inner}, f"{inner} of {data.name}"
+
+
+def _config(spec: ModelSpec, where: str) -> tuple[str, list[str]]:
+    """The text of aot_config.yaml, which lies in the root of the source; and notes."""
+    notes = []
+    root = spec.source.path if isinstance(spec.source, FolderSource) else None
+    inputs = spec.validation.inputs
+    if inputs is not None and (root is None or not inputs.is_relative_to(root)):
+        notes.append(f"validation.inputs is left out: {inputs.name} is not among the model's files")
+        spec = replace(spec, validation=replace(spec.validation, inputs=None))
+    if spec.tuning is not None:
+        notes.append("the tuning file is not exported")
+    there = replace(spec, path=(root or spec.folder) / CONFIG)
+    text = spec_text(there, comment=f"Place: {where}", with_source=False)
+    more = _unknown_to_cms_tfaot(there)
+    if more:
+        notes.append(f"cms-tfaot does not know {', '.join(more)}; this tool's cms_tfaot_compile does")
+    return text, notes
+
+
+def _unknown_to_cms_tfaot(spec: ModelSpec) -> list[str]:
+    """Keys of the written form that cms-tfaot does not read."""
+    return [
+        f"{section}.{key}"
+        for section, values in shortened(spec).items()
+        for key in values
+        if key not in _KNOWN.get(section, ())
+    ]
+
+
+def _plain(text: str, what: str) -> str:
+    if not _PLAIN.fullmatch(text):
+        raise SpecError(
+            f"{what}: {shown(text)} is not safe in the scripts of CMSDIST",
+            hint="use letters, digits, and the characters . _ / + @ - only",
+        )
+    return text
