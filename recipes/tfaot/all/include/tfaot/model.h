@@ -93,7 +93,7 @@ class Model {
  public:
   /// Spans of the inputs and outputs, by name; `inputs.template get<0>()` is the first of them.
   using Inputs = typename W::Inputs;
-  using Outputs = typename W::Outputs;
+  using Outputs = typename W::Outputs;  ///< those of the outputs
 
   /// Runs the best code for this CPU. Throws Error where the CPU can run none of it.
   Model() = default;
