@@ -55,7 +55,7 @@ def test_the_example_in_c_refuses_what_is_no_table_of_images(
 ) -> None:
     (tmp_path / "table.csv").write_text(text)
     library = published.library("digits", "a")
-    flags = [f"-I{published.prefix}/include", EXAMPLES / "c" / "main.c", library, "-lstdc++", "-lm"]
+    flags: list[str | Path] = [f"-I{published.prefix}/include", EXAMPLES / "c" / "main.c", library, "-lstdc++", "-lm"]
     run(["gcc", "-std=c11", *flags, "-o", tmp_path / "accuracy"])
     with pytest.raises(CommandFailed, match=message):
         run([tmp_path / "accuracy", tmp_path / "table.csv"])
@@ -83,9 +83,9 @@ def test_the_example_with_dlopen_scores_two_models_in_one_process_as_tensorflow_
 
 def test_the_example_with_dlopen_says_what_does_not_fit(score: Path, published: Published, tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("no library")
-    wrong = {
+    wrong: dict[str, list[Path]] = {
         "usage: score LIBRARY TABLE.csv": [],
-        "invalid ELF header": [tmp_path / "text.so", held_out("wine")],
+        "text.so: file too short": [tmp_path / "text.so", held_out("wine")],
         "a row for wine has 14 columns": [published.library("wine", "so"), held_out("digits")],
         "cannot open": [published.library("wine", "so"), tmp_path / "nothing.csv"],
     }
