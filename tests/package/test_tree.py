@@ -14,7 +14,16 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import files_below
-from tfaot_pkg.package.tree import MEMBER_NAMES, PackageContents, PackageTree, headers_version, make_package, render
+from tfaot_pkg.package.listing import Tree, scan_tree
+from tfaot_pkg.package.tree import (
+    MEMBER_NAMES,
+    PackageContents,
+    PackageTree,
+    headers_version,
+    make_package,
+    render,
+    write_tree,
+)
 from tfaot_pkg.spec.types import spec_document
 
 GOLDEN = HERE / "golden"
@@ -106,3 +115,23 @@ def test_the_version_of_headers_is_read_from_their_text() -> None:
     assert headers_version("// x\n#define TFAOT_HEADERS_VERSION 10203\n") == 10203
     assert headers_version("nothing") == 0
     assert headers_version((resources.headers() / "tfaot" / "version.h").read_text()) >= 10000
+
+
+def test_programs_go_into_bin_and_can_be_executed(tmp_path: Path) -> None:
+    contents = cached_contents(tmp_path)
+    program = tmp_path / "affine_test"
+    program.write_bytes(b"a program")  # not executable here: the place decides
+    listed: list[Tree] = []
+
+    def provenance(tree: Tree) -> dict[str, object]:
+        listed.append(tree)
+        return {}
+
+    contents = replace(contents, programs=(program,), answers=b"answers", provenance=provenance)
+    root = write_tree(contents, tmp_path / "prefix").root
+    found = scan_tree(root)
+    assert {m.path: m.kind for m in found.members}["bin/affine_test"] == "program"
+    assert (root / "share/tfaot-model-affine/reference.bin").read_bytes() == b"answers"
+    assert [m for m in found.members if not m.path.endswith("provenance.json")] == list(listed[0].members)
+    info = json.loads((root / "share/tfaot-model-affine/info.json").read_text())
+    assert info["programs"] == ["bin/affine_test"]
