@@ -136,7 +136,7 @@ def test_the_class_for_cmssw_says_what_it_has_and_refuses_what_it_has_not(
         "3 1 0 12 6",
         "model 'tfaot_model_two_inputs': batch size 3 was not compiled",
         "model 'tfaot_model_two_inputs': there is no input of index 2",
-        'model \'tfaot_model_two_inputs\': "sum" has elements of another type',
+        "model 'tfaot_model_two_inputs': \"sum\" has elements of another type",
         "model 'tfaot_model_two_inputs': batch size 8 was not compiled",
     ]
 

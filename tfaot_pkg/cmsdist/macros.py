@@ -71,8 +71,8 @@ class Macros:
         if following == "%":
             return "%", start + 1
         if following in ("(", "["):
-            kind = "shell command" if following == "(" else "expression"
-            raise MacroFault(f"%{following}...: a {kind} in a macro is not run; give its value with -D NAME=VALUE")
+            kind = "a shell command" if following == "(" else "an expression"
+            raise MacroFault(f"%{following}...: {kind} in a macro is not run; give its value with -D NAME=VALUE")
         if following == "{":
             end = _closing(text, start)
             return self._braced(text[start + 1 : end], depth), end + 1

@@ -1,0 +1,88 @@
+"""--additional-flags of cms_tfaot_compile: what becomes of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tfaot_pkg.cmsdist.flags import Wanted, targets_wanted
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.spec.types import Compilation
+
+USUAL = Compilation(batch_sizes=(1,))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "",
+        "--target_triple x86_64-unknown-linux-gnu",
+        "--target_triple=x86_64-pc-linux",
+        "--target_triple x86_64",
+        "  --target_triple   amd64-redhat-linux --target_cpu=''",
+    ],
+)
+def test_a_triple_of_the_specs_architecture_leaves_its_targets(flags: str) -> None:
+    assert targets_wanted(flags, USUAL) == Wanted()
+
+
+def test_another_architecture_replaces_the_targets() -> None:
+    wanted = targets_wanted("--target_triple aarch64-unknown-linux-gnu", USUAL)
+    assert wanted.targets == ("aarch64",)
+    assert wanted.notes == ("--target_triple: code for aarch64 in place of x86-64-v2, x86-64-v3",)
+    arm = Compilation(batch_sizes=(1,), targets=("aarch64",))
+    assert targets_wanted("--target_triple=x86_64-unknown-linux-gnu", arm).targets == ("x86-64-v2", "x86-64-v3")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "target"),
+    [
+        ("x86-64-v4", "x86-64-v4"),
+        ("haswell", "x86-64-v3"),
+        ("nehalem", "x86-64-v2"),
+        ("generic", "x86-64"),
+        ("skylake-avx512", "x86-64-v4"),
+    ],
+)
+def test_a_cpu_is_the_target_of_its_level(cpu: str, target: str) -> None:
+    wanted = targets_wanted(f"--target_cpu {cpu}", USUAL)
+    assert wanted == Wanted(targets=(target,), notes=(f"--target_cpu: code for the target {target} only",))
+
+
+def test_what_changes_nothing_is_ignored_and_said() -> None:
+    wanted = targets_wanted("--target_features=+avx2,+fma --multithreading False", USUAL)
+    assert wanted.targets == ()
+    assert [note.split(" is ignored")[0] for note in wanted.notes] == [
+        "--target_features +avx2,+fma",
+        "--multithreading False",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--target_triple powerpc64le-unknown-linux-gnu", "no targets for this architecture"),
+        ("--target_triple x86_64-apple-darwin", "libraries are made for Linux only"),
+        ("--target_triple=", "no targets for this architecture"),
+        ("--target_cpu native", "must not depend on the machine"),
+        ("--target_cpu power9", "'power9': it is not known which target this is"),
+        ("--target_triple aarch64-linux --target_cpu haswell", "haswell is no CPU of aarch64"),
+        ("--multithreading True", "--multithreading True has no counterpart here"),
+        ("--cpp_class a::b", "belongs into the spec: compilation.namespace and model.name"),
+        ("--tag_set serve", "belongs into the spec: model.tags"),
+        ("--frobnicate", "--frobnicate has no counterpart here"),
+        ("x86_64", "'x86_64' is no flag"),
+        ("--target_cpu 'x", "cannot be read: No closing quotation"),
+    ],
+)
+def test_the_rest_is_refused(flags: str, message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)) as caught:
+        targets_wanted(flags, USUAL)
+    assert caught.value.hint
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(SpecError) as caught:
+        targets_wanted("--target_triple sparc --what 1 --tag_set x", USUAL)
+    assert len(caught.value.message.splitlines()) == 3
