@@ -2,6 +2,7 @@
 #
 # PYTHON=...       the interpreter to make .venv with (3.10, 3.11 or 3.12; found by itself)
 # PYTEST_ARGS=...  more arguments for pytest, e.g. PYTEST_ARGS='-k spec'
+# PYTEST_JOBS=...  how many tests run at a time (default: one per core, at most 4; 0: one, in pytest's own process)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,7 +17,9 @@ PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3,$(
 VENV := .venv
 # What is in the virtual environment: it is made anew when any of it changes.
 STAMP := $(VENV)/.made-$(shell cat requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
-PYTEST := $(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+PYTEST_JOBS ?= auto
+# A file's tests stay together: they share fixtures that are made once.
+PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help
@@ -70,6 +73,11 @@ lock: $(STAMP) ## resolve anew and rewrite requirements/*.txt (needs uv)
 reference: $(STAMP) ## rewrite what is made from the types: docs/reference, docs/spec.schema.json
 	@$(VENV)/bin/python tools/make_reference.py
 	@$(VENV)/bin/tfaot-pkg schema --output docs/spec.schema.json
+
+.PHONY: doxygen
+doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comments
+	@python3 tools/make_cpp_reference.py
+	@echo "build/doxygen/html/index.html"
 
 .PHONY: system-packages
 system-packages: ## what the tests need from Debian or Ubuntu (quick when it is all there)

@@ -12,6 +12,7 @@ wanted=(
   valgrind:valgrind
   pkg-config:pkg-config
   xmllint:libxml2-utils
+  doxygen:doxygen
   readelf:binutils
   nginx:nginx
   strace:strace
