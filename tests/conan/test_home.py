@@ -12,7 +12,8 @@ from tfaot_pkg.conan.home import ConanHome, conan_environment
 from tfaot_pkg.errors import ConanError
 
 
-def test_a_new_home_has_a_profile_and_no_remotes(home: ConanHome) -> None:
+def test_a_new_home_has_a_profile_and_no_remotes(tmp_path: Path) -> None:
+    home = ConanHome(root=tmp_path / "conan", log=tmp_path / "log")
     with home.opened() as opened:
         assert opened.conan_json("profile", "show")["host"]
         assert json.loads(opened.conan("remote", "list", "--format=json")) == []
