@@ -153,7 +153,7 @@ SOURCES = st.one_of(
     ),
     st.builds(
         ArchiveSource,
-        url=PATHS.map("https://example.org/a%20b/{}.tgz".format),
+        url=PATHS.map("https://example.org/%c3%20b/{}.tgz".format),
         sha256=HEX.map(lambda text: text + "a" * 24),
         subdir=PATHS,
     ),

@@ -122,7 +122,7 @@ def test_every_line_that_is_not_translated_has_a_note(tmp_path: Path) -> None:
     ("defines", "folder"),
     [
         ({}, "plain"),
-        ({"flavour": "fast"}, "fast"),
+        ({"flavour": "fast"}, "quick"),
         ({"flavour": "fast", "slow": "1"}, "fast"),
         ({"flavour": "exact"}, "exact"),
         ({"_target_cpu": "aarch64"}, "portable"),
@@ -130,7 +130,7 @@ def test_every_line_that_is_not_translated_has_a_note(tmp_path: Path) -> None:
     ],
 )
 def test_conditions_and_given_macros_decide(defines: dict[str, str], folder: str, tmp_path: Path) -> None:
-    for name in ("plain", "fast", "exact", "portable", "mine"):
+    for name in ("plain", "quick", "fast", "exact", "portable", "mine"):
         write_config(tmp_path / "models" / name, name="much", description=name)
     result = imported("tfaot-model-much.spec", tmp_path, tmp_path, **defines)
     assert result.spec.model.description == folder
