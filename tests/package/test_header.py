@@ -1,4 +1,4 @@
-"""model.h and the tfaot/ headers, compiled and run."""
+"""model.h and the tfaot/ headers, compiled. What they do is tested in test_interface.py."""
 
 from __future__ import annotations
 
@@ -15,22 +15,6 @@ from tfaot_pkg.signature import DType, Signature, Tensor
 
 COMPILERS = ["g++", "clang++"]
 HEADERS = sorted(path.name for path in (resources.headers() / "tfaot").glob("*.h"))
-# Clang's sanitizers need a system package of their own.
-SANITIZERS = {"g++": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "clang++": ()}
-
-
-@pytest.mark.parametrize("standard", ["c++17", "c++20"])
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_the_class_does_what_its_comments_say(
-    compiler: str, standard: str, prefix: Path, tmp_path: Path, require_program: Callable[[str], str]
-) -> None:
-    require_program(compiler)
-    sources = [HERE / "cpp" / name for name in ("behaviour.cpp", "other_unit.cpp")]
-    library = prefix / "lib" / "libtfaot-model-affine.a"
-    program = tmp_path / "behaviour"
-    run([compiler, f"-std={standard}", "-O1", *WARNINGS, *SANITIZERS[compiler], f"-I{prefix}/include",
-         *sources, library, "-o", program])  # fmt: skip
-    assert run([program]).stdout == ""
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -52,16 +52,49 @@ struct NumberOfOutputs {
   static constexpr bool fits = Given == Wanted;
 };
 template <std::size_t Index, class Given, class Wanted>
-struct ElementOfInput {
-  static_assert(!std::is_void<Given>::value, "tfaot: an input is not nested, as input[row][element]");
+struct Input {
   static constexpr bool fits = std::is_same<Given, Wanted>::value;
+  static_assert(!std::is_void<Given>::value, "tfaot: an input is not nested vectors, input[row][element]");
   static_assert(fits || std::is_void<Given>::value,
                 "tfaot: an input has another element type than the model's input of this index");
 };
 template <std::size_t Index, class Given, class Wanted>
-struct TypeOfOutput {
+struct Output {
   static constexpr bool fits = std::is_same<Given, Wanted>::value;
-  static_assert(fits, "tfaot: an output has another type than the model's output of this index");
+  static_assert(!std::is_void<Given>::value, "tfaot: an output is not tfaot::Arrays, as tfaot::FloatArrays");
+  static_assert(fits || std::is_void<Given>::value,
+                "tfaot: an output has another element type than the model's output of this index");
+};
+
+/// The element type of Arrays, void of what is none.
+template <class T>
+struct ElementOfArrays {
+  using type = void;
+};
+template <class T>
+struct ElementOfArrays<Arrays<T>> {
+  using type = T;
+};
+
+/// Whether arguments are of the types of the model's tensors, else an error of the compiler.
+template <class Types, class Indices>
+struct Arguments;
+template <class... Types, std::size_t... I>
+struct Arguments<std::tuple<Types...>, std::index_sequence<I...>> {
+  template <class... Nested>
+  static constexpr bool are_inputs() {
+    if constexpr (NumberOfInputs<sizeof...(Nested), sizeof...(Types)>::fits) {
+      return (Input<I, typename NestedElement<Nested>::type, Types>::fits && ...);
+    }
+    return false;
+  }
+  template <class... Given>
+  static constexpr bool are_outputs() {
+    if constexpr (NumberOfOutputs<sizeof...(Given), sizeof...(Types)>::fits) {
+      return (Output<I, typename ElementOfArrays<Given>::type, Types>::fits && ...);
+    }
+    return false;
+  }
 };
 
 template <class Indices>
@@ -87,8 +120,12 @@ class Model {
   using OutputTypes = typename W::OutputTypes;
   static constexpr std::size_t kInputs = std::tuple_size<InputTypes>::value;
   static constexpr std::size_t kOutputs = std::tuple_size<OutputTypes>::value;
-  using EachInput = detail::ForEach<std::make_index_sequence<kInputs>>;
-  using EachOutput = detail::ForEach<std::make_index_sequence<kOutputs>>;
+  using InputIndices = std::make_index_sequence<kInputs>;
+  using OutputIndices = std::make_index_sequence<kOutputs>;
+  using EachInput = detail::ForEach<InputIndices>;
+  using EachOutput = detail::ForEach<OutputIndices>;
+  using InputArguments = detail::Arguments<InputTypes, InputIndices>;
+  using OutputArguments = detail::Arguments<OutputTypes, OutputIndices>;
 
  public:
   /// Spans of the inputs and outputs, by name; `inputs.template get<0>()` is the first of them.
@@ -135,29 +172,23 @@ class Model {
   template <class FirstOutput, class... MoreOutputs, class... NestedInputs>
   std::tuple<FirstOutput, MoreOutputs...> run(std::size_t batch_size, NestedInputs&&... nested) {
     std::tuple<FirstOutput, MoreOutputs...> results;
-    if constexpr (detail::NumberOfInputs<sizeof...(NestedInputs), kInputs>::fits &&
-                  detail::NumberOfOutputs<1 + sizeof...(MoreOutputs), kOutputs>::fits) {
+    constexpr bool inputs_fit = InputArguments::template are_inputs<std::decay_t<NestedInputs>...>();
+    constexpr bool outputs_fit = OutputArguments::template are_outputs<FirstOutput, MoreOutputs...>();
+    if constexpr (inputs_fit && outputs_fit) {
       [[maybe_unused]] const auto rows = std::forward_as_tuple(nested...);
       Inputs inputs;
       EachInput::call([&](auto index) {
         constexpr std::size_t i = index;
         using Element = std::tuple_element_t<i, InputTypes>;
-        using Rows = std::decay_t<std::tuple_element_t<i, std::tuple<NestedInputs...>>>;
-        using Given = typename detail::NestedElement<Rows>::type;
-        if constexpr (detail::ElementOfInput<i, Given, Element>::fits) {
-          const span<Element> buffer = reserve<Element>(inputs_[i], W::inputs[i], batch_size);
-          detail::flatten(W::name, W::inputs[i], batch_size, std::get<i>(rows), buffer.data());
-          inputs.template get<i>() = buffer;
-        }
+        const span<Element> buffer = reserve<Element>(inputs_[i], W::inputs[i], batch_size);
+        detail::flatten(W::name, W::inputs[i], batch_size, std::get<i>(rows), buffer.data());
+        inputs.template get<i>() = buffer;
       });
       const Outputs outputs = reserve_outputs(batch_size);
       run_on(model_, batch_size, inputs, outputs);
       EachOutput::call([&](auto index) {
         constexpr std::size_t i = index;
-        using Given = std::tuple_element_t<i, std::tuple<FirstOutput, MoreOutputs...>>;
-        if constexpr (detail::TypeOfOutput<i, Given, Arrays<std::tuple_element_t<i, OutputTypes>>>::fits) {
-          detail::nest(W::outputs[i], batch_size, outputs.template get<i>().data(), std::get<i>(results));
-        }
+        detail::nest(W::outputs[i], batch_size, outputs.template get<i>().data(), std::get<i>(results));
       });
       remember_rule(batch_size);
     }
