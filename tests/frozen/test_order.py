@@ -13,12 +13,30 @@ import pytest
 
 from tests.bad_input.conftest import write_spec
 from tests.samples import tfaot
+from tfaot_pkg.process import run
 from tfaot_pkg.runtime import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 FIRST = np.array([[1, 2, 3], [4, 5, 6]], "float32")
 SECOND = np.array([[10, 20, 30], [40, 50, 60]], "float32")
+
+
+PROGRAM = """
+#include <tfaot-model-two_inputs/model.h>
+#include <tfaot/model.h>
+#include <cstdio>
+
+int main() {
+  tfaot::Model<tfaot_model::two_inputs> model;
+  const tfaot::FloatArrays first = {{1, 2, 3}, {4, 5, 6}}, second = {{10, 20, 30}, {40, 50, 60}};
+  const auto results = model.run<tfaot::FloatArrays, tfaot::FloatArrays>(2, second, first);
+  for (const auto& tensor : tfaot_model::two_inputs::inputs) std::printf("%s ", tensor.name);
+  for (const auto& output : {std::get<0>(results), std::get<1>(results)}) {
+    for (const auto& row : output) for (const float value : row) std::printf("%g ", value);
+  }
+}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,4 +87,28 @@ def test_positions_are_those_of_the_spec_everywhere(
     assert list(answers) == case.outputs
     np.testing.assert_array_equal(answers["sum"], FIRST + SECOND)
     np.testing.assert_array_equal(answers["difference"], FIRST - 2 * SECOND)
-    np.testing.assert_array_equal(model(SECOND, FIRST)["difference"], case.second_first)
+    swapped = model(SECOND, FIRST)
+    np.testing.assert_array_equal(swapped["difference"], case.second_first)
+    expected = np.concatenate([swapped[each].ravel() for each in case.outputs])
+    printed = _compiled(prefix, tmp_path).split()
+    assert printed[:2] == case.inputs
+    np.testing.assert_array_equal(np.array(printed[2:], "float32"), expected)
+
+
+def _compiled(prefix: Path, folder: Path) -> str:
+    """What the program prints that gives the generated class its inputs by position."""
+    (folder / "program.cpp").write_text(PROGRAM)
+    library = prefix / "lib" / "libtfaot-model-two_inputs.a"
+    run(
+        [
+            "g++",
+            "-std=c++17",
+            "-pthread",
+            f"-I{prefix}/include",
+            folder / "program.cpp",
+            library,
+            "-o",
+            folder / "program",
+        ]
+    )
+    return run([folder / "program"]).stdout
