@@ -22,7 +22,9 @@ namespace {
 constexpr std::int64_t kShortest = 200'000;  // nanoseconds that one measurement takes at least, for the clock
 constexpr std::size_t kMostRounds = 51;
 constexpr std::size_t kFewestRounds = 3;
-constexpr std::int64_t kEnough = 500'000'000;  // nanoseconds per target and batch size, after which rounds end
+// Nanoseconds after which rounds end: per target and batch size, and for all of them.
+constexpr std::int64_t kEnough = 500'000'000;
+constexpr std::int64_t kEnoughForAll = 60'000'000'000;
 
 std::int64_t now() {
   timespec time;
@@ -113,7 +115,7 @@ int main(int argc, char** argv) {
       if (!all.back().prepare()) return 4;
     }
   }
-  const std::int64_t enough = kEnough * static_cast<std::int64_t>(all.size());
+  const std::int64_t enough = std::min(kEnough * static_cast<std::int64_t>(all.size()), kEnoughForAll);
   std::int64_t total = 0;
   for (std::size_t round = 0; round < kFewestRounds || (round < kMostRounds && total < enough); ++round) {
     for (Timed& each : all) {
