@@ -79,7 +79,7 @@ def answer(project: Project) -> str:
 
 def touch(path: Path, project: Project) -> None:
     """Make `path` newer than all that was built: clocks of file systems are coarse."""
-    newest = max(file.stat().st_mtime_ns for file in project.build.rglob("*"))
+    newest = max(file.lstat().st_mtime_ns for file in project.build.rglob("*"))
     os.utime(path, ns=(newest + 1, newest + 1))
 
 
@@ -137,7 +137,7 @@ def test_a_model_is_built_when_what_it_is_made_from_changes_and_only_then(
 
 def programs_work(project: Project) -> None:
     """The model's test runs with CTest, its benchmark from the build's folder."""
-    ctest = [f"{TOOLS}/ctest", "--test-dir", project.build, "--verbose"]
+    ctest: list[str | Path] = [f"{TOOLS}/ctest", "--test-dir", project.build, "--verbose"]
     said = run(ctest, env=dict(project.env)).stdout
     assert "dense 1.0.0 (tensorflow 2.17.1): all 2 comparisons with TensorFlow agree (x86-64-v2" in said
     printed = run([project.build / "sub folder" / "dense_benchmark", "--json", "--seconds", "0"]).stdout
