@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 from tfaot_pkg.cmsdist.rpmspec import MAX_BYTES, Note, RpmSpec, Tagged, read_rpm_spec
 from tfaot_pkg.cmsdist.written import spec_text
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.form import archive_url_fault, git_url_fault
 from tfaot_pkg.spec.names import PACKAGE_PREFIX, name_fault, shown, version_fault
 from tfaot_pkg.spec.parse import parse_spec
+from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault
 from tfaot_pkg.spec.types import ArchiveSource, Compilation, FolderSource, GitSource, ModelInfo, ModelSpec, Source
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS
 

@@ -7,57 +7,29 @@ given is None here. Messages are in plain words; `parse.py` puts file, line and 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from tfaot_pkg.spec import names
+from tfaot_pkg.spec import names, rules
 from tfaot_pkg.spec.document import scalar
 from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.spec.names import shown
 from tfaot_pkg.targets import TARGETS
 
-MAX_BATCH_SIZE = 65_536
 MAX_ITEMS = 256
 MAX_SAMPLES = 1_000_000
 MAX_AXIS = 2**31 - 1
 MAX_SEED = 2**32 - 1
 
 _EXPRESSION = r"[\s\S]*\{[{%][\s\S]*"
-_FLAG = r"--[A-Za-z][A-Za-z0-9_]*(=[^\s'\"\\`$]*)?"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-_CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def problem(message: str) -> PydanticCustomError:
     """What is wrong with a value, in the words that the user reads."""
     return PydanticCustomError("spec", "{message}", {"message": message})
-
-
-def described(value: object) -> str:
-    """A value as a message names it: `the string 'x'`, `the integer 5`, `a list`."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return f"the string {shown(value)}"
-        case int() | float():
-            return f"the number {_number(value)}"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return "a mapping"
-
-
-def _number(value: float) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _check(fault_of: Callable[[str], str]) -> AfterValidator:
@@ -74,9 +46,9 @@ def _check(fault_of: Callable[[str], str]) -> AfterValidator:
 def _between(lowest: int, highest: int, unit: str = "") -> AfterValidator:
     def validate(value: int) -> int:
         if value < lowest:
-            raise problem(f"must be at least {lowest}, got {_number(value)}")
+            raise problem(f"must be at least {lowest}, got {rules.number(value)}")
         if value > highest:
-            raise problem(f"must be at most {highest}{unit}, got {_number(value)}")
+            raise problem(f"must be at most {highest}{unit}, got {rules.number(value)}")
         return value
 
     return AfterValidator(validate)
@@ -89,7 +61,7 @@ def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
         if lone_text and isinstance(value, str):
             return value.split()
         if not isinstance(value, list):
-            raise problem(f"must be a list of {what}, got {described(value)}")
+            raise problem(f"must be a list of {what}, got {rules.described(value)}")
         return value
 
     return BeforeValidator(validate)
@@ -100,133 +72,19 @@ def _evaluated(value: object) -> object:
     return scalar(str(value)) if isinstance(value, Expanded) else value
 
 
-def _line_fault(text: str) -> str:
-    if _CONTROL.search(text):
-        return f"must be one line without control characters, got {shown(text)}"
-    return f"must have at most 1000 characters, got {len(text)}" if len(text) > 1000 else ""
-
-
-def _text_fault(text: str) -> str:
-    bad = _CONTROL_IN_TEXT.search(text)
-    return f"must not hold the control character U+{ord(bad[0]):04X}" if bad else ""
-
-
-def _filled_line_fault(text: str) -> str:
-    return _line_fault(text) if text.strip() else "must not be empty"
-
-
-def _flag_fault(flag: str) -> str:
-    if re.fullmatch(_FLAG, flag):
-        return ""
-    return f"must be one flag such as --xla_cpu_enable_fast_math=true, without blanks or quotes, got {shown(flag)}"
-
-
-def _target_fault(target: str) -> str:
-    if target in TARGETS:
-        return ""
-    return f"there is no target {shown(target)}: there are {', '.join(TARGETS)}"
-
-
-def _weights_fault(weights: str) -> str:
-    return "" if weights in ("shared", "embedded") else f"must be shared or embedded, got {shown(weights)}"
-
-
-def _path_fault(path: str) -> str:
-    if fault := _filled_line_fault(path):
-        return fault
-    if "$" in path:
-        return (
-            f"environment variables are not read, got {shown(path)}: "
-            "write '{{ env.NAME }}' and give -D NAME=... on the command line"
-        )
-    return f"must be a path with '/', got {shown(path)}" if "\\" in path else ""
-
-
-def inner_path_fault(path: str) -> str:
-    """Why `path` cannot be a place inside a source that was fetched."""
-    if fault := _path_fault(path):
-        return fault
-    if path.startswith(("/", "~")) or ".." in path.split("/"):
-        return f"must be a relative path inside the source, got {shown(path)}"
-    return ""
-
-
-def _subdir_fault(path: str) -> str:
-    return inner_path_fault(path) if path else ""
-
-
-def _digest_fault(digest: str) -> str:
-    if re.fullmatch(r"[0-9a-fA-F]{64}", digest):
-        return ""
-    return f"must be a SHA-256 digest of 64 hexadecimal digits, got {shown(digest, 70)}"
-
-
-def _revision_fault(revision: str) -> str:
-    if re.fullmatch(r"[0-9a-fA-F]{40}", revision):
-        return ""
-    return f"must be a full commit id of 40 hexadecimal digits (branches and tags move), got {shown(revision)}"
-
-
-def _homepage_fault(url: str) -> str:
-    parts = _split_url(url)
-    if url == "" or (parts and parts.scheme in ("http", "https") and parts.hostname):
-        return ""
-    return f"must be an http:// or https:// address, got {shown(url)}"
-
-
-def archive_url_fault(url: str) -> str:
-    """Why `url` cannot be the place of an archive."""
-    parts = _split_url(url)
-    if parts is None or not _has_place(parts, ("https", "file")):
-        return f"must be an https:// or file:// URL, got {shown(url)}"
-    return _secret_fault(parts)
-
-
-def git_url_fault(url: str) -> str:
-    """Why `url` cannot be a git repository's: git's `ext::` and options in place of URLs would run commands."""
-    if re.fullmatch(r"[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[\w./~][\w./~-]*", url):
-        return ""
-    parts = _split_url(url)
-    if parts is None or not _has_place(parts, ("https", "ssh", "file")) or (parts.hostname or "").startswith("-"):
-        return f"must be an https://, ssh:// or file:// URL of a git repository, got {shown(url)}"
-    return _secret_fault(parts)
-
-
-def _split_url(url: str) -> SplitResult | None:
-    """The parts of `url`; None where it is none, or holds blanks or control characters."""
-    if re.search(r"[\s\x00-\x1f\x7f'\"\\`<>]", url):
-        return None
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
-
-
-def _has_place(parts: SplitResult, schemes: tuple[str, ...]) -> bool:
-    if parts.scheme not in schemes:
-        return False
-    if parts.scheme == "file":
-        return parts.netloc in ("", "localhost") and len(parts.path) > 1
-    return bool(parts.hostname)
-
-
-def _secret_fault(parts: SplitResult) -> str:
-    return "must not hold a password: specs are published with packages" if parts.password else ""
-
-
 def _tolerance(value: float) -> float:
     if not math.isfinite(value):
-        raise problem(f"must be a finite number, got {_number(value)}")
+        raise problem(f"must be a finite number, got {rules.number(value)}")
     if value < 0:
-        raise problem(f"must be at least 0, got {_number(value)}")
+        raise problem(f"must be at least 0, got {rules.number(value)}")
     return value
 
 
 def _below_one(value: float) -> float:
     if value >= 1:
-        raise problem(f"must be less than 1 (a relative error of 1 accepts any answer near zero), got {_number(value)}")
+        raise problem(
+            f"must be less than 1 (a relative error of 1 accepts any answer near zero), got {rules.number(value)}"
+        )
     return value
 
 
@@ -278,20 +136,20 @@ def _as_choice(*choices: str) -> WithJsonSchema:
 
 _HEX = "[0-9a-fA-F]"
 
-Text = Annotated[str, _check(_text_fault)]
-Line = Annotated[str, _check(_line_fault)]
-FilledLine = Annotated[str, _check(_filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
-FilePath = Annotated[str, _check(_path_fault), _as_pattern(r"[^$\\]+")]
-Subdir = Annotated[str, _check(_subdir_fault), _as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
+Text = Annotated[str, _check(rules.text_fault)]
+Line = Annotated[str, _check(rules.line_fault)]
+FilledLine = Annotated[str, _check(rules.filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
+FilePath = Annotated[str, _check(rules.path_fault), _as_pattern(r"[^$\\]+")]
+Subdir = Annotated[str, _check(rules.subdir_fault), _as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
 BatchSize = Annotated[
     int,
     BeforeValidator(_evaluated),
-    _between(1, MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
-    _as_scalar("integer", minimum=1, maximum=MAX_BATCH_SIZE),
+    _between(1, rules.MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
+    _as_scalar("integer", minimum=1, maximum=rules.MAX_BATCH_SIZE),
 ]
-_FLAG_ITEM = _as_pattern(_FLAG)
+_FLAG_ITEM = _as_pattern(rules.FLAG_PATTERN)
 Flags = Annotated[
-    list[Annotated[str, _check(_flag_fault), _FLAG_ITEM]],
+    list[Annotated[str, _check(rules.flag_fault), _FLAG_ITEM]],
     _list_of("strings", lone_text=True),
     AfterValidator(_few),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _FLAG_ITEM.json_schema}, {"type": "string"}]}),
@@ -333,7 +191,7 @@ class ModelForm(Form):
     author: Line | None = Field(None, description="Author of the model.")
     description: Text | None = Field(None, description="What the model is for.")
     license: Line | None = Field(None, description="Licence of the model, best as SPDX expression.", examples=["MIT"])
-    homepage: Annotated[str, _check(_homepage_fault), _as_pattern(r"(https?://.+)?")] | None = Field(
+    homepage: Annotated[str, _check(rules.homepage_fault), _as_pattern(r"(https?://.+)?")] | None = Field(
         None, description="Web page of the model."
     )
     shapes: dict[str, Shape] | None = Field(
@@ -354,12 +212,12 @@ class SourceForm(Form):
 
     path: FilePath | None = Field(None, description="Local folder, relative to this file.")
     url: str | None = Field(None, description="Archive at an https:// or file:// URL.")
-    sha256: Annotated[str, _check(_digest_fault), _as_pattern(_HEX + "{64}", types=("string", "integer"))] | None = (
-        Field(None, description="SHA-256 digest of the archive.")
-    )
+    sha256: (
+        Annotated[str, _check(rules.digest_fault), _as_pattern(_HEX + "{64}", types=("string", "integer"))] | None
+    ) = Field(None, description="SHA-256 digest of the archive.")
     git: str | None = Field(None, description="URL of a git repository.")
     revision: (
-        Annotated[str, _check(_revision_fault), _as_pattern(_HEX + "{40}", types=("string", "integer"))] | None
+        Annotated[str, _check(rules.revision_fault), _as_pattern(_HEX + "{40}", types=("string", "integer"))] | None
     ) = Field(None, description="Full id of the git commit (40 hexadecimal digits).")
     subdir: Subdir | None = Field(None, description="Folder inside the source that is its root.")
 
@@ -386,7 +244,7 @@ class CompilationForm(Form):
     )
     targets: (
         Annotated[
-            list[Annotated[str, _check(_target_fault), _as_choice(*TARGETS)]],
+            list[Annotated[str, _check(rules.target_fault), _as_choice(*TARGETS)]],
             _list_of("target names"),
             AfterValidator(_not_empty),
             AfterValidator(_distinct),
@@ -394,7 +252,7 @@ class CompilationForm(Form):
         ]
         | None
     ) = Field(None, description="Kinds of CPU that the library carries code for; the best is chosen at load time.")
-    weights: Annotated[str, _check(_weights_fault), _as_choice("shared", "embedded")] | None = Field(
+    weights: Annotated[str, _check(rules.weights_fault), _as_choice("shared", "embedded")] | None = Field(
         None,
         description="shared: one copy of the weights in the library; embedded: one in each object.",
     )

@@ -25,11 +25,8 @@ from tfaot_pkg.spec.form import (
     SourceForm,
     SpecForm,
     ValidationForm,
-    archive_url_fault,
-    described,
-    git_url_fault,
-    inner_path_fault,
 )
+from tfaot_pkg.spec.rules import archive_url_fault, described, git_url_fault, inner_path_fault
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,

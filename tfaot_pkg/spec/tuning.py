@@ -18,8 +18,8 @@ from typing import Any
 
 from tfaot_pkg.errors import Fault, SpecError
 from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
-from tfaot_pkg.spec.form import MAX_BATCH_SIZE, described
 from tfaot_pkg.spec.names import shown
+from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, described
 from tfaot_pkg.spec.types import Tuning
 from tfaot_pkg.targets import TARGETS
 

@@ -1,0 +1,153 @@
+"""Rules for texts of a spec, names apart (`names.py`): functions from a text to what is wrong with it ("": nothing)."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from tfaot_pkg.spec.names import shown
+from tfaot_pkg.targets import TARGETS
+
+MAX_BATCH_SIZE = 65_536
+FLAG_PATTERN = r"--[A-Za-z][A-Za-z0-9_]*(=[^\s'\"\\`$]*)?"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def described(value: object) -> str:
+    """A value as a message names it: `the string 'x'`, `the integer 5`, `a list`."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"the string {shown(value)}"
+        case int() | float():
+            return f"the number {number(value)}"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def number(value: float) -> str:
+    """A number as a message shows it: not at any length."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def line_fault(text: str) -> str:
+    if _CONTROL.search(text):
+        return f"must be one line without control characters, got {shown(text)}"
+    return f"must have at most 1000 characters, got {len(text)}" if len(text) > 1000 else ""
+
+
+def text_fault(text: str) -> str:
+    bad = _CONTROL_IN_TEXT.search(text)
+    return f"must not hold the control character U+{ord(bad[0]):04X}" if bad else ""
+
+
+def filled_line_fault(text: str) -> str:
+    return line_fault(text) if text.strip() else "must not be empty"
+
+
+def flag_fault(flag: str) -> str:
+    if re.fullmatch(FLAG_PATTERN, flag):
+        return ""
+    return f"must be one flag such as --xla_cpu_enable_fast_math=true, without blanks or quotes, got {shown(flag)}"
+
+
+def target_fault(target: str) -> str:
+    if target in TARGETS:
+        return ""
+    return f"there is no target {shown(target)}: there are {', '.join(TARGETS)}"
+
+
+def weights_fault(weights: str) -> str:
+    return "" if weights in ("shared", "embedded") else f"must be shared or embedded, got {shown(weights)}"
+
+
+def path_fault(path: str) -> str:
+    if fault := filled_line_fault(path):
+        return fault
+    if "$" in path:
+        return (
+            f"environment variables are not read, got {shown(path)}: "
+            "write '{{ env.NAME }}' and give -D NAME=... on the command line"
+        )
+    return f"must be a path with '/', got {shown(path)}" if "\\" in path else ""
+
+
+def inner_path_fault(path: str) -> str:
+    """Why `path` cannot be a place inside a source that was fetched."""
+    if fault := path_fault(path):
+        return fault
+    if path.startswith(("/", "~")) or ".." in path.split("/"):
+        return f"must be a relative path inside the source, got {shown(path)}"
+    return ""
+
+
+def subdir_fault(path: str) -> str:
+    return inner_path_fault(path) if path else ""
+
+
+def digest_fault(digest: str) -> str:
+    if re.fullmatch(r"[0-9a-fA-F]{64}", digest):
+        return ""
+    return f"must be a SHA-256 digest of 64 hexadecimal digits, got {shown(digest, 70)}"
+
+
+def revision_fault(revision: str) -> str:
+    if re.fullmatch(r"[0-9a-fA-F]{40}", revision):
+        return ""
+    return f"must be a full commit id of 40 hexadecimal digits (branches and tags move), got {shown(revision)}"
+
+
+def homepage_fault(url: str) -> str:
+    parts = _split_url(url)
+    if url == "" or (parts and parts.scheme in ("http", "https") and parts.hostname):
+        return ""
+    return f"must be an http:// or https:// address, got {shown(url)}"
+
+
+def archive_url_fault(url: str) -> str:
+    """Why `url` cannot be the place of an archive."""
+    parts = _split_url(url)
+    if parts is None or not _has_place(parts, ("https", "file")):
+        return f"must be an https:// or file:// URL, got {shown(url)}"
+    return _secret_fault(parts)
+
+
+def git_url_fault(url: str) -> str:
+    """Why `url` cannot be a git repository's: git's `ext::` and options in place of URLs would run commands."""
+    if re.fullmatch(r"[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[\w./~][\w./~-]*", url):
+        return ""
+    parts = _split_url(url)
+    if parts is None or not _has_place(parts, ("https", "ssh", "file")) or (parts.hostname or "").startswith("-"):
+        return f"must be an https://, ssh:// or file:// URL of a git repository, got {shown(url)}"
+    return _secret_fault(parts)
+
+
+def _split_url(url: str) -> SplitResult | None:
+    """The parts of `url`; None where it is none, or holds blanks or control characters."""
+    if re.search(r"[\s\x00-\x1f\x7f'\"\\`<>]", url):
+        return None
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def _has_place(parts: SplitResult, schemes: tuple[str, ...]) -> bool:
+    if parts.scheme not in schemes:
+        return False
+    if parts.scheme == "file":
+        return parts.netloc in ("", "localhost") and len(parts.path) > 1
+    return bool(parts.hostname)
+
+
+def _secret_fault(parts: SplitResult) -> str:
+    return "must not hold a password: specs are published with packages" if parts.password else ""
