@@ -18,8 +18,16 @@ from tfaot_pkg.signature import DType, Signature, Tensor
 RequireProgram = Callable[[str], str]
 
 NAMES = {
-    **{"b": DType.BOOL, "d": DType.FLOAT64, "f": DType.FLOAT32, "i16": DType.INT16, "i32": DType.INT32},
-    **{"i64": DType.INT64, "i8": DType.INT8, "u16": DType.UINT16, "u32": DType.UINT32, "u64": DType.UINT64},
+    "b": DType.BOOL,
+    "d": DType.FLOAT64,
+    "f": DType.FLOAT32,
+    "i16": DType.INT16,
+    "i32": DType.INT32,
+    "i64": DType.INT64,
+    "i8": DType.INT8,
+    "u16": DType.UINT16,
+    "u32": DType.UINT32,
+    "u64": DType.UINT64,
     "u8": DType.UINT8,
 }
 PAIRS = [Tensor(name=name, dtype=dtype, shape=(None, 2)) for name, dtype in NAMES.items()]

@@ -46,7 +46,7 @@ def test_the_rendered_tree_is_the_golden_one() -> None:
 
 def test_all_headers_of_the_project_are_in_the_package() -> None:
     headers = {path for path in render(make_contents()) if path.startswith("include/tfaot/")}
-    assert headers == {f"include/tfaot/{path.name}" for path in (resources.headers() / "tfaot").iterdir()}
+    assert headers == {f"include/{path.relative_to(resources.headers())}" for path in files_below(resources.headers())}
 
 
 def test_what_is_shared_says_how_the_package_was_made() -> None:

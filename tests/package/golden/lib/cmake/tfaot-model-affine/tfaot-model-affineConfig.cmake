@@ -9,6 +9,8 @@
 #   tfaot-model-affine::tfaot-model-affine   one of the two: the component that was asked for (static or shared);
 #     else what tfaot-model-affine_SHARED_LIBS or BUILD_SHARED_LIBS says; else static, which leaves a program
 #     nothing to find when it starts; the other one where that one was removed.
+#   tfaot-model-affine::cmssw    the same, and headers under the names that they have in CMSSW
+#     (PhysicsTools/TensorFlowAOT/interface/Model.h)
 
 cmake_policy(PUSH)
 cmake_policy(VERSION 3.15...4.0)
@@ -26,7 +28,14 @@ if(EXISTS "${_tfaot_shared}")
   set(tfaot-model-affine_shared_FOUND TRUE)
 endif()
 
-if(tfaot-model-affine_FIND_COMPONENTS MATCHES "^(static|shared)$")
+set(tfaot-model-affine_cmssw_FOUND FALSE)
+if(EXISTS "${_tfaot_prefix}/include/tfaot/cmssw")
+  set(tfaot-model-affine_cmssw_FOUND TRUE)
+endif()
+
+set(_tfaot_kind "${tfaot-model-affine_FIND_COMPONENTS}")
+list(REMOVE_ITEM _tfaot_kind cmssw)
+if(_tfaot_kind MATCHES "^(static|shared)$")
   set(_tfaot_default "${CMAKE_MATCH_1}")
 elseif(DEFINED tfaot-model-affine_SHARED_LIBS AND tfaot-model-affine_SHARED_LIBS)
   set(_tfaot_default shared)
@@ -58,6 +67,7 @@ if(tfaot-model-affine_FOUND)
 endif()
 
 unset(_tfaot_component)
+unset(_tfaot_kind)
 unset(_tfaot_default)
 unset(_tfaot_shared)
 unset(_tfaot_static)

@@ -39,3 +39,11 @@ if(NOT TARGET tfaot-model-affine::tfaot-model-affine)
     INTERFACE_LINK_LIBRARIES "tfaot-model-affine::${_tfaot_default}"
   )
 endif()
+
+if(tfaot-model-affine_cmssw_FOUND AND NOT TARGET tfaot-model-affine::cmssw)
+  add_library(tfaot-model-affine::cmssw INTERFACE IMPORTED)
+  set_target_properties(tfaot-model-affine::cmssw PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${_tfaot_prefix}/include/tfaot/cmssw"
+    INTERFACE_LINK_LIBRARIES "tfaot-model-affine::tfaot-model-affine"
+  )
+endif()

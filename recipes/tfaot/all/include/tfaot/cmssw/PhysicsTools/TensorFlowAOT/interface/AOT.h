@@ -1,0 +1,8 @@
+// Everything that CMSSW's header of this name gives.
+#ifndef TFAOT_CMSSW_AOT_H_
+#define TFAOT_CMSSW_AOT_H_
+
+#include "PhysicsTools/TensorFlowAOT/interface/Batching.h"
+#include "PhysicsTools/TensorFlowAOT/interface/Model.h"
+
+#endif  // TFAOT_CMSSW_AOT_H_

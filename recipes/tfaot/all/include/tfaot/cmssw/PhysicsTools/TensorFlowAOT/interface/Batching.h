@@ -1,0 +1,9 @@
+// Batch rules and strategies under the name that they have in CMSSW.
+#ifndef TFAOT_CMSSW_BATCHING_H_
+#define TFAOT_CMSSW_BATCHING_H_
+
+#include <ostream>
+
+#include <tfaot/batching.h>
+
+#endif  // TFAOT_CMSSW_BATCHING_H_

@@ -1,0 +1,28 @@
+// Names of nested vectors, and loops over indices, under the name that they have in CMSSW. `AllocMode` is not there: it
+// belongs to tfcompile's class, which is no part of a package.
+#ifndef TFAOT_CMSSW_UTIL_H_
+#define TFAOT_CMSSW_UTIL_H_
+
+#include <cstddef>
+#include <utility>
+
+#include <tfaot/arrays.h>
+#include <tfaot/model.h>
+
+namespace tfaot {
+inline namespace v1 {
+
+/// `createIndexLooper<N>()(f)` calls `f(std::integral_constant<std::size_t, I>())` for all I from 0 to N - 1.
+template <std::size_t... I>
+auto createIndexLooper(std::index_sequence<I...>) {
+  return [](auto&& f) { detail::ForEach<std::index_sequence<I...>>::call(f); };
+}
+template <std::size_t N>
+auto createIndexLooper() {
+  return createIndexLooper(std::make_index_sequence<N>());
+}
+
+}  // namespace v1
+}  // namespace tfaot
+
+#endif  // TFAOT_CMSSW_UTIL_H_
