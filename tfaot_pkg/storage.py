@@ -10,9 +10,10 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import filelock
 
@@ -107,6 +108,33 @@ def write_chunks(path: Path, chunks: Iterable[bytes], *, mode: int = 0o644) -> N
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def append_lines(path: Path, lines: Sequence[bytes]) -> None:
+    """Add `lines` (each without its end) to `path`, which one process at a time may do; durable when this returns.
+
+    The torn end of a line that a killed process left is dropped first. Raises OSError.
+    """
+    make_folder(path.parent)
+    known = path.exists()
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        whole = file.read().rfind(b"\n") + 1 if end and not _ends_line(file, end) else end
+        if whole != end:
+            file.truncate(whole)
+        file.write(b"".join(line + b"\n" for line in lines))
+        file.flush()
+        os.fsync(file.fileno())
+    if not known:
+        sync_folder(path.parent)
+
+
+def _ends_line(file: BinaryIO, end: int) -> bool:
+    file.seek(end - 1)
+    last = file.read(1)
+    file.seek(0)
+    return last == b"\n"
 
 
 def make_folder(path: Path) -> None:

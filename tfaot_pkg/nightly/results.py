@@ -1,0 +1,104 @@
+"""What builds gave, by key: one folder each, which appears whole. A task whose key is here is not built again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.keys import Key, canonical_json
+from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.registry.entry import RegistryEntry, parse_index
+from tfaot_pkg.storage import new_folder, storage_errors, write_file
+
+_FORMAT = 1
+_ATTEMPT = TypeAdapter(Attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What is to be published: the line of the index and the blobs by role, as files or in memory."""
+
+    entry: RegistryEntry
+    blobs: Mapping[str, Path | bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """The results in the state folder `root`. Methods raise StorageError."""
+
+    root: Path
+
+    def folder(self, key: Key) -> Path:
+        return self.root / "results" / key[:2] / key
+
+    def get(self, key: Key, night: str) -> Attempt | None:
+        """What building `key` gave: verified in whatever night, or failed in `night`; None where it must be tried."""
+        path = self.folder(key) / "result.json"
+        with storage_errors(f"read {path}"):
+            text = path.read_bytes() if path.exists() else b""
+        if not text:
+            return None
+        try:
+            attempt = _ATTEMPT.validate_python(json.loads(text)["attempt"])
+        except (ValueError, KeyError, TypeError, ValidationError):
+            return None  # what cannot be read is made again
+        return attempt if attempt.kind == "verified" or attempt.night == night else None
+
+    def put(self, key: Key, attempt: Attempt, release: Release | None = None) -> None:
+        """Record what came of building `key`, in place of what was there (but a verified result stays)."""
+        folder = self.folder(key)
+        with storage_errors(f"write {folder}"):
+            present = self.get(key, attempt.night)
+            if present is not None and present.kind == "verified":
+                return
+            _drop(folder)
+            with new_folder(folder) as temporary:
+                if release is not None:
+                    write_file(temporary / "line", release.entry.line())
+                    for role, content in release.blobs.items():
+                        data = content if isinstance(content, bytes) else content.read_bytes()
+                        write_file(temporary / "blobs" / role, data)
+                document = {"format": _FORMAT, "attempt": _ATTEMPT.dump_python(attempt, mode="json")}
+                write_file(temporary / "result.json", canonical_json(document) + b"\n")
+
+    def release(self, key: Key) -> Release:
+        """What a verified build of `key` left to be published. Raises StorageError where it is damaged."""
+        folder = self.folder(key)
+        with storage_errors(f"read {folder}"):
+            line = (folder / "line").read_bytes()
+        try:
+            (one,) = parse_index(line, str(folder / "line"), json.loads(line)["name"])
+            if one.entry is None:
+                raise ValueError("written by a newer version of tfaot-pkg")
+        except (ValueError, KeyError) as error:
+            raise StorageError(f"{folder} is damaged: {error}", hint="delete this folder: it is built again") from error
+        return Release(entry=one.entry, blobs={role: folder / "blobs" / role for role in one.entry.blobs})
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for one build, which goes with the block."""
+        with storage_errors(f"write {self.root}"):
+            root = self.root / "scratch"
+            root.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(dir=root))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drop(folder: Path) -> None:
+    """Remove a result; a kill in between leaves it whole, or hidden."""
+    if folder.exists():
+        hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+        os.rename(folder, hidden)
+        shutil.rmtree(hidden, ignore_errors=True)

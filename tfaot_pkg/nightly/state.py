@@ -1,0 +1,190 @@
+"""The nightly's folder: results by key, nights, and the history.
+
+    results/<key[:2]>/<key>/   one finished build: result.json and, where it was verified, what is to be published
+    nights/<DATE>.<N>/         plan.json, outcomes.jsonl (appended as they come), logs/, night.json (when it is over)
+    history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
+    scratch/                   of running builds; emptied when a night begins
+
+Whatever is killed at whatever moment leaves whole files, a line that is cut off at most, which the next writer drops.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.nightly.documents import decision_document, decision_of, outcome_document, outcome_of
+from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.types import Decision, Outcome
+from tfaot_pkg.storage import append_lines, locked, new_folder, storage_errors, write_file
+
+_FORMAT = 1
+_NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")
+_LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightFolder:
+    """One night on disk. Methods raise StorageError."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """`2026-11-21.1`: the day that it began, and its number among that day's."""
+        return self.folder.name
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def is_over(self) -> bool:
+        return self._summary.exists()
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """The plan that it works on."""
+        document = _read_json(self.folder / "plan.json")
+        return tuple(decision_of(one, str(self.folder / "plan.json")) for one in document["decisions"])
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What is known so far, in the order in which it came."""
+        return tuple(outcome_of(one, str(self._outcomes)) for one in _read_lines(self._outcomes))
+
+    def add(self, *outcomes: Outcome) -> None:
+        """Record outcomes, for good."""
+        with storage_errors(f"write {self._outcomes}"):
+            append_lines(self._outcomes, [canonical_json(outcome_document(one)) for one in outcomes])
+
+    def summary(self) -> Mapping[str, Any]:
+        """What `end` was given; empty while the night is not over."""
+        return _read_json(self._summary) if self.is_over else {}
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """The night is over."""
+        with storage_errors(f"write {self._summary}"):
+            write_file(self._summary, canonical_json({"format": _FORMAT, **summary}) + b"\n")
+
+    @property
+    def _outcomes(self) -> Path:
+        return self.folder / "outcomes.jsonl"
+
+    @property
+    def _summary(self) -> Path:
+        return self.folder / "night.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The nightly's folder `root`, made when something is first written. Methods raise StorageError."""
+
+    root: Path
+
+    @property
+    def results(self) -> Results:
+        return Results(root=self.root)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the one coordinator, or StorageError, which names the one that is. Scratch of killed builds goes."""
+        with storage_errors(f"write {self.root}"):
+            with locked(self.root / "lock", what=f"the nightly in {self.root}", timeout=_LOCK_TIMEOUT):
+                shutil.rmtree(self.root / "scratch", ignore_errors=True)
+                yield
+
+    def nights(self) -> tuple[NightFolder, ...]:
+        """All nights, the first one first."""
+        root = self.root / "nights"
+        found = [found for path in (root.iterdir() if root.is_dir() else ()) if (found := _NIGHT.fullmatch(path.name))]
+        ordered = sorted(found, key=lambda one: (one[1], int(one[2])))
+        return tuple(NightFolder(folder=root / one[0]) for one in ordered)
+
+    def new_night(self, decisions: Sequence[Decision], day: date) -> NightFolder:
+        """Begin a night of `day` with its plan."""
+        numbers = [int(one.name.partition(".")[2]) for one in self.nights() if one.name.startswith(f"{day}.")]
+        folder = self.root / "nights" / f"{day}.{max(numbers, default=0) + 1}"
+        document = {"format": _FORMAT, "decisions": [decision_document(one) for one in decisions]}
+        with storage_errors(f"write {folder}"), new_folder(folder) as temporary:
+            write_file(temporary / "plan.json", json.dumps(document, indent=1).encode())
+            (temporary / "logs").mkdir()
+        return NightFolder(folder=folder)
+
+    def history(self) -> Iterator[tuple[str, Outcome]]:
+        """Every build of every night: (the night's name, outcome), oldest month first; none twice."""
+        seen: set[tuple[str, str]] = set()
+        for path in (*sorted(self.root.glob("history-*.jsonl")), self._history):
+            for line in _read_lines(path):
+                outcome = outcome_of(line, str(path))
+                if (line["night"], outcome.task) not in seen:
+                    seen.add((line["night"], outcome.task))
+                    yield line["night"], outcome
+
+    def add_history(self, night: str, outcomes: Iterable[Outcome]) -> None:
+        """Record the builds of `night`; those that are recorded already are not again. Older months are moved away."""
+        known = {line["task"] for line in _read_lines(self._history) if line["night"] == night}
+        new = [one for one in outcomes if one.task not in known]
+        lines = [canonical_json({"night": night, **outcome_document(one)}) for one in new]
+        with storage_errors(f"write {self._history}"):
+            if lines:
+                append_lines(self._history, lines)
+            self._compact(_month(night))
+
+    def _compact(self, month: str) -> None:
+        """Move the lines of months before `month` into files of their own.
+
+        Copied before they are removed: a kill in between leaves lines twice, which readers and the next call drop.
+        """
+        lines = list(_read_lines(self._history))
+        for old in sorted({_month(line["night"]) for line in lines} - {month}):
+            if old > month:
+                continue
+            path = self.root / f"history-{old}.jsonl"
+            merged = {(one["night"], one["task"]): one for one in (*_read_lines(path), *lines)}
+            kept = [one for one in merged.values() if _month(one["night"]) == old]
+            write_file(path, b"".join(canonical_json(one) + b"\n" for one in kept))
+        present = [one for one in lines if _month(one["night"]) >= month]
+        if len(present) != len(lines):
+            write_file(self._history, b"".join(canonical_json(one) + b"\n" for one in present))
+
+    @property
+    def _history(self) -> Path:
+        return self.root / "history.jsonl"
+
+
+def _month(night: str) -> str:
+    return night[:7]
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    with storage_errors(f"read {path}"):
+        text = path.read_bytes()
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise StorageError(f"{path} is damaged: {error}", hint="move this night's folder away and run again") from error
+    if not isinstance(document, dict):
+        raise StorageError(f"{path} is damaged: not an object", hint="move this night's folder away and run again")
+    return document
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines; none where it is missing. The last line counts only with its end."""
+    with storage_errors(f"read {path}"):
+        data = path.read_bytes() if path.exists() else b""
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise StorageError(
+                f"{path}:{number} is damaged: {error}", hint="delete this line: what it told is lost, nothing else"
+            ) from error
+        yield value
