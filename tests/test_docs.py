@@ -24,6 +24,7 @@ PAGES = sorted(
 RUN = [
     *("make-a-package.md", "use-a-package.md", "build-in-tree.md", "depend-on-models.md", "targets-and-batch-sizes.md"),
     *("validation.md", "troubleshooting.md", "run-a-signed-registry.md", "use-in-cmssw.md"),
+    "cmsdist.md",
 ]
 
 
@@ -80,8 +81,10 @@ def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path,
     shutil.copytree(ROOT / "examples", tmp_path / "examples")  # Conan writes into it
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "tfaot-pkg").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tfaot_pkg "$@"\n')
-    (programs / "tfaot-pkg").chmod(0o755)
+    for program, main in (("tfaot-pkg", "main"), ("cms_tfaot_compile", "cms_tfaot_compile")):
+        code = f"from tfaot_pkg.__main__ import {main}; {main}()"
+        (programs / program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n')
+        (programs / program).chmod(0o755)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     home = shared_home
     if name == "run-a-signed-registry.md":  # what it makes known and trusts is for this run only

@@ -1,7 +1,7 @@
 // A compiled model as the tfaot::Model of CMSSW's PhysicsTools/TensorFlowAOT asks for it: a buffer per batch size and
 // tensor, found by their indices. It needs nothing but the C ABI: that package has names of its own in namespace tfaot.
-#ifndef TFAOT_CMSSW_WRAPPER_H_
-#define TFAOT_CMSSW_WRAPPER_H_
+#ifndef TFAOT_CMSDIST_WRAPPER_H_
+#define TFAOT_CMSDIST_WRAPPER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -185,4 +185,4 @@ class Wrapper {
 }  // namespace v1
 }  // namespace tfaot_cmssw
 
-#endif  // TFAOT_CMSSW_WRAPPER_H_
+#endif  // TFAOT_CMSDIST_WRAPPER_H_

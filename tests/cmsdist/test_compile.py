@@ -24,6 +24,7 @@ from tfaot_pkg.toolchain.worker import WorkerPool
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
 CPP = Path(__file__).parent / "cpp"
+CMSSW = Path(__file__).parent / "cmssw"  # the headers of a release
 WARNINGS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wl,--fatal-warnings")
 PROGRAM = [sys.executable, "-c", "from tfaot_pkg.__main__ import cms_tfaot_compile as main; main()"]
 
@@ -103,9 +104,9 @@ def test_a_program_with_cmssws_interface_or_ours_is_linked_from_installed_object
     assert {Path(flag).name for flag in flags if flag.endswith(".o")} == objects
     assert not [flag for flag in flags if flag.startswith("-l")]
     check(built("dense.cc", flags, tmp_path), answers, "dense")
-    check(built("dense.cc", flags, tmp_path, "-DCMSSW", "-I", CPP), answers, "tfaot_model_dense")
+    check(built("dense.cc", flags, tmp_path, "-DCMSSW", "-I", CMSSW), answers, "tfaot_model_dense")
     # The model's header alone finds CMSSW's interface, too.
-    check(built("dense.cc", flags, tmp_path, "-I", CPP), answers, "tfaot_model_dense")
+    check(built("dense.cc", flags, tmp_path, "-I", CMSSW), answers, "tfaot_model_dense")
 
 
 def test_dev_makes_a_tool_in_a_cmssw_area_and_says_how_to_use_it(
@@ -123,6 +124,9 @@ def test_dev_makes_a_tool_in_a_cmssw_area_and_says_how_to_use_it(
     assert str(tmp_path) not in tool.read_text()
     flags = compiler_flags(tool, {"CMSSW_BASE": str(area)})
     check(built("dense.cc", flags, tmp_path), answers, "dense")
+    # With headers of ours under CMSSW's names it is our interface, too.
+    ours = output / "include" / "tfaot" / "cmssw"
+    check(built("dense.cc", flags, tmp_path, "-DCMSSW", "-I", ours), answers, "dense")
     # Other headers of ours may come before it: they are the same ones.
     check(built("dense.cc", flags, tmp_path, "-include", "tfaot/tfaot.h"), answers, "dense")
 
@@ -132,7 +136,7 @@ def test_the_class_for_cmssw_says_what_it_has_and_refuses_what_it_has_not(
 ) -> None:
     cms_tfaot_compile("-c", config("two_inputs"), "-o", tmp_path / "x", "--dev", home=shared_home_folder)
     flags = compiler_flags(tmp_path / "x" / "tfaot-model-two-inputs.xml", {})
-    assert run([built("misuse.cc", flags, tmp_path, "-I", CPP)]).stdout.splitlines() == [
+    assert run([built("misuse.cc", flags, tmp_path, "-I", CMSSW)]).stdout.splitlines() == [
         "3 1 0 12 6",
         "model 'tfaot_model_two_inputs': batch size 3 was not compiled",
         "model 'tfaot_model_two_inputs': there is no input of index 2",

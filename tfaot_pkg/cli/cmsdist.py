@@ -46,8 +46,7 @@ def import_cmsdist(
 
     An existing file is not overwritten.
 
-    Examples: tfaot-pkg import-cmsdist tfaot-model-tagger.spec --fetch;
-    tfaot-pkg import-cmsdist tfaot-model-tagger.spec --model-files data/tagger -D cmsplatf=el9_amd64_gcc13
+    Example: tfaot-pkg import-cmsdist tfaot-model-tagger.spec --model-files data/tagger -D era=Run3
     """
     from tfaot_pkg.cmsdist.importing import ModelFiles, import_spec
     from tfaot_pkg.errors import Fault, SpecError
