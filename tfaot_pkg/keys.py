@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NewType
 
 Key = NewType("Key", str)
 """64 lower-case hexadecimal digits."""
+
+Digest = Callable[[Path], str]
+"""Gives the SHA-256 of a file's content: `sha256_file`, or what remembers what that gave."""
 
 _CHUNK = 1 << 20
 
@@ -47,8 +50,12 @@ def sha256_file(path: Path) -> str:
 
 def sha256_tree(root: Path, files: Iterable[Path]) -> str:
     """Digest of names (relative to `root`, with `/`) and contents of `files`, whatever their order."""
-    listing = sorted((path.relative_to(root).as_posix(), sha256_file(path)) for path in files)
-    return sha256_bytes(canonical_json(listing))
+    return sha256_listing({path.relative_to(root).as_posix(): sha256_file(path) for path in files})
+
+
+def sha256_listing(digests: Mapping[str, str]) -> str:
+    """Digest of files' names and contents, from the SHA-256 of each content by name."""
+    return sha256_bytes(canonical_json(sorted(digests.items())))
 
 
 def files_below(root: Path) -> list[Path]:

@@ -6,17 +6,18 @@ is what "is it up to date?" costs; `Pipeline.build` does the work that the build
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from tfaot_pkg import resources
-from tfaot_pkg._version import __version__
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import compile_model, compiled_key
+from tfaot_pkg.components import components
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
-from tfaot_pkg.keys import Key, files_below, key_of, sha256_file, sha256_tree
+from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.compiler import Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native, native_key
 from tfaot_pkg.native.tools import build_tools, tools_key
@@ -25,8 +26,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import VERSION, Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
-from tfaot_pkg.spec.tuning import tuning_document
-from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
+from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.toolchain.environment import (
@@ -40,20 +40,22 @@ from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A spec with everything that decides about its package known.
 
-    `key` is that of the whole package, `keys` those of the stages before it by name.
+    `key` is that of the whole package, `keys` those of the stages before it by name, `components` what they are made
+    from (components.py).
     """
 
     spec: ModelSpec
     source: SourceTree
     toolchain: ToolchainFacts
     compiler: Compiler
+    components: Mapping[str, str]
     keys: dict[str, Key]
     key: Key
 
@@ -99,18 +101,7 @@ class Pipeline:
         architecture = TARGETS[spec.compilation.targets[0]].architecture
         log = self.folders.logs / f"{spec.model.package_name}.log"
         compiler = find_compiler(architecture, log=log, output=self.progress.output)
-        source = self.source(spec)
-        frozen = frozen_key(spec, source, facts.identity)
-        compiled = compiled_key(spec, frozen)
-        native = native_key(spec, compiled, compiler)
-        return Plan(
-            spec=spec,
-            source=source,
-            toolchain=facts,
-            compiler=compiler,
-            keys={"frozen": frozen, "compiled": compiled, "native": native},
-            key=_package_key(spec, native),
-        )
+        return plan_of(spec, self.source(spec), facts, compiler, inputs=inputs_document(spec))
 
     def build(self, plan: Plan) -> Build:
         """The verified package of `plan`. Raises any of the errors of a build; nothing half-made is left behind."""
@@ -147,33 +138,41 @@ class Pipeline:
         if self.toolchain_python is not None:
             found = external(self.toolchain_python, folders=self.folders)
             return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
-        wanted = toolchain(spec.compilation.tensorflow)
-        lock = requirements_file(wanted)
-        return ToolchainFacts(
-            toolchain=wanted,
-            identity=identity_of(wanted, lock),
-            lock=sha256_file(lock),
-            pins=pins_of(lock.read_text()),
-        )
+        return pinned_toolchain(spec.compilation.tensorflow)
 
 
-def _package_key(spec: ModelSpec, native: Key) -> Key:
-    templates, headers = resources.templates() / "package", resources.headers()
-    return key_of(
-        "release",
-        _VERSION,
-        {
-            "native": native,
-            "tools": tools_key(native) if spec.package.tools else None,
-            "spec": spec_document(spec),
-            "tuning": tuning_document(spec.tuning) if spec.tuning is not None else None,
-            "validation_inputs": inputs_document(spec),
-            "templates": sha256_tree(templates, files_below(templates)),
-            "headers": sha256_tree(headers, files_below(headers)),
-            "tool": __version__,
-            "documents": VERSION,
-            "defines": dict(spec.defines),
-        },
+def pinned_toolchain(version: str) -> ToolchainFacts:
+    """What is known of one of our toolchains without making its environment. Raises ToolchainError."""
+    wanted = toolchain(version)
+    lock = requirements_file(wanted)
+    return ToolchainFacts(
+        toolchain=wanted, identity=identity_of(wanted, lock), lock=sha256_file(lock), pins=pins_of(lock.read_text())
+    )
+
+
+def plan_of(
+    spec: ModelSpec,
+    source: SourceTree,
+    toolchain: ToolchainFacts,
+    compiler: Compiler,
+    *,
+    inputs: Mapping[str, object],
+) -> Plan:
+    """All keys of `spec` from what decides about them; `inputs` is what `inputs_document` says of the validation's."""
+    parts = components(spec, source, toolchain=toolchain.identity, compiler=compiler, inputs=inputs)
+    frozen = frozen_key(spec, source, toolchain.identity)
+    compiled = compiled_key(spec, frozen)
+    native = native_key(spec, compiled, compiler)
+    # The stages' keys hold nothing that is not in the parts, but the versions of their code.
+    stages = {"native": native, "tools": tools_key(native) if spec.package.tools else None, "documents": VERSION}
+    return Plan(
+        spec=spec,
+        source=source,
+        toolchain=toolchain,
+        compiler=compiler,
+        components=parts,
+        keys={"frozen": frozen, "compiled": compiled, "native": native},
+        key=key_of("release", _VERSION, {"components": parts, "stages": stages}),
     )
 
 

@@ -5,7 +5,10 @@ In a checkout at its top, in a wheel inside the package.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+
+from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parent
@@ -15,6 +18,15 @@ _BUNDLED = _PACKAGE / "_bundled"
 def _resource(relative: str) -> Path:
     bundled = _BUNDLED / relative
     return bundled if bundled.exists() else _CHECKOUT / relative
+
+
+@cache
+def digest(path: Path) -> str:
+    """SHA-256 of one of these files, or of all names and contents below one of these folders.
+
+    It is taken once: they do not change while the tool runs.
+    """
+    return sha256_tree(path, files_below(path)) if path.is_dir() else sha256_file(path)
 
 
 def templates() -> Path:

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def weight_size(weight: Mapping[str, Any]) -> int:
     return math.prod(shape) * DType(weight["dtype"]).itemsize
 
 
+@cache
 def worker_program_digest() -> str:
     """Digest of the program that runs in toolchains: a part of every key that depends on what it does."""
     return sha256_tree(_WORKER_PROGRAM, [path for path in files_below(_WORKER_PROGRAM) if path.suffix == ".py"])

@@ -16,7 +16,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
 from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.keys import Key, files_below, key_of, sha256_bytes, sha256_file, sha256_tree
+from tfaot_pkg.keys import Key, key_of, sha256_bytes
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.native.parts import LinkedPart, Parts
@@ -85,7 +85,6 @@ class NativeLibrary:
 
 
 def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
-    native = resources.templates() / "native"
     return key_of(
         STAGE,
         _VERSION,
@@ -98,8 +97,8 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "costs": COSTS_VERSION,
             "compiler": compiler.identity,
             "flags": list(compiler.flags),
-            "templates": sha256_tree(native, files_below(native)),
-            "c_api": sha256_file(resources.headers() / "tfaot" / "c_api.h"),
+            "templates": resources.digest(resources.templates() / "native"),
+            "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
         },
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.keys import Key, files_below, key_of, sha256_tree
+from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary, together
 from tfaot_pkg.progress import Progress
@@ -21,8 +21,7 @@ _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def tools_key(native: Key) -> Key:
-    folder = resources.templates() / "tools"
-    return key_of(STAGE, _VERSION, {"native": native, "sources": sha256_tree(folder, files_below(folder))})
+    return key_of(STAGE, _VERSION, {"native": native, "sources": resources.digest(resources.templates() / "tools")})
 
 
 def build_tools(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import SourceError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.keys import sha256_tree
+from tfaot_pkg.keys import Digest, sha256_file, sha256_listing
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.archive import fetch_archive
@@ -27,11 +27,12 @@ class SourceTree:
     """A folder with the model's files.
 
     `digest` is the SHA-256 over names and contents of the files that the model uses; it does not depend on where
-    the folder lies, nor on anything else in it.
+    the folder lies, nor on anything else in it. `files` has the SHA-256 of each of them by name.
     """
 
     root: Path
     digest: str
+    files: Mapping[str, str]
 
 
 def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
@@ -50,7 +51,7 @@ def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
     return local_folder(inside(root, source.subdir, what="source.subdir"))
 
 
-def source_tree(root: Path, used: Path) -> SourceTree:
+def source_tree(root: Path, used: Path, digest: Digest = sha256_file) -> SourceTree:
     """The tree at `root` of which the model uses `used`: a SavedModel's folder, or one file.
 
     `used` is relative to `root` or below it. Names count from the SavedModel's folder, so moving it changes nothing.
@@ -64,7 +65,8 @@ def source_tree(root: Path, used: Path) -> SourceTree:
             raise SourceError(f"{path} holds no files", hint="export the model again")
         for file in files:
             _refuse_lfs_pointer(file)
-        return SourceTree(root=root, digest=sha256_tree(folder, files))
+        digests = {file.relative_to(folder).as_posix(): digest(file) for file in files}
+        return SourceTree(root=root, digest=sha256_listing(digests), files=digests)
     except OSError as error:
         raise SourceError(
             f"cannot read {error.filename or path}: {error.strerror}", hint="check the rights of the model's files"

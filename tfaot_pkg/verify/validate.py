@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.errors import ToolchainError, ValidationError
+from tfaot_pkg.errors import SpecError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.keys import Key, key_of, sha256_file
+from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress, Step
@@ -36,11 +36,14 @@ def runnable_targets(spec: ModelSpec) -> tuple[str, ...]:
     return tuple(name for name in spec.compilation.targets if runs_here(TARGETS[name]))
 
 
-def inputs_document(spec: ModelSpec) -> dict[str, object]:
-    """What the inputs are, without naming a place."""
+def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
+    """What the inputs are, without naming a place. Raises SpecError where their file cannot be read."""
     validation = spec.validation
     if validation.inputs is not None:
-        return {"file": validation.inputs.name, "sha256": sha256_file(validation.inputs)}
+        try:
+            return {"file": validation.inputs.name, "sha256": digest(validation.inputs)}
+        except OSError as error:
+            raise SpecError(f"validation.inputs: cannot read {validation.inputs}: {error.strerror}") from error
     return {"seed": validation.seed, "samples": validation.samples}
 
 

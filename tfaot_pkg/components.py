@@ -1,0 +1,67 @@
+"""What decides about a package, by name: the key is made from it, and a change of the key is explained by it.
+
+Names are `spec.SECTION.FIELD`, `defines.NAME`, `source/FILE` and the constants below. Values are texts: short ones as
+they are (what was there before can be told), long ones as SHA-256. Nothing names a place of this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfaot_pkg import resources
+from tfaot_pkg._version import __version__
+from tfaot_pkg.frozen.model import worker_program_digest
+from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.native.compiler import Compiler
+from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.tuning import tuning_document
+from tfaot_pkg.spec.types import ModelSpec, spec_document
+
+SPEC, DEFINES, SOURCE, TEMPLATES = "spec.", "defines.", "source/", "templates/"
+"""How names of several components begin."""
+
+INPUTS, TUNING = "validation inputs", "tuning file"
+TOOLCHAIN, COMPILER, FLAGS = "toolchain", "compiler", "compiler flags"
+TOOL, WORKER, HEADERS = "tool", "worker program", "headers"
+
+_TEMPLATES = ("package", "native", "tools", "notices")
+
+
+def components(
+    spec: ModelSpec,
+    source: SourceTree,
+    *,
+    toolchain: str,
+    compiler: Compiler,
+    inputs: Mapping[str, object],
+) -> dict[str, str]:
+    """All of them; `toolchain` is its identity, `inputs` say what the library is validated with (`inputs_document`)."""
+    parts = {
+        f"{SPEC}{section}.{field}": _text(value)
+        for section, fields in spec_document(spec).items()
+        if isinstance(fields, dict)
+        for field, value in fields.items()
+    }
+    parts |= {f"{DEFINES}{name}": value for name, value in spec.defines.items()}
+    parts |= {f"{SOURCE}{name}": digest for name, digest in source.files.items()}
+    if spec.tuning is not None:
+        parts[TUNING] = sha256_bytes(canonical_json(tuning_document(spec.tuning)))
+    return parts | {INPUTS: _text(inputs), TOOLCHAIN: toolchain, **_of_machine(compiler), **_of_tool()}
+
+
+def _of_machine(compiler: Compiler) -> dict[str, str]:
+    return {COMPILER: compiler.identity, FLAGS: " ".join(compiler.flags)}
+
+
+def _of_tool() -> dict[str, str]:
+    templates = resources.templates()
+    return {
+        TOOL: __version__,
+        WORKER: worker_program_digest(),
+        HEADERS: resources.digest(resources.headers()),
+        **{f"{TEMPLATES}{name}": resources.digest(templates / name) for name in _TEMPLATES},
+    }
+
+
+def _text(value: object) -> str:
+    return canonical_json(value).decode()
