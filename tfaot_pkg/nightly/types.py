@@ -14,7 +14,8 @@ from typing import Literal
 
 from tfaot_pkg.keys import Key
 
-Action = Literal["build", "up to date", "skip"]
+Action = Literal["build", "up to date", "skip", "fail"]
+"""`fail`: its spec or source is such that it cannot even be planned; the reason's `what` is the error's kind."""
 
 OutcomeKind = Literal[
     "published",
@@ -139,7 +140,8 @@ class Reason:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What is to be done about a task. `release` is the version to be published, or that is published; `key` the
-    package's at that version; `inputs` the digests of the components of the key, by name.
+    package's at that version (empty with `fail`); `inputs` the components of the key by name (components.py), only
+    where it is built: what explains the next change.
     """
 
     task: Task
@@ -148,6 +150,14 @@ class Decision:
     release: str
     key: Key
     inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightPlan:
+    """All decisions of one night: a model comes after those that it depends on."""
+
+    definition: NightlyDefinition
+    decisions: tuple[Decision, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
