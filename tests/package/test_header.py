@@ -14,7 +14,11 @@ from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.signature import DType, Signature, Tensor
 
 COMPILERS = ["g++", "clang++"]
-HEADERS = sorted(path.name for path in (resources.headers() / "tfaot").glob("*.h"))
+CMSSW = resources.headers() / "tfaot" / "cmssw"
+HEADERS = [
+    *sorted(f"tfaot/{path.name}" for path in (resources.headers() / "tfaot").glob("*.h")),
+    *sorted(path.relative_to(CMSSW).as_posix() for path in CMSSW.rglob("*.h")),
+]
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -22,10 +26,10 @@ def test_every_header_compiles_alone(compiler: str, tmp_path: Path, require_prog
     require_program(compiler)
     sources = []
     for name in HEADERS:
-        source = tmp_path / f"{name}.cpp"
-        source.write_text(f"#include <tfaot/{name}>\n#include <tfaot/{name}>\n")
+        source = tmp_path / f"{name.replace('/', '-')}.cpp"
+        source.write_text(f"#include <{name}>\n#include <{name}>\n")
         sources.append(source)
-    run([compiler, "-std=c++17", *WARNINGS, f"-I{resources.headers()}", "-fsyntax-only", *sources])
+    run([compiler, "-std=c++17", *WARNINGS, f"-I{resources.headers()}", f"-I{CMSSW}", "-fsyntax-only", *sources])
 
 
 def compile_model(files: dict[str, bytes], folder: Path, code: str, *flags: str) -> None:

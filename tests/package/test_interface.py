@@ -92,7 +92,7 @@ def test_the_headers_do_what_their_comments_say(
     sources = [path for path in sorted((HERE / "cpp").glob("*.cpp")) if path.name != "allocations.cpp"]
     program = tmp_path / "program"
     run([require_program(configuration.compiler), f"-std={configuration.standard}", "-g1", *configuration.flags,
-         *WARNINGS, f"-I{fakes}/include", *sources, HERE / "fake_others.cpp", fakes / "lib/libtfaot-model-affine.a",
+         *WARNINGS, f"-I{fakes}/include", f"-I{fakes}/include/tfaot/cmssw", *sources, HERE / "fake_others.cpp", fakes / "lib/libtfaot-model-affine.a",
          "-pthread", "-o", program])  # fmt: skip
     finished = run_sanitized([program])
     assert (finished.stdout, finished.stderr) == ("", "")

@@ -33,5 +33,6 @@ void test_batching();
 void test_model();
 void test_threads();
 void test_dynamic();
+void test_cmssw();
 
 #endif  // TFAOT_TESTS_CHECK_H_

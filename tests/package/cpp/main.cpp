@@ -7,5 +7,6 @@ int main() {
   test_model();
   test_threads();
   test_dynamic();
+  test_cmssw();
   return failures == 0 ? 0 : 1;
 }
