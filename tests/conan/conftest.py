@@ -38,7 +38,10 @@ def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Packag
             make_spec(name, version=version), path=folder / "spec.yaml", source=FolderSource(path=folder)
         )
         build_fake_libraries(folder, name, slope=slope, version=version)
-        write_tree(make_contents(spec, libraries=folder), folder / "prefix")
+        program = folder / f"{name}_test"
+        program.write_text("#!/bin/sh\necho tested\n")
+        contents = dataclasses.replace(make_contents(spec, libraries=folder), programs=(program,))
+        write_tree(contents, folder / "prefix")
         return Packaged(spec=spec, prefix=folder / "prefix", recipe=stage_recipe(spec, folder / "recipe"))
 
     return make

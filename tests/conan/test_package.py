@@ -64,7 +64,9 @@ def test_a_package_holds_one_kind_of_library_the_headers_and_the_metadata(
         "include/tfaot/c_api.h",
         "share/tfaot-model-affine/info.json",
         "share/tfaot-model-affine/licenses/LICENSE.tensorflow",
+        "bin/affine_test",
     } <= files
+    assert run([folder / "bin" / "affine_test"]).stdout == "tested\n"
 
 
 def test_the_package_id_does_not_depend_on_compiler_build_type_or_base(package: ConanPackage, home: ConanHome) -> None:
