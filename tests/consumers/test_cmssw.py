@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
-from tests.consumers.conftest import environment
+from tests.consumers.conftest import WARNINGS, environment
 from tests.package.test_scram import expanded
 from tests.samples import REPOSITORY, Published, Sample, recipe, tfaot
 from tfaot_pkg.process import CommandFailed, run
@@ -39,6 +40,7 @@ def test_both_tools_of_a_model_link_programs_as_accurate_as_tensorflow(
         "/tfaot/tfaot-model-digits.xml",
         "/tfaot/tfaot-model-digits-objects.xml",
     ]
+    assert_the_steps_compile(area, scram, tmp_path)
     sample = samples["digits"]
     share = 100 * np.mean(sample.answers["digit"] == sample.labels)
     for number, name in enumerate(scram["tool_files"]):
@@ -56,6 +58,14 @@ def test_both_tools_of_a_model_link_programs_as_accurate_as_tensorflow(
         env = environment(LD_LIBRARY_PATH=tool["LIBDIR"][0]) if tool["LIB"] else environment()
         answer = run([program, recipe("digits") / "data" / "held-out.csv"], env=env).stdout
         assert answer == f"accuracy on {len(sample.labels)} held-out images: {share:.1f} %\n"
+
+
+def assert_the_steps_compile(area: Path, scram: dict[str, Any], folder: Path) -> None:
+    """Steps 3 and 4, in the order in which they are printed."""
+    lines = [*(f"#include <{header}>" for header in scram["includes"]), f"{scram['class']} made() {{"]
+    (folder / "steps.cc").write_text("\n".join([*lines, f"  {scram['class']} model;", "  return model;", "}\n"]))
+    flags = ["-std=c++17", *WARNINGS, f"-I{area}/tfaot/include"]
+    run(["g++", *flags, "-c", folder / "steps.cc", "-o", folder / "steps.o"])
 
 
 @pytest.mark.parametrize(
