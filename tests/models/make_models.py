@@ -72,6 +72,22 @@ def _save(folder, function, *specs):
 
 
 @model
+def mixed(folder, canary):
+    """x [N, ?, 2] -> y [N, 2], and what has no batch axis: the vector `shift`, the scalars `steps` and `total`."""
+
+    def serve(shift, steps, x):
+        y = tf.cast(steps, tf.float32) * tf.reduce_sum(x, axis=1) + shift
+        return {"y": y, "total": tf.cast(tf.reduce_sum(y), tf.float64)}
+
+    specs = (
+        tf.TensorSpec([2], tf.float32, name="shift"),
+        tf.TensorSpec([], tf.int32, name="steps"),
+        tf.TensorSpec([None, None, 2], tf.float32, name="x"),
+    )
+    _save(folder, serve, *specs)
+
+
+@model
 def text_input(folder, canary):
     _save(folder, lambda words: {"y": tf.strings.length(words)}, tf.TensorSpec([None], tf.string, name="words"))
 

@@ -1,0 +1,109 @@
+"""The C++ interface over real models: TensorFlow's answers by every kind of call, without races or allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bad_input.conftest import write_spec
+from tests.consumers.conftest import cmake_build
+from tests.native.conftest import HERE
+from tests.samples import NAMES, REPOSITORY, Published, Sample, recipe, tfaot
+from tests.sanitizers import CATCH_ERRORS, CATCH_RACES, run_sanitized
+from tfaot_pkg.process import run
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+ROWS = 1000
+
+
+@pytest.fixture(scope="module")
+def rows(samples: Mapping[str, Sample], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files as cpp/interface.cpp reads them: the held-out data, again and again."""
+    folder = tmp_path_factory.mktemp("rows")
+    for name, sample in samples.items():
+        for tensor, values in (*sample.inputs.items(), *sample.answers.items()):
+            repeated = np.take(values, range(ROWS), axis=0, mode="wrap")
+            (folder / f"{name}.{tensor}.bin").write_bytes(repeated.tobytes())
+    return folder
+
+
+@pytest.mark.parametrize(
+    "flags", [("-O0", *CATCH_ERRORS), ("-O1", *CATCH_RACES), ("-O1", "-DCOUNT_ALLOCATIONS")], ids=lambda flags: flags[1]
+)
+def test_every_kind_of_call_gives_tensorflows_answers(
+    flags: tuple[str, ...], published: Published, rows: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "interface"
+    libraries = [published.library(name, "a") for name in NAMES]
+    run(["g++", "-std=c++17", "-g1", *flags, *WARNINGS, f"-I{published.prefix}/include",
+         f"-I{HERE.parent / 'package' / 'cpp'}", HERE / "cpp" / "interface.cpp", *libraries, "-pthread", "-o", program])  # fmt: skip
+    finished = run_sanitized([program, rows])
+    assert (finished.stdout, finished.stderr) == ("", "")
+
+
+def test_an_example_in_cmssws_style_builds_with_no_change_but_its_include_path(
+    published: Published, samples: Mapping[str, Sample], tmp_path: Path
+) -> None:
+    options = [f"-DCMAKE_PREFIX_PATH={published.prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror"]
+    build = cmake_build(tmp_path / "build", *options, source=REPOSITORY / "examples" / "cmssw-style")
+    program, table = build / "digit-producer", recipe("digits") / "data" / "held-out.csv"
+    sample = samples["digits"]
+    right = f"{np.count_nonzero(sample.answers['digit'] == sample.labels)} of {len(sample.labels)} images right"
+    by_default = run([program, table]).stdout.splitlines()
+    assert by_default[0] == right
+    assert len(by_default) > 4  # sizes that were not compiled take several calls, or one with padding
+    with_rules = run([program, table, "5:1,2,2", "9:4,4,4"]).stdout.splitlines()
+    assert with_rules[0] == right
+    assert {"5 rows take 3 calls", "9 rows take 3 calls"} <= set(with_rules)
+
+
+MIXED = """
+#include <tfaot-model-mixed/model.h>
+#include <tfaot/model.h>
+#include <cstdio>
+
+int main() {
+  tfaot::Model<tfaot_model::mixed> model;
+  static_assert(tfaot_model::mixed::inputs[2].row_size == 6, "the spec says [null, 3, 2]");
+  for (const std::size_t size : {1u, 2u, 3u, 0u}) {
+    try {
+      const auto [total, y] = model.run<tfaot::DoubleArrays, tfaot::FloatArrays>(
+          size, tfaot::FloatArrays{{100, 200}}, tfaot::Int32Arrays{{3}},
+          tfaot::FloatArrays(size, {1, 2, 3, 4, 5, 6}));
+      std::printf("total %g", total[0][0]);
+      for (const auto& row : y) for (const float value : row) std::printf(" %g", double(value));
+      std::printf("\\n");
+    } catch (const tfaot::Error& error) {
+      std::printf("%s\\n", error.what());
+    }
+  }
+}
+"""
+
+
+def test_tensors_without_a_batch_axis_scalars_and_fixed_axes(
+    models: Mapping[str, Path], shared_home_folder: Path, tmp_path: Path
+) -> None:
+    """y[n] = scale * sum over k of x[n, k] + shift; total is the sum of y over all rows."""
+    spec = write_spec(
+        tmp_path / "spec.yaml",
+        models["mixed"],
+        model={"shapes": {"x": [None, 3, 2]}},
+        compilation={"batch_sizes": [1, 2], "targets": ["x86-64-v2"]},
+    )
+    tfaot(shared_home_folder, "build", spec, "-o", tmp_path / "prefix")
+    (tmp_path / "mixed.cpp").write_text(MIXED)
+    run(["g++", "-std=c++17", "-O0", *WARNINGS, f"-I{tmp_path}/prefix/include", tmp_path / "mixed.cpp",
+         tmp_path / "prefix/lib/libtfaot-model-mixed.a", "-o", tmp_path / "mixed"])  # fmt: skip
+    refused = 'mixed: batch size: expected a compiled one (1, 2) because output "total" has no batch axis, got '
+    assert run([tmp_path / "mixed"]).stdout.splitlines() == [
+        "total 363 127 236",
+        "total 726 127 236 127 236",
+        f"{refused}3",
+        f"{refused}0",
+    ]
