@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sys
@@ -143,6 +144,23 @@ def test_the_class_for_cmssw_says_what_it_has_and_refuses_what_it_has_not(
         "model 'tfaot_model_two_inputs': \"sum\" has elements of another type",
         "model 'tfaot_model_two_inputs': batch size 8 was not compiled",
     ]
+
+
+def test_a_plug_in_holds_two_models_and_loads_without_looking_for_any(
+    config: Callable[..., Path], dense: Path, answers: tuple[str, np.ndarray], shared_home_folder: Path, tmp_path: Path
+) -> None:
+    flags: list[str] = []
+    for path in (dense, config("two_inputs")):
+        name = path.parent.name.rstrip("0123456789")
+        cms_tfaot_compile("-c", path, "-o", tmp_path / name, "--dev", home=shared_home_folder)
+        flags += compiler_flags(tmp_path / name / f"tfaot-model-{name.replace('_', '-')}.xml", {})
+    plugin = built("plugin.cc", flags, tmp_path, "-shared", "-fPIC", "-Wl,-z,defs", "-I", CMSSW)
+    x = np.array([float(word) for word in answers[0].split()[:6]], np.float32)
+    out = np.zeros(9, np.float32)
+    pointer = ctypes.POINTER(ctypes.c_float)
+    ctypes.CDLL(str(plugin)).evaluate(x.ctypes.data_as(pointer), out.ctypes.data_as(pointer))
+    assert_agrees(out[:3], answers[1][0])
+    assert_agrees(out[3:], np.concatenate([x[:3] - 2 * x[3:], x[:3] + x[3:]]))
 
 
 def test_what_a_former_run_left_for_other_batch_sizes_is_gone(
