@@ -38,12 +38,12 @@ def installed(
     models: Mapping[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, tuple[Path, Sample]]:
-    """Prefixes and answers of three models: both versions of `dense`, and `wine`."""
+    """Prefixes and answers of the models: both versions of `dense`, and the samples."""
     folder = tmp_path_factory.mktemp("versions")
     inputs = {"x": np.random.default_rng(3).normal(size=(max(BATCH_SIZES), 4)).astype("float32")}
     folders = Folders(cache=published.home / "cache", data=published.home / "data")
     environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    found = {"wine": (published.prefix, samples["wine"])}
+    found = {name: (published.prefix, sample) for name, sample in samples.items()}
     with WorkerPool(environment, scratch_root=folders.builds, logs=folders.logs) as pool:
         for version, name in DENSE.items():
             spec = {
@@ -77,7 +77,7 @@ def program(pair: list[tuple[Path, Sample]], ways: tuple[str, ...], output: Path
 
 @pytest.mark.parametrize(
     "names",
-    [*itertools.permutations(("dense 1.0.0", "dense 2.0.0")), *itertools.permutations(("dense 1.0.0", "wine"))],
+    [*itertools.permutations(("dense 1.0.0", "dense 2.0.0")), *itertools.permutations(("digits", "wine"))],
     ids=", ".join,
 )
 def test_each_model_answers_with_its_own_weights(names: tuple[str, str], installed: Models, tmp_path: Path) -> None:
