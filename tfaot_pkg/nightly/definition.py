@@ -1,0 +1,245 @@
+"""registry.yaml to a `NightlyDefinition`, or all of its faults at once, in the file's order, with line and path."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.nightly.form import (
+    BYTES,
+    SECONDS,
+    DefinitionForm,
+    GitSpecForm,
+    KnownBrokenForm,
+    ModelEntryForm,
+    PolicyForm,
+    quantity,
+)
+from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, NightlyDefinition, Policy
+from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.spec.document import Path as Place
+from tfaot_pkg.spec.rules import described, path_fault
+
+_HINT = "`tfaot-pkg schema --registry` prints everything that the file may hold"
+_EXPECTED = {
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+}
+# Texts that YAML may take for numbers.
+_TEXTS = frozenset("registry spec revision since max_failures timeout memory output toolchains remotes".split())
+
+
+def load_definition(path: Path) -> NightlyDefinition:
+    """Read the definition at `path`; the specs that it names must be there, and are not read.
+
+    Raises SpecError with every fault; faults name the file as `path` does.
+    """
+    document = read_document(_content(path), str(path))
+    form = _validated(document)
+    _check_files(document, path.parent)
+    if document.faults or form is None:
+        raise _error(document)
+    return _definition(form, Path(os.path.abspath(path)))
+
+
+def spec_files(entry: ModelEntry, folder: Path) -> tuple[Path, ...]:
+    """The specs in this file system that `entry` names, sorted; `folder` is the definition's."""
+    return _matches(entry.specs, folder) if isinstance(entry.specs, str) else ()
+
+
+def names_several(specs: str | GitSpec) -> bool:
+    """Whether it is a pattern."""
+    return isinstance(specs, str) and glob.has_magic(specs)
+
+
+def definition_error(definition: NightlyDefinition, faults: Iterable[tuple[Place, str]]) -> SpecError:
+    """The error for faults that only the specs show; each is told with the line of its path."""
+    document = read_document(_content(definition.path), str(definition.path))
+    for path, message in faults:
+        document.report(path, message)
+    return _error(document)
+
+
+def line_of(definition: NightlyDefinition, path: Place) -> int:
+    """The line on which `path` stands in the definition."""
+    return read_document(_content(definition.path), str(definition.path)).line_of(path)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(
+            f"{path}: cannot read the definition: {reason}",
+            hint="name the file: `tfaot-pkg nightly plan REGISTRY.yaml`",
+        ) from error
+
+
+def _error(document: Document) -> SpecError:
+    ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
+    return SpecError(list(dict.fromkeys(fault for _, fault in ordered)), hint=_HINT)
+
+
+def _validated(document: Document) -> DefinitionForm | None:
+    if not isinstance(document.data, dict):
+        if not document.faults:
+            document.report((), f"must be a mapping with registry and models, got {described(document.data)}")
+        return None
+    data = _as_written(document.data, (), document)
+    try:
+        return DefinitionForm.model_validate(data)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            path = _path(details["loc"])
+            document.report(path, _message(details, path, document))
+        return None
+
+
+def _as_written(value: Any, path: Place, document: Document) -> Any:
+    """`value` without nulls ("not given"), and with texts that look like numbers as they were written."""
+    if isinstance(value, dict):
+        return {key: _as_written(one, (*path, key), document) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_as_written(one, (*path, number), document) for number, one in enumerate(value)]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    return document.texts[path] if is_number and name in _TEXTS else value
+
+
+def _path(location: tuple[int | str, ...]) -> Place:
+    """Pydantic's place as the document's: without its words for the kind of a spec, and for keys."""
+    if location[:1] == ("models",) and location[2:3] == ("spec",):
+        location = (*location[:3], *location[4:])
+    return tuple(part for part in location if part != "[key]")
+
+
+def _message(details: ErrorDetails, path: Place, document: Document) -> str:
+    kind = details["type"]
+    if kind == "spec":
+        return details["msg"]
+    if kind == "missing":
+        return "is required, but has no value" if path in document.lines else "is required"
+    if kind == "extra_forbidden":
+        return _unknown_key(path)
+    if path[2:] == ("spec",):
+        return f"must be a path, or a mapping with git, revision and path, got {described(details['input'])}"
+    return f"{_EXPECTED.get(kind, details['msg'])}, got {described(details['input'])}"
+
+
+def _unknown_key(path: Place) -> str:
+    key, known = str(path[-1]), list(_form_at(path[:-1]).model_fields)
+    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.5):
+        return f"unknown key; did you mean {near[0]}?"
+    nearest = max(known, key=lambda name: difflib.SequenceMatcher(a=key, b=name).ratio())
+    return f"unknown key; the nearest known key is {nearest} (all: {', '.join(known)})"
+
+
+def _form_at(path: Place) -> type[BaseModel]:
+    match path:
+        case ():
+            return DefinitionForm
+        case ("policy",):
+            return PolicyForm
+        case ("models", int()):
+            return ModelEntryForm
+        case ("models", int(), "spec"):
+            return GitSpecForm
+        case _:
+            return KnownBrokenForm
+
+
+def _check_files(document: Document, folder: Path) -> None:
+    """Every name of a spec stands for at least one, and none is named twice in the same way."""
+    named: dict[tuple[bool, Path], int] = {}
+    for number, place in _places(document.data):
+        path = ("models", number, "spec")
+        several = names_several(place)
+        found = _matches(place, folder)
+        if not found and not path_fault(place):
+            what = "matches no file" if several else "there is no such file"
+            document.report(path, f"{what}: {folder / place}")
+        for spec in found:
+            first = named.setdefault((several, spec), number)
+            if first != number:
+                document.report(path, f"{spec} is named by models[{first}] already")
+
+
+def _places(data: Any) -> Iterator[tuple[int, str]]:
+    """What the entries name in this file system, whatever else is wrong with them."""
+    models = data.get("models") if isinstance(data, dict) else None
+    for number, entry in enumerate(models if isinstance(models, list) else ()):
+        if isinstance(entry, dict) and isinstance(entry.get("spec"), str):
+            yield number, entry["spec"]
+
+
+def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
+    expanded = os.path.expanduser(pattern)
+    if not glob.has_magic(expanded):
+        path = Path(os.path.abspath(folder / expanded))
+        return (path,) if path.is_file() else ()
+    found = {Path(os.path.abspath(folder / name)) for name in glob.glob(expanded, root_dir=folder, recursive=True)}
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
+def _definition(form: DefinitionForm, path: Path) -> NightlyDefinition:
+    return NightlyDefinition(
+        path=path,
+        registry=Path(os.path.abspath(path.parent / os.path.expanduser(form.registry))),
+        models=tuple(map(_entry, form.models)),
+        toolchains=tuple(form.toolchains or ()),
+        targets=tuple(form.targets or ()),
+        remotes=tuple(form.remotes or ()),
+        policy=_policy(form.policy) if form.policy is not None else Policy(),
+    )
+
+
+def _entry(form: ModelEntryForm) -> ModelEntry:
+    specs = form.spec
+    if isinstance(specs, GitSpecForm):
+        specs_of: str | GitSpec = GitSpec(url=specs.git, revision=specs.revision.lower(), path=specs.path)
+    else:
+        specs_of = specs
+    return ModelEntry(
+        specs=specs_of,
+        toolchains=tuple(form.toolchains or ()),
+        targets=tuple(form.targets or ()),
+        depends=tuple(form.depends or ()),
+        known_broken=_known_broken(form.known_broken or {}),
+    )
+
+
+def _known_broken(forms: Mapping[str, KnownBrokenForm]) -> dict[str, KnownBroken]:
+    return {
+        toolchain: KnownBroken(since=date.fromisoformat(form.since), issue=form.issue)
+        for toolchain, form in forms.items()
+    }
+
+
+def _policy(form: PolicyForm) -> Policy:
+    given: dict[str, Any] = {}
+    if form.max_failures is not None:
+        given["max_failures"] = float(form.max_failures.rstrip(" %")) / 100
+    if form.timeout is not None:
+        given["timeout"] = quantity(form.timeout, SECONDS)
+    for name in ("memory", "output"):
+        if (size := getattr(form, name)) is not None:
+            given[name] = int(quantity(size, BYTES))
+    for name in ("retries", "reproduce"):
+        if (value := getattr(form, name)) is not None:
+            given[name] = value
+    return Policy(**given)

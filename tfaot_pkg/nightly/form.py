@@ -1,0 +1,194 @@
+"""The written form of registry.yaml: pydantic models, from which its JSON Schema is made too.
+
+Only the parser (definition.py) and the schema know these classes. As in specs, a field that was not given is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
+
+from tfaot_pkg.spec.form import Form, problem
+from tfaot_pkg.spec.names import NAME_PATTERN, name_fault, shown
+from tfaot_pkg.spec.rules import described, git_url_fault, inner_path_fault, path_fault, revision_fault, target_fault
+from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.toolchain.definition import TOOLCHAINS
+
+SECONDS = {"s": 1, "min": 60, "h": 3600}
+BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+MAX_RETRIES = 10
+_ISSUE = r"https?://[^\s\x00-\x1f<>\"']+"
+_PERCENT = r"(100|[0-9]{1,2}(\.[0-9]+)?) ?%"
+_REMOTE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+
+
+def _quantity(units: dict[str, int]) -> str:
+    return rf"[0-9]+(\.[0-9]+)? ?({'|'.join(units)})"
+
+
+def quantity(text: str, units: dict[str, int]) -> float:
+    """The number that a text such as `30 min` stands for, in the unit that counts 1."""
+    number, unit = re.fullmatch(r"([0-9.]+) ?([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
+    return float(number) * units[unit]
+
+
+def _check(fault_of: Callable[[str], str]) -> AfterValidator:
+    def validate(text: str) -> str:
+        if fault := fault_of(text):
+            raise problem(fault)
+        return text
+
+    return AfterValidator(validate)
+
+
+def _written(pattern: str) -> WithJsonSchema:
+    """How editors know it: a string that `pattern` matches whole."""
+    return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$"})
+
+
+def _like(pattern: str, example: str, what: str) -> Callable[[str], str]:
+    def fault(text: str) -> str:
+        return "" if re.fullmatch(pattern, text) else f"must be {what} such as {example}, got {shown(text)}"
+
+    return fault
+
+
+def _place_fault(path: str) -> str:
+    return f"environment variables are not read, got {shown(path)}" if "$" in path else path_fault(path)
+
+
+def _toolchain_fault(version: str) -> str:
+    known = ", ".join(TOOLCHAINS)
+    return "" if version in TOOLCHAINS else f"there is no toolchain {shown(version)}: there are {known}"
+
+
+def _date_fault(text: str) -> str:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return f"must be a date such as 2026-11-01, got {shown(text)}"
+    return ""
+
+
+def _duration(text: str) -> str:
+    fault = _like(_quantity(SECONDS), "30 min", "a time with its unit (s, min, h)")(text)
+    return fault or ("" if quantity(text, SECONDS) > 0 else "must be more than 0")
+
+
+def _size(text: str) -> str:
+    fault = _like(_quantity(BYTES), "4 GiB", "a size with its unit (B, KiB, MiB, GiB)")(text)
+    return fault or ("" if quantity(text, BYTES) >= 1 else "must be at least 1 B")
+
+
+def _filled(values: list[Any]) -> list[Any]:
+    if not values:
+        raise problem("must have at least one item")
+    return values
+
+
+def _some(values: list[Any]) -> list[Any]:
+    for value in values:
+        if values.count(value) > 1:
+            raise problem(f"{shown(str(value))} is given twice")
+    return _filled(values)
+
+
+def _one_architecture(targets: list[str]) -> list[str]:
+    architectures = sorted({TARGETS[target].architecture for target in targets})
+    if len(architectures) > 1:
+        raise problem(f"must all be of one architecture, got {' and '.join(architectures)}: name them at their models")
+    return targets
+
+
+def _retries(value: int) -> int:
+    if not 0 <= value <= MAX_RETRIES:
+        raise problem(f"must be from 0 to {MAX_RETRIES}, got {described(value)}")
+    return value
+
+
+def _kind_of_spec(value: object) -> str:
+    return "path" if isinstance(value, str) else "git"
+
+
+Place = Annotated[str, _check(_place_fault), _written(r"[^$\\]+")]
+Toolchain = Annotated[str, _check(_toolchain_fault), _written("|".join(map(re.escape, TOOLCHAINS)))]
+Toolchains = Annotated[list[Toolchain], AfterValidator(_some)]
+Target = Annotated[str, _check(target_fault), _written("|".join(TARGETS))]
+Targets = Annotated[list[Target], AfterValidator(_some), AfterValidator(_one_architecture)]
+Model = Annotated[str, _check(name_fault), _written(NAME_PATTERN)]
+Models = Annotated[list[Model], AfterValidator(_some)]
+Duration = Annotated[str, _check(_duration), _written(_quantity(SECONDS))]
+Size = Annotated[str, _check(_size), _written(_quantity(BYTES))]
+Percentage = Annotated[str, _check(_like(_PERCENT, "20%", "a percentage")), _written(_PERCENT)]
+Day = Annotated[str, _check(_date_fault), _written("[0-9]{4}-[0-9]{2}-[0-9]{2}")]
+Address = Annotated[str, _check(_like(_ISSUE, "https://HOST/issues/1", "an address")), _written(_ISSUE)]
+Remote = Annotated[str, _check(_like(_REMOTE, "models", "the name of a Conan remote")), _written(_REMOTE)]
+Retries = Annotated[
+    int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
+]
+
+
+class GitSpecForm(Form):
+    """A spec in another repository."""
+
+    git: Annotated[str, _check(git_url_fault)] = Field(description="URL of the git repository.")
+    revision: Annotated[str, _check(revision_fault), _written("[0-9a-fA-F]{40}")] = Field(
+        description="Full id of the git commit (40 hexadecimal digits)."
+    )
+    path: Annotated[str, _check(inner_path_fault)] = Field(description="The spec's place in it.")
+
+
+class KnownBrokenForm(Form):
+    """That a model is known not to build with a toolchain."""
+
+    since: Day = Field(description="The day that it was found.")
+    issue: Address = Field(description="Where it is told.")
+
+
+class ModelEntryForm(Form):
+    """One model, or all whose specs a pattern names."""
+
+    spec: Annotated[
+        Annotated[Place, Tag("path")] | Annotated[GitSpecForm, Tag("git")], Discriminator(_kind_of_spec)
+    ] = Field(
+        description="A spec, relative to this file; a pattern (*, ?, **) that names several; or one in a repository.",
+        examples=["../recipes/*/all/spec.yaml"],
+    )
+    toolchains: Toolchains | None = Field(None, description="Instead of those for all models.")
+    targets: Targets | None = Field(None, description="Instead of those for all models.")
+    depends: Models | None = Field(None, description="Models that have to be published before.")
+    known_broken: dict[Toolchain, KnownBrokenForm] | None = Field(
+        None, description="Toolchains with which it is not tried."
+    )
+
+
+class PolicyForm(Form):
+    """Limits of a night."""
+
+    max_failures: Percentage | None = Field(
+        None, description="If more than this share of what was built fails, nothing is published."
+    )
+    timeout: Duration | None = Field(None, description="Time that a build may take.")
+    memory: Size | None = Field(None, description="Memory that a build may use.")
+    output: Size | None = Field(None, description="Size of what a build may write.")
+    retries: Retries | None = Field(None, description="How often to try again after a fault of a machine.")
+    reproduce: bool | None = Field(None, description="Build twice and compare.")
+
+
+class DefinitionForm(Form):
+    """What a registry is to hold, and how a night goes."""
+
+    registry: Place = Field(description="The registry's folder, relative to this file.")
+    models: Annotated[list[ModelEntryForm], AfterValidator(_filled)] = Field(description="What is kept fresh.")
+    toolchains: Toolchains | None = Field(
+        None, description="TensorFlow releases to build with (by default: each spec's own)."
+    )
+    targets: Targets | None = Field(None, description="Kinds of CPU (by default: each spec's own).")
+    remotes: Annotated[list[Remote], AfterValidator(_some)] | None = Field(
+        None, description="Conan remotes that get the packages too."
+    )
+    policy: PolicyForm | None = Field(None, description="Limits of a night.")
