@@ -178,6 +178,7 @@ def test_what_a_former_run_left_for_other_batch_sizes_is_gone(
         (["--tool-name", "my tool"], 22, "cannot name a tool of SCRAM"),
         (["--tool-base", 'a"b'], 22, "SCRAM cannot read the tool's base"),
         (["--no-such-option"], 2, "No such option"),
+        (["-o", __file__], 22, "is not a folder"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_built(

@@ -259,3 +259,23 @@ def test_files_that_are_not_where_the_user_says_are_an_error(tmp_path: Path) -> 
         imported("tfaot-model-tagger.spec", tmp_path, tmp_path)
     with pytest.raises(SpecError, match="cannot read the spec file: No such file"):
         imported(tmp_path / "none.spec", tmp_path)
+
+
+def test_fetch_reads_the_aot_config_at_the_commit_that_the_spec_file_names(tmp_path: Path, tfaot_home: Path) -> None:
+    repository = tmp_path / "repository"
+    write_config(repository / "models" / "tagger")
+    git = ["git", "-C", str(repository), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    spec = tmp_path / "tfaot-model-tagger.spec"
+    text = (SPECS / spec.name).read_text().replace(REVISION, commit)
+    spec.write_text(re.sub(r"git\+https://.*\.git", f"git+file://{repository}", text))
+    code, said = tfaot_pkg("import-cmsdist", spec, "--fetch", "-o", tmp_path / "spec.yaml")
+    assert code == 0 and "note:" not in said
+    loaded = load_spec(tmp_path / "spec.yaml")
+    assert loaded.source == GitSource(url=f"file://{repository}", revision=commit, subdir="models/tagger")
+    assert loaded.compilation.batch_sizes == (1, 2, 16)
+    write_config(repository / "models" / "tagger", name="changed")  # not at that commit
+    code, said = tfaot_pkg("import-cmsdist", spec, "--fetch", "-o", tmp_path / "again.yaml")
+    assert load_spec(tmp_path / "again.yaml").model.name == "tagger"

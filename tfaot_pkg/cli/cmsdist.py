@@ -85,7 +85,7 @@ def export_cmsdist(
         str | None, typer.Option(metavar="NAME", help="For a folder as source: the data package that holds its files.")
     ] = None,
     data_path: Annotated[
-        str, typer.Option(metavar="PATH", help="The folder in it. [default: SUBSYSTEM/PACKAGE/data/MODEL]")
+        str, typer.Option(metavar="PATH", help="The folder in it, where that is not SUBSYSTEM/PACKAGE/data/MODEL.")
     ] = "",
     branch: Annotated[str, typer.Option(metavar="NAME", help="For a git source: the branch of the commit.")] = "master",
     defines: DefinesOption = None,
@@ -144,7 +144,7 @@ def compile_(
     ],
     output: Annotated[Path, typer.Option("--output-directory", "-o", metavar="DIR", help="Where the files go.")],
     tool_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the tool. [default: tfaot-model-MODEL]")
+        str | None, typer.Option(metavar="NAME", help="Name of the tool; tfaot-model-MODEL where it is not given.")
     ] = None,
     tool_base: Annotated[
         str | None, typer.Option(metavar="BASE", help="Where the tool is going to be installed.")

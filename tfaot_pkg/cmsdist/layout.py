@@ -48,10 +48,12 @@ class Tool:
 def tool(name: str | None, base: str | None, *, model: str, dev: bool, folder: Path, cmssw_base: str) -> Tool:
     """The tool that the options ask for; by default that of `model`, with --dev in `folder`, where the files are.
 
-    Raises PrefixError for names that SCRAM cannot read.
+    Raises PrefixError for names that SCRAM cannot read, and where `folder` is none.
     """
     name = name or "tfaot-model-" + model.replace("_", "-")
     base = base or (_place(folder, cmssw_base) if dev else TOOL_BASE)
+    if folder.exists() and not folder.is_dir():
+        raise PrefixError(f"--output-directory: {folder} is not a folder", hint="name a folder, or one yet to be made")
     if not _TOOL_NAME.fullmatch(name):
         raise PrefixError(
             f"--tool-name: {shown(name)} cannot name a tool of SCRAM",
@@ -110,16 +112,15 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
 
 
 def write_layout(files: Mapping[str, bytes], folder: Path, name: str) -> None:
-    """Write `files` into `folder`, and remove the objects and headers of other batch sizes of the model `name`.
+    """Write `files` into `folder`, and remove the model's objects of other batch sizes from there.
 
     The tool file comes last: what it links is there. Raises StorageError.
     """
-    ours = re.compile(rf"{re.escape(name)}_(bs\d+|common|tfaot|cmssw)\.[oh]")
+    stale = re.compile(rf"{re.escape(name)}_bs\d+\.o")
     with storage_errors(f"write into {folder}"):
-        for place in {folder / path for path in files}:
-            if place.parent.is_dir():
-                for old in place.parent.iterdir():
-                    if ours.fullmatch(old.name) and old.relative_to(folder).as_posix() not in files:
-                        old.unlink()
+        for place in {(folder / path).parent for path in files if path.endswith(".o")}:
+            for old in place.glob("*.o"):
+                if stale.fullmatch(old.name) and old.relative_to(folder).as_posix() not in files:
+                    old.unlink()
         for path, data in files.items():
             write_file(folder / path, data)
