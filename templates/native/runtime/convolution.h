@@ -7,8 +7,9 @@
 #define TFAOT_NATIVE_RUNTIME_CONVOLUTION_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "Eigen/Core"
 
@@ -56,18 +57,34 @@ inline void sources_of(const Convolution& c, Index point, Index* sources) {
   }
 }
 
+// Memory of one convolution: of the stack where it is little, as in small models, whose runs then allocate nothing.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(Index size) {
+    if (size > kFew) many_.reset(new T[static_cast<std::size_t>(size)]);
+  }
+  T* data() { return many_ ? many_.get() : few_; }
+
+ private:
+  static constexpr Index kFew = 16 * 1024 / sizeof(T);
+
+  T few_[kFew];
+  std::unique_ptr<T[]> many_;
+};
+
 // Each channel has filters of its own: no matrix product, a sum over taps for all channels at once.
 template <class Scalar>
 void convolve_channels(const Convolution& c, Scalar* out, const Scalar* in, const Scalar* kernel) {
   using Row = Eigen::Array<Scalar, 1, Eigen::Dynamic>;
   using Filters = Eigen::Array<Scalar, Eigen::Dynamic, Eigen::Dynamic>;  // filters of a channel in a column
-  std::vector<Index> sources(static_cast<std::size_t>(c.taps()));
+  Scratch<Index> sources(c.taps());
   for (Index point = 0; point < c.output_points(); ++point) {
     sources_of(c, point, sources.data());
     Scalar* result = out + point * c.filters;
     std::fill(result, result + c.filters, Scalar(0));
     for (Index tap = 0; tap < c.taps(); ++tap) {
-      const Index source = sources[static_cast<std::size_t>(tap)];
+      const Index source = sources.data()[tap];
       if (source < 0) continue;
       const Eigen::Map<const Row> values(in + source * c.channels, c.channels);
       const Scalar* weights = kernel + tap * c.filters;
@@ -111,13 +128,14 @@ template <class Scalar>
 void convolve_groups(const Convolution& c, Scalar* out, const Scalar* in, const Scalar* kernel) {
   const Index width = c.taps() * c.group_channels();
   const Index block = std::clamp<Index>(kPatchBytes / (width * Index{sizeof(Scalar)}), 8, c.output_points() + 8);
-  RowMajor<Scalar> patches(block, width);
-  std::vector<Index> sources(static_cast<std::size_t>(block * c.taps()));
+  Scratch<Scalar> memory(block * width);
+  const Eigen::Map<RowMajor<Scalar>> patches(memory.data(), block, width);
+  Scratch<Index> sources(block * c.taps());
   for (Index start = 0; start < c.output_points(); start += block) {
     const Index points = std::min(block, c.output_points() - start);
     for (Index i = 0; i < points; ++i) sources_of(c, start + i, sources.data() + i * c.taps());
     for (Index group = 0; group < c.groups; ++group) {
-      write_patches(c, patches.data(), in + group * c.group_channels(), sources.data(), points);
+      write_patches(c, memory.data(), in + group * c.group_channels(), sources.data(), points);
       const Index first = group * c.group_filters();
       const Strided<const RowMajor<Scalar>> weights(kernel + first, width, c.group_filters(),
                                                     Eigen::OuterStride<>(c.filters));
