@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -107,3 +108,68 @@ def test_tensors_without_a_batch_axis_scalars_and_fixed_axes(
         f"{refused}3",
         f"{refused}0",
     ]
+
+
+PREAMBLE = """
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <tuple>
+#include <vector>
+#include <tfaot/dynamic.h>
+%s
+int main() {
+  [[maybe_unused]] const std::size_t batch_size = 5;
+%s
+}
+"""
+
+
+def test_the_code_of_the_how_to_page_compiles_and_runs(published: Published, tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "how-to" / "cpp-interface.md").read_text()
+    blocks = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    includes = [block for block in blocks if block.startswith("#include")]
+    calls = [f"  {{\n{block}}}\n" for block in blocks if block not in includes]
+    assert len(includes) == 1 and len(calls) > 8
+    (tmp_path / "page.cpp").write_text(PREAMBLE % (includes[0], "".join(calls)))
+    run(["g++", "-std=c++17", "-O0", "-Wall", "-Wextra", "-Wno-unused", "-Werror", f"-I{published.prefix}/include",
+         tmp_path / "page.cpp", published.library("digits", "a"), "-pthread", "-o", tmp_path / "page"])  # fmt: skip
+    printed = run([tmp_path / "page"]).stdout
+    assert printed == 'digits: input "image": expected 128 elements (2 rows of 64), got 100\n'
+    assert printed.strip() in page
+
+
+def test_the_sizes_of_instances_are_those_of_the_how_to_page(published: Published, tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "how-to" / "cpp-interface.md").read_text()
+    (tmp_path / "sizes.cpp").write_text(SIZES)
+    run(["g++", "-std=c++17", "-O0", f"-I{published.prefix}/include", tmp_path / "sizes.cpp",
+         published.library("digits", "a"), "-o", tmp_path / "sizes"])  # fmt: skip
+    new, scratch, staging = run([tmp_path / "sizes"]).stdout.splitlines()
+    assert f"| new | {new} |" in page
+    assert f"| {scratch} more each |" in page
+    assert f"| {staging} more each |" in page
+
+
+SIZES = """
+#include <tfaot-model-digits/model.h>
+#include <cstdio>
+
+int main() {
+  using tfaot_model::digits;
+  std::string scratch, staging;
+  for (const std::size_t size : digits::batch_sizes) {
+    digits model(digits::table().info->targets[0]);
+    if (size == 1) std::printf("%zu\\n", model.memory());
+    alignas(64) static float image[1025], probability[161];
+    alignas(64) static std::int64_t digit[17];
+    const std::size_t before = model.memory();
+    model.run(size, {image, 64 * size}, {digit, size}, {probability, 10 * size});
+    const std::size_t aligned = model.memory();
+    model.run(size, {image + 1, 64 * size}, {digit + 1, size}, {probability + 1, 10 * size});
+    scratch += (size == 1 ? "" : ", ") + std::to_string(aligned - before);
+    staging += (size == 1 ? "" : ", ") + std::to_string(model.memory() - aligned);
+  }
+  std::printf("%s\\n%s\\n", scratch.c_str(), staging.c_str());
+}
+"""
