@@ -182,7 +182,7 @@ class _Repository:
         settings = [word for setting in _CONFIG for word in ("-c", setting)]
         where = [] if command == "init" else [f"--git-dir={self.path}"]
         argv = ["git", *settings, *where, command, *arguments]
-        return run(argv, env=_environment(), timeout=self.timeout).stdout
+        return run(argv, env=git_environment(), timeout=self.timeout).stdout
 
     def _no_such_revision(self) -> SourceError:
         return SourceError(
@@ -221,7 +221,7 @@ def _refuse_large(listing: str, label: str) -> None:
         )
 
 
-def _environment() -> dict[str, str]:
+def git_environment() -> dict[str, str]:
     """The user's environment (credentials, proxies), never asking, in English, limited to safe transports."""
     kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:ssh:file", "LC_ALL": "C"}
