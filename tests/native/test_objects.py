@@ -11,9 +11,10 @@ import pytest
 
 from tests.native.binaries import global_symbols
 from tests.native.conftest import Variant, check_answers, compile_c
-from tests.samples import NAMES, Published, Sample, tfaot
+from tests.samples import Published, Sample, tfaot
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
@@ -108,22 +109,22 @@ def test_an_object_that_is_left_out_is_a_linkers_error(build: Build, tmp_path: P
     assert re.search("undefined reference to `tfaot_model_digits_[0-9a-f]{12}_b4_x86_64_v[23]'", failure.value.output)
 
 
-def test_objects_of_two_models_go_into_one_program(
-    build: Build, published: Published, samples: Mapping[str, Sample], tmp_path: Path
-) -> None:
-    prefixes = {name: build(Case(name=name)) for name in NAMES}
-    symbols = {name: entry(prefix, name) for name, prefix in prefixes.items()}
+def test_objects_of_several_models_and_of_two_builds_of_one_go_into_one_program(build: Build, tmp_path: Path) -> None:
+    prefixes = [build(case) for case in CASES]
+    symbols = [entry(prefix, case.name) for prefix, case in zip(prefixes, CASES, strict=True)]
     (tmp_path / "main.c").write_text(
         "#include <tfaot/c_api.h>\n#include <stdio.h>\n"
-        + "".join(f"const tfaot_model_table* {symbol}(void);\n" for symbol in symbols.values())
+        + "".join(f"const tfaot_model_table* {symbol}(void);\n" for symbol in symbols)
         + "int main(void) {\n"
-        + "".join(f"  puts({symbol}()->info->name);\n" for symbol in symbols.values())
+        + "".join(f"  puts({symbol}()->info->toolchain);\n" for symbol in symbols)
         + "  return 0;\n}\n"
     )
-    linked = [path for prefix in prefixes.values() for path in objects(prefix)]
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings", f"-I{published.prefix}/include"]
+    linked = [path for prefix in prefixes for path in objects(prefix)]
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings", f"-I{prefixes[0]}/include"]
     run(["gcc", *flags, tmp_path / "main.c", *linked, *SYSTEM, "-o", tmp_path / "main"])
-    assert run([tmp_path / "main"]).stdout.split() == list(NAMES)
+    assert run([tmp_path / "main"]).stdout.splitlines() == [
+        f"tensorflow {case.tensorflow or DEFAULT_VERSION}" for case in CASES
+    ]
 
 
 def test_the_libraries_are_the_same_with_and_without_objects_and_those_are_in_the_packages_documents(
