@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+ProcessEnd = Literal["", "crashed", "killed", "out of memory", "timed out"]
 
 
 class TfaotError(Exception):
@@ -82,10 +84,17 @@ class ModelError(TfaotError):
 
 
 class ToolchainError(TfaotError):
-    """TensorFlow's environment is missing, broken, or its process crashed, hung or ran out of memory."""
+    """TensorFlow's environment is missing, broken, or its process crashed, hung or ran out of memory.
+
+    `cause` tells apart how a process ended; it is empty for everything else.
+    """
 
     exit_code = 13
     kind = "toolchain"
+
+    def __init__(self, message: str, *, hint: str = "", log: Path | None = None, cause: ProcessEnd = "") -> None:
+        super().__init__(message, hint=hint, log=log)
+        self.cause = cause
 
 
 class CompilerError(TfaotError):

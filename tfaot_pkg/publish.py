@@ -14,7 +14,9 @@ from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, stage_recipe
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
+from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import FILES
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.commit import Keys
@@ -74,9 +76,10 @@ def publish(
         registry.require_keys()
     build = pipeline.build(plan)
     registry = registry or FolderRegistry.create(root, keys=keys)
-    status, entry = _into_registry(build, registry, pipeline)
+    with pipeline.progress.step("publish"):
+        status, entry = into_registry(release_of(build), registry, pipeline.progress)
     if conan and packaged is None:
-        packaged = _into_conan(build, pipeline).as_dict()
+        packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
         write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
     return _publication(status, entry, registry, packaged)
 
@@ -101,15 +104,28 @@ def _require_same(present: RegistryEntry, plan: Plan) -> None:
         )
 
 
-def _into_registry(build: Build, registry: FolderRegistry, pipeline: Pipeline) -> tuple[Status, RegistryEntry]:
-    with pipeline.progress.step("publish"), tempfile.TemporaryFile() as archive:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What is published of a build: the line of the index, and the blobs by role, as files or in memory."""
+
+    entry: RegistryEntry
+    blobs: Mapping[str, Path | bytes]
+
+
+def release_of(build: Build) -> Release:
+    """Pack what `build` made, and time its library here. Raises RegistryError, CompilerError, ValidationError."""
+    with tempfile.TemporaryFile() as archive:
         tree = pack(build.tree.root, archive)
         archive.seek(0)
         content = archive.read()
-        blobs = {PREFIX: content, **_documents(build), **_latency(build)}
-        entry = _entry(build, tree.digest, blobs)
-        result = registry.publish(entry, blobs)
-        update_or_note(registry, entry.name, pipeline.progress)
+    blobs = {PREFIX: content, **_documents(build), **_latency(build)}
+    return Release(entry=_entry(build, tree.digest, blobs), blobs=blobs)
+
+
+def into_registry(release: Release, registry: FolderRegistry, progress: Progress) -> tuple[Status, RegistryEntry]:
+    """Publish `release` and bring the catalogue up to date. Raises RegistryError, TrustError, StorageError."""
+    result = registry.publish(release.entry, release.blobs)
+    update_or_note(registry, release.entry.name, progress)
     return result.status, result.entry
 
 
@@ -146,9 +162,9 @@ def _entry(build: Build, tree: str, blobs: Mapping[str, bytes]) -> RegistryEntry
     )
 
 
-def _into_conan(build: Build, pipeline: Pipeline) -> ConanPackage:
-    spec = build.plan.spec
-    home = ConanHome(root=pipeline.folders.conan_home, log=pipeline.folders.logs / f"conan-{spec.model.name}.log")
+def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progress) -> ConanPackage:
+    """Make the Conan package of `spec` from its install tree `prefix`, in our Conan home. Raises ConanError."""
+    home = ConanHome(root=folders.conan_home, log=folders.logs / f"conan-{spec.model.name}.log")
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     with tempfile.TemporaryDirectory(prefix="tfaot-recipe-") as scratch:
         recipe = find_recipe(spec) or stage_recipe(spec, Path(scratch))
@@ -156,9 +172,9 @@ def _into_conan(build: Build, pipeline: Pipeline) -> ConanPackage:
             recipe,
             spec.model.version,
             home=home,
-            prefix=build.tree.root,
+            prefix=prefix,
             architecture=architecture,
-            progress=pipeline.progress,
+            progress=progress,
         )
 
 

@@ -6,29 +6,24 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key, canonical_json
 from tfaot_pkg.nightly.attempt import Attempt
-from tfaot_pkg.registry.entry import RegistryEntry, parse_index
 from tfaot_pkg.storage import new_folder, storage_errors, write_file
+
+if TYPE_CHECKING:
+    from tfaot_pkg.publish import Release
 
 _FORMAT = 1
 _ATTEMPT = TypeAdapter(Attempt)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """What is to be published: the line of the index and the blobs by role, as files or in memory."""
-
-    entry: RegistryEntry
-    blobs: Mapping[str, Path | bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +67,9 @@ class Results:
 
     def release(self, key: Key) -> Release:
         """What a verified build of `key` left to be published. Raises StorageError where it is damaged."""
+        from tfaot_pkg.publish import Release  # planning needs results, but not this
+        from tfaot_pkg.registry.entry import parse_index
+
         folder = self.folder(key)
         with storage_errors(f"read {folder}"):
             line = (folder / "line").read_bytes()

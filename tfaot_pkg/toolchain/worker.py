@@ -178,6 +178,7 @@ class Worker:
             f"TensorFlow's process ran out of memory{limit}" + (f": {line}" if line else ""),
             hint="raise TFAOT_WORKER_MEMORY (GiB; TensorFlow itself needs 2), or free some memory",
             log=self._log,
+            cause="out of memory",
         )
 
     def _send(self, message: Mapping[str, object]) -> None:
@@ -198,6 +199,7 @@ class Worker:
                     f"TensorFlow's process gave no answer within {self._limits.timeout:g} s and was stopped",
                     hint="raise TFAOT_WORKER_TIMEOUT (seconds) where the model really needs longer",
                     log=self._log,
+                    cause="timed out",
                 )
             data = os.read(self._answers, 1 << 16)
             if not data:
@@ -219,12 +221,14 @@ class Worker:
                 "TensorFlow's process was killed (SIGKILL): by the system for want of memory, or by someone",
                 hint="repeat the command; where it happens again, free some memory",
                 log=self._log,
+                cause="killed",
             )
         tail = "\n".join(text.rstrip().splitlines()[-8:])
         return ToolchainError(
             f"TensorFlow's process crashed ({describe_exit(code)})" + (f":\n{tail}" if tail else ""),
             hint="the log holds all that it printed",
             log=self._log,
+            cause="crashed",
         )
 
 

@@ -1,0 +1,112 @@
+"""Building one task: its package, verified, with what is compared from night to night. Runs in build_task.py."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import RebuildError, StorageError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.task_spec import spec_for
+from tfaot_pkg.nightly.types import Figures
+from tfaot_pkg.pipeline import Build, Pipeline
+from tfaot_pkg.provenance.difference import differences
+from tfaot_pkg.publish import Release, release_of
+from tfaot_pkg.registry.layout import LATENCY
+from tfaot_pkg.spec.types import ModelSpec
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folders(Folders):
+    """Toolchains and downloads are shared, logs are this build's own; so is the build cache where `own` is given."""
+
+    scratch: Path
+    own: Path | None = None
+
+    @property
+    def builds(self) -> Path:
+        return self.own or self.cache / "builds"
+
+    @property
+    def logs(self) -> Path:
+        return self.scratch / "logs"
+
+
+def build(request: Request, scratch: Path) -> None:
+    """Put the verified result of `request` into its state folder. Raises all errors of a build.
+
+    StorageError too where the task's files are not what they were when the night was planned; RebuildError where the
+    policy asks for two builds and these differ.
+    """
+    from tfaot_pkg.cli.display import PlainProgress
+
+    start = time.monotonic()
+    decision = request.decision
+    spec = spec_for(decision.task, decision.release)
+    folders = _Folders(cache=request.cache, data=scratch / "data", scratch=scratch)
+    pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True))
+    plan = pipeline.plan(spec)
+    if plan.key != decision.key:
+        raise StorageError(
+            f"the files of {decision.task.id} changed since the night was planned",
+            hint="the next night builds it as it is then",
+        )
+    made = pipeline.build(plan)
+    if request.policy.reproduce:
+        _require_same(made, spec, _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b"))
+    release = release_of(made)
+    _require_small(release, request.policy.output)
+    seconds = time.monotonic() - start
+    attempt = Attempt(kind="verified", night=request.night, seconds=seconds, figures=_figures(made, release, seconds))
+    Results(root=request.state).put(decision.key, attempt, release)
+
+
+def _require_same(made: Build, spec: ModelSpec, folders: Folders) -> None:
+    """Build again, with an empty cache. Raises RebuildError where any file differs."""
+    from tfaot_pkg.cli.display import PlainProgress
+
+    pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=False))
+    again = pipeline.build(pipeline.plan(spec))
+    found = differences(made.tree.root, again.tree.root)
+    if found:
+        lines = "\n".join(f"  {one}" for one in found[:_SHOWN])
+        raise RebuildError(
+            f"two builds of {made.tree.package_name} differ in {len(found)} files:\n{lines}",
+            hint="`tfaot-pkg rebuild-check` compares what is published with a new build",
+        )
+
+
+def _require_small(release: Release, limit: int) -> None:
+    size = sum(blob.size for blob in release.entry.blobs.values())
+    if size > limit:
+        raise StorageError(
+            f"the package has {size:,} bytes: larger than this process may write ({limit:,})",
+            hint="policy.output in the definition of the registry allows more",
+        )
+
+
+def _figures(made: Build, release: Release, seconds: float) -> Figures:
+    return Figures(
+        library_size=made.library.shared.stat().st_size,
+        build_time=seconds,
+        error=made.report.max_absolute,
+        latency=_latency(release.blobs),
+    )
+
+
+def _latency(blobs: Mapping[str, Path | bytes]) -> dict[str, dict[str, float]]:
+    """Nanoseconds of one run by target and batch size; empty where nothing could be timed here."""
+    content = blobs.get(LATENCY)
+    if not isinstance(content, bytes):
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for one in json.loads(content)["measurements"]:
+        found.setdefault(one["target"], {})[str(one["batch_size"])] = one["nanoseconds"]
+    return found

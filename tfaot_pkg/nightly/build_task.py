@@ -1,0 +1,77 @@
+"""One build, in a process of its own: `python -m tfaot_pkg.nightly.build_task REQUEST.json`.
+
+What it verified is in the state folder when it ends with 0; a failure is told in a file beside the request. Whoever
+started it (supervise.py) holds it to its limits, and when that one ends, this does too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_TAIL_OF_LOG = 64 << 10  # bytes
+ANSWER = "answer.json"
+INTERNAL = 70
+
+
+def main(request_file: Path) -> int:
+    """Build what the file asks for; the exit code."""
+    die_with_parent()
+    from tfaot_pkg.errors import TfaotError, ToolchainError
+    from tfaot_pkg.nightly import faults
+    from tfaot_pkg.nightly.build import build
+    from tfaot_pkg.nightly.supervise import read_request
+
+    request = read_request(request_file)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (request.policy.output, request.policy.output))
+    try:
+        build(request, request_file.parent)
+    except TfaotError as error:
+        _copy_end(error.log)
+        _say(f"error: {error.message}")
+        if error.hint:
+            _say(f"hint: {error.hint}")
+        answer = {
+            "kind": faults.kind_of(error),
+            "error": error.message,
+            "error_class": faults.class_of(error),
+            "cause": error.cause if isinstance(error, ToolchainError) else "",
+        }
+        (request_file.parent / ANSWER).write_text(json.dumps(answer), encoding="utf-8")
+        return error.exit_code
+    except Exception:  # noqa: BLE001 (a fault of this tool: the log has it, and whoever waits is told)
+        traceback.print_exc()
+        return INTERNAL
+    return 0
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill this process when the one that started it ends, however that ends."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent == 1 or os.getppid() != parent:  # it has ended already
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _copy_end(log: Path | None) -> None:
+    """The end of what the failed stage logged: its file goes with this build."""
+    if log is not None and log.exists():
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_OF_LOG))
+            text = file.read().decode("utf-8", "replace")
+        _say(f"--- {log.name}\n{text.rstrip()}\n---")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

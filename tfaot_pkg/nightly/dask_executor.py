@@ -1,0 +1,113 @@
+"""Builds on a Dask cluster: one that is made on this machine, or one that runs already.
+
+Workers see the state folder and the cache at the same paths as the coordinator: results do not travel through Dask.
+"""
+
+from __future__ import annotations
+
+import queue
+from pathlib import Path
+from typing import Any
+
+import dask
+import distributed
+
+from tfaot_pkg.errors import NetworkError, TfaotError
+from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.executors import Done, next_of
+from tfaot_pkg.nightly.supervise import perform
+
+_distributed: Any = distributed  # mostly without types
+_SETTINGS = {
+    # A lost worker's task comes back to us, who count its tries; and no worker holds tasks that it does not run.
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.daemon": False,  # so that builds, which have children, may run in them
+    "distributed.logging.distributed": "error",
+}
+_CONNECT_TIMEOUT = 30.0  # seconds
+
+
+class DaskExecutor:
+    """Give one of `slots` (a cluster is made on this machine), `scheduler` (its address) or `scheduler_file`.
+
+    `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started. Raises
+    NetworkError where the scheduler does not answer.
+    """
+
+    def __init__(
+        self, *, slots: int = 0, memory: int = 0, scratch: Path, scheduler: str = "", scheduler_file: Path | None = None
+    ) -> None:
+        self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
+        self._futures: dict[str, Any] = {}
+        self._tries = 0
+        self._cluster: Any = None
+        with dask.config.set(_SETTINGS):
+            if slots:
+                self._cluster = _distributed.LocalCluster(
+                    n_workers=slots,
+                    threads_per_worker=1,
+                    memory_limit=memory or "auto",
+                    local_directory=str(scratch),
+                    dashboard_address="127.0.0.1:0",
+                    security=True,  # else whoever is on this machine could have us run anything
+                )
+                self._client = _distributed.Client(self._cluster)
+            else:
+                self._client = _connected(scheduler, scheduler_file)
+        self.slots = slots or max(1, sum(self._client.nthreads().values()))
+        self.description = f"{self.slots} at a time on Dask, {self._client.scheduler.address}"
+        if self._client.dashboard_link:
+            self.description += f"; dashboard: {self._client.dashboard_link}"
+
+    def submit(self, request: Request) -> None:
+        self._tries += 1
+        name = f"{request.decision.task.id}-{request.night}-{self._tries}"  # anew each time: Dask remembers results
+        try:
+            future = self._client.submit(perform, request, key=name, pure=False)
+        except Exception as error:  # noqa: BLE001 (whatever it is: Dask could not take it)
+            self._done.put((request, _lost(request, error)))
+            return
+        self._futures[name] = future
+        future.add_done_callback(lambda ended: self._ended(request, ended))
+
+    def next(self, timeout: float | None) -> Done | None:
+        return next_of(self._done, timeout)
+
+    def close(self) -> None:
+        for future in self._futures.values():
+            future.cancel()
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _ended(self, request: Request, future: Any) -> None:
+        try:
+            attempt = future.result()
+        except BaseException as error:  # noqa: BLE001 (KilledWorker, CancelledError, lost connections)
+            attempt = _lost(request, error)
+        self._futures.pop(future.key, None)
+        self._done.put((request, attempt))
+
+
+def _connected(scheduler: str, scheduler_file: Path | None) -> Any:
+    try:
+        if scheduler_file is not None:
+            return _distributed.Client(scheduler_file=str(scheduler_file), timeout=_CONNECT_TIMEOUT)
+        return _distributed.Client(scheduler, timeout=_CONNECT_TIMEOUT)
+    except (OSError, ValueError) as error:
+        raise NetworkError(
+            f"the Dask scheduler {scheduler_file or scheduler} does not answer: {error}",
+            hint="start one (`dask scheduler`), or leave this option out",
+        ) from error
+
+
+def _lost(request: Request, error: BaseException) -> Attempt:
+    words = str(error) if isinstance(error, TfaotError) else f"{type(error).__name__}: {error}"
+    return Attempt(
+        kind="infrastructure failed",
+        night=request.night,
+        error=f"the worker was lost: {words}",
+        error_class="lost worker",
+    )

@@ -1,0 +1,80 @@
+"""The one publisher: puts stored results into the registry, and onto Conan remotes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfaot_pkg.conan.home import ConanHome
+from tfaot_pkg.conan.remotes import ConanRemote, Credentials
+from tfaot_pkg.conan.upload import require_access, upload
+from tfaot_pkg.errors import TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.task_spec import spec_for
+from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.progress import Progress, Silent
+from tfaot_pkg.publish import Release, into_conan, into_registry
+from tfaot_pkg.registry.archive import unpack
+from tfaot_pkg.registry.commit import Keys
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import PREFIX
+
+Remote = tuple[ConanRemote, Credentials]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Publishes into the registry in the folder `registry`, which is made where it is missing, and to `remotes`."""
+
+    registry: Path
+    keys: Keys
+    folders: Folders
+    remotes: Sequence[Remote] = ()
+    progress: Progress = field(default_factory=Silent)
+
+    def require(self) -> None:
+        """Raise what publishing would fail with for want of keys or access: asked before builds that take hours.
+
+        TrustError (keys), RegistryError (something else is in the folder), ConanError, NetworkError.
+        """
+        registry = FolderRegistry.find(self.registry, keys=self.keys)
+        if registry is not None:
+            registry.require_keys()
+        for remote, credentials in self.remotes:
+            require_access(self._home("access"), remote, credentials)
+
+    def publish(self, decision: Decision, results: Results) -> None:
+        """Publish the verified result of `decision`. The same again does nothing, and completes what was cut off.
+
+        Raises RegistryError (the version is there with other content), TrustError, ConanError, NetworkError,
+        StorageError.
+        """
+        release = results.release(decision.key)
+        if release.entry.key != decision.key or release.entry.version != decision.release:
+            raise TrustError(f"the stored result of {decision.task.id} is not what was planned: {release.entry}")
+        registry = FolderRegistry.create(self.registry, keys=self.keys)
+        into_registry(release, registry, self.progress)
+        if self.remotes:
+            self._upload(decision, release)
+
+    def _upload(self, decision: Decision, release: Release) -> None:
+        spec = spec_for(decision.task, decision.release)
+        archive = release.blobs[PREFIX]
+        assert isinstance(archive, Path)
+        with tempfile.TemporaryDirectory(prefix="tfaot-nightly-") as scratch:
+            with archive.open("rb") as stream:
+                tree = unpack(stream, Path(scratch), what=str(release.entry))
+            if tree.digest != release.entry.tree:
+                raise TrustError(f"the stored archive of {release.entry} is damaged", hint="delete the result's folder")
+            package = into_conan(spec, Path(scratch), self.folders, self.progress)
+        for remote, credentials in self.remotes:
+            upload(
+                self._home(f"upload-{spec.model.name}"), package.reference, package.recipe_revision,
+                remote=remote, credentials=credentials, progress=self.progress,
+            )  # fmt: skip
+
+    def _home(self, log: str) -> ConanHome:
+        return ConanHome(root=self.folders.conan_home, log=self.folders.logs / f"conan-{log}.log")
