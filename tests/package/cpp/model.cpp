@@ -1,5 +1,6 @@
 // tfaot::Model over fake models: nested vectors and contiguous buffers, batch rules, costs.
 #include <tfaot/model.h>
+#include <tfaot/threads.h>
 
 #include <array>
 #include <chrono>

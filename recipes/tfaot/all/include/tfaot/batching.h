@@ -208,19 +208,21 @@ class BatchStrategy {
 class BatchPlanner {
  public:
   /// `sizes` are ascending and at least 1, `costs` positive; as many of one as of the other, at least one.
-  BatchPlanner(std::vector<std::size_t> sizes, const std::vector<double>& costs) : sizes_(std::move(sizes)) {
-    set_costs(costs);
+  BatchPlanner(std::vector<std::size_t> sizes, std::vector<double> costs) : sizes_(std::move(sizes)) {
+    set_costs(std::move(costs));
   }
 
   /// What a run of each size costs from now on. Throws Error where there are more or fewer costs than sizes.
-  void set_costs(const std::vector<double>& costs) {
+  void set_costs(std::vector<double> costs) {
     if (costs.size() != sizes_.size()) {
       throw Error("costs of " + std::to_string(sizes_.size()) + " batch sizes are needed, not of " +
                   std::to_string(costs.size()));
     }
-    costs_ = costs;
-    best_.assign(1, 0.0);
-    choice_.assign(1, 0);
+    costs_ = std::move(costs);
+    best_.clear();
+    best_.push_back(0.0);
+    choice_.clear();
+    choice_.push_back(0);
     cheapest_row_ = 0;
     for (std::size_t i = 1; i < sizes_.size(); ++i) {
       if (per_row(i) <= per_row(cheapest_row_)) cheapest_row_ = i;

@@ -28,21 +28,29 @@ inline std::size_t row_bytes(const tfaot_tensor& tensor) noexcept {
 }
 
 inline std::vector<std::size_t> compiled_sizes(const Table& table) {
-  return {table.info->batch_sizes, table.info->batch_sizes + table.info->num_batch_sizes};
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < table.info->num_batch_sizes; ++i) {
+    sizes.push_back(static_cast<std::size_t>(table.info->batch_sizes[i]));
+  }
+  return sizes;
 }
 
 /// What a run of each compiled size costs on `target`: the library's figures, or where it is of a time before they were
 /// told, a call as much as a row.
 inline std::vector<double> batch_costs(const Table& table, const char* target) {
   const tfaot_info& info = *table.info;
+  std::vector<double> costs;
   if (info.struct_size >= offsetof(tfaot_info, batch_costs) + sizeof info.batch_costs && info.batch_costs != nullptr) {
     for (std::size_t i = 0; i < info.num_targets; ++i) {
-      const double* const costs = info.batch_costs + i * info.num_batch_sizes;
-      if (std::strcmp(info.targets[i], target) == 0) return {costs, costs + info.num_batch_sizes};
+      if (std::strcmp(info.targets[i], target) != 0) continue;
+      const double* const told = info.batch_costs + i * info.num_batch_sizes;
+      for (std::size_t j = 0; j < info.num_batch_sizes; ++j) costs.push_back(told[j]);
+      return costs;
     }
   }
-  std::vector<double> costs;
-  for (const std::size_t size : compiled_sizes(table)) costs.push_back(1.0 + static_cast<double>(size));
+  for (std::size_t i = 0; i < info.num_batch_sizes; ++i) {
+    costs.push_back(1.0 + static_cast<double>(info.batch_sizes[i]));
+  }
   return costs;
 }
 

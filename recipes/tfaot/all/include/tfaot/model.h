@@ -34,7 +34,6 @@
 #include <tfaot/error.h>
 #include <tfaot/instance.h>
 #include <tfaot/tensor.h>
-#include <tfaot/threads.h>
 
 namespace tfaot {
 inline namespace v1 {
@@ -109,6 +108,8 @@ struct ForEach<std::index_sequence<I...>> {
 };
 
 }  // namespace detail
+
+class Threads;  // threads.h, which takes a compiler longer than all of the rest
 
 /// An instance of the model whose generated class is `W`. It serves one thread at a time; it can be moved, not copied.
 ///
@@ -197,18 +198,21 @@ class Model {
 
   /// Compute `batch_size` rows on several threads at a time, each with an instance of its own and an equal part of the
   /// rows. 0 threads stand for as many as the machine has; they are started once. A model of which an output has no
-  /// batch axis runs on one thread: such a batch cannot be divided.
+  /// batch axis runs on one thread: such a batch cannot be divided. Needs `#include <tfaot/threads.h>`.
+  template <class Executor = Threads>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
-    const std::size_t wanted = threads == 0 ? Threads::available() : threads;
-    if (threads_ == nullptr || threads_->size() != wanted) {
+    static_assert(sizeof(Executor) != 0, "tfaot: this needs #include <tfaot/threads.h>");
+    const std::size_t wanted = threads == 0 ? Executor::available() : threads;
+    if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
       threads_.reset();
-      threads_ = std::make_unique<Threads>(wanted);
+      threads_ = std::make_shared<Executor>(wanted);
     }
-    run_parallel(batch_size, inputs, outputs, *threads_);
+    run_parallel(batch_size, inputs, outputs, static_cast<Executor&>(*threads_));
   }
 
   /// The same on threads that other models may use too, one after the other.
-  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Threads& threads) {
+  template <class Executor, class = std::enable_if_t<std::is_same<Executor, Threads>::value>>
+  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor& threads) {
     run_parallel(batch_size, inputs, outputs, threads, threads.size());
   }
 
@@ -344,7 +348,7 @@ class Model {
   std::array<detail::AlignedBytes, kInputs> inputs_;
   std::array<detail::AlignedBytes, kOutputs> outputs_;
   std::vector<W> others_;  // of run_parallel
-  std::unique_ptr<Threads> threads_;
+  std::shared_ptr<Threads> threads_;  // not shared; the type need not be known to destroy it
 };
 
 }  // namespace v1

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tfaot/model.h>
+#include <tfaot/threads.h>
 
 namespace tfaot {
 inline namespace v1 {
