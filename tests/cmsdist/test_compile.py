@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -119,6 +120,7 @@ def test_dev_makes_a_tool_in_a_cmssw_area_and_says_how_to_use_it(
     said = cms_tfaot_compile("-c", dense, "-o", output, "--dev", home=shared_home_folder, CMSSW_BASE=str(area))
     assert "scram setup $CMSSW_BASE/tfaot/dense/tfaot-model-dense.xml" in said
     assert "tfaot::Model<tfaot_model::dense>" in said
+    assert re.findall("#include <(.*)>", said) == ["tfaot-model-dense/model.h"]
     assert (output / "lib" / "dense_bs4.o").is_file()
     assert (output / "include" / "tfaot-model-dense" / "model.h").is_file()
     tool = output / "tfaot-model-dense.xml"

@@ -212,5 +212,6 @@ def _compiled_text(made: Build, tool: Tool, folder: Path, *, dev: bool) -> str:
     if dev:
         place = tool.base if tool.base.startswith("$CMSSW_BASE") else str(folder)
         cpp_class = f"{spec.compilation.namespace}::{spec.model.name}"
-        lines.append(DevTool(files=(f"{place}/{tool.file}",), package=tool.name, cpp_class=cpp_class).text())
+        files, headers = (f"{place}/{tool.file}",), (f"{tool.name}/model.h",)
+        lines.append(DevTool(files=files, package=tool.name, headers=headers, cpp_class=cpp_class).text())
     return "\n".join(lines)

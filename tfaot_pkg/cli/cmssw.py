@@ -14,10 +14,14 @@ from tfaot_pkg.storage import storage_errors, write_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevTool:
-    """A package as a tool of SCRAM: `files` are its tool files, as `scram setup` takes them, the usual one first."""
+    """A tool of SCRAM: `files` are its tool files, as `scram setup` takes them, the usual one first.
+
+    `headers` are what a user includes.
+    """
 
     files: tuple[str, ...]
     package: str
+    headers: tuple[str, ...]
     cpp_class: str
 
     def as_dict(self) -> dict[str, object]:
@@ -25,13 +29,13 @@ class DevTool:
             "tool_files": list(self.files),
             "setup": self._setup,
             "use": self._use,
-            "includes": list(self._includes),
+            "includes": list(self.headers),
             "class": f"tfaot::Model<{self.cpp_class}>",
         }
 
     def text(self) -> str:
         """The four steps."""
-        first, *more = self._includes
+        first, *more = self.headers
         lines = [
             f"1. tell SCRAM of the tool:    {self._setup}",
             f"2. use it, in BuildFile.xml:  {self._use}",
@@ -48,10 +52,6 @@ class DevTool:
     @property
     def _use(self) -> str:
         return f'<use name="{self.package}"/>'
-
-    @property
-    def _includes(self) -> tuple[str, ...]:
-        return ("tfaot/model.h", f"{self.package}/model.h")
 
 
 def area_for(output: Path | None) -> CmsswArea:
@@ -75,5 +75,6 @@ def write_tools(area: CmsswArea, spec: ModelSpec, tree: PackageTree) -> DevTool:
     return DevTool(
         files=tuple(f"{area.base}/{name}" for name in texts),
         package=tree.package_name,
+        headers=("tfaot/model.h", f"{tree.package_name}/model.h"),
         cpp_class=f"{spec.compilation.namespace}::{model.name}",
     )
