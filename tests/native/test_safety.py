@@ -9,7 +9,8 @@ import pytest
 
 from tests.native.conftest import HERE, MOST_GROWTH, VALGRIND, check_answers
 from tests.samples import NAMES, Published, Sample
-from tfaot_pkg.process import CommandFailed, run
+from tests.sanitizers import CATCH_RACES, run_sanitized
+from tfaot_pkg.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
@@ -79,7 +80,7 @@ def threads(published: Published, tmp_path_factory: pytest.TempPathFactory) -> P
     """The program cpp/threads.cpp with ThreadSanitizer, linked with both static libraries."""
     program = tmp_path_factory.mktemp("threads") / "threads"
     libraries = [published.library(name, "a") for name in NAMES]
-    run(["g++", "-std=c++17", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror", f"-I{published.prefix}/include",
+    run(["g++", "-std=c++17", "-O1", "-g", *CATCH_RACES, "-Wall", "-Wextra", "-Werror", f"-I{published.prefix}/include",
          HERE / "cpp" / "threads.cpp", *libraries, "-pthread", "-o", program])  # fmt: skip
     return program
 
@@ -90,11 +91,6 @@ def test_an_instance_per_thread_gives_right_answers_and_no_race(
     answers = samples["digits"].answers["probability"], samples["wine"].answers["probability"]
     for name, values in zip(NAMES, answers, strict=True):
         (tmp_path / f"{name}.bin").write_bytes(values.tobytes())
-    try:
-        finished = run([threads, inputs["digits"], inputs["wine"], tmp_path], timeout=300)
-    except CommandFailed as error:
-        if "unexpected memory mapping" in error.output:
-            pytest.skip("ThreadSanitizer does not start under this kernel's address space layout")
-        raise
+    finished = run_sanitized([threads, inputs["digits"], inputs["wine"], tmp_path])
     assert finished.stdout == "wrong: 0\n"
     assert finished.stderr == ""

@@ -52,6 +52,21 @@ def find(prefix: Path, folder: Path, calls: str, *options: str) -> str:
     return cmake("-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}", *options)
 
 
+@pytest.mark.parametrize(
+    ("components", "linked"), [("cmssw", "static"), ("shared;cmssw", "shared"), ("cmssw;static", "static")]
+)
+def test_headers_under_cmssws_names_are_a_component(components: str, linked: str, prefix: Path, tmp_path: Path) -> None:
+    calls = (
+        f"find_package(tfaot-model-affine REQUIRED COMPONENTS {components})\n"
+        "get_target_property(model tfaot-model-affine::tfaot-model-affine INTERFACE_LINK_LIBRARIES)\n"
+        "get_target_property(folder tfaot-model-affine::cmssw INTERFACE_INCLUDE_DIRECTORIES)\n"
+        'message(STATUS "${model} ${folder}")'
+    )
+    printed = find(prefix, tmp_path / "project", calls)
+    assert f"tfaot-model-affine::{linked} {prefix}/include/tfaot/cmssw" in printed
+    assert (prefix / "include/tfaot/cmssw/PhysicsTools/TensorFlowAOT/interface/Model.h").is_file()
+
+
 VERSIONS = {
     "": True,
     "1": True,
