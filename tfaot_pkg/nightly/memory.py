@@ -1,0 +1,135 @@
+"""What planning remembers from one time to the next, so that it reads only what changed: a cache, which may be lost.
+
+Digests of files go by path, size, times and inode. A file that was changed so shortly before it was read that another
+change would show the same times is not remembered (git calls such entries racy): it is digested again next time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from tfaot_pkg import spec as spec_package
+from tfaot_pkg._version import __version__
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.keys import canonical_json, files_below, sha256_bytes, sha256_file, sha256_tree
+from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.tuning import tuning_path
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.storage import storage_errors, write_file
+
+FILE = "cache/plan.json"
+"""Where it lies in the state folder."""
+
+_RACY = 2_000_000_000
+"""Nanoseconds: the coarsest clock of file systems in use counts in steps of 2 s."""
+_SPECS = TypeAdapter(dict[str, ModelSpec])
+
+Stamp = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Memory:
+    """Digests of files, parsed specs, and which targets a published validation did not run.
+
+    Used entries are kept; `clock` is the time in ns since 1970, as the file systems' clocks have it.
+    """
+
+    digests: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    specs: dict[str, ModelSpec] = field(default_factory=dict)
+    not_run: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    clock: Callable[[], int] = time.time_ns
+    used: set[str] = field(default_factory=set)
+    changed: bool = False
+
+    @classmethod
+    def of(cls, state: Path) -> Memory:
+        """What is remembered in the state folder; nothing where that is missing or damaged."""
+        try:
+            document = json.loads((state / FILE).read_bytes())
+            if document["made by"] != _maker():
+                return cls()
+            return cls(
+                digests={path: (tuple(stamp), digest) for path, (stamp, digest) in document["digests"].items()},
+                specs=_SPECS.validate_python(document["specs"]),
+                not_run={digest: tuple(names) for digest, names in document["not run"].items()},
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
+            return cls()
+
+    def keep(self, state: Path, *, whole: bool) -> None:
+        """Write it down where it changed; where the disk refuses, planning is slow next time, nothing else.
+
+        `whole` says that everything was planned: what was not used then is dropped.
+        """
+        tables: dict[str, Mapping[str, Any]] = {
+            "digests": self.digests,
+            "specs": _SPECS.dump_python(self.specs, mode="json") if self.changed or whole else {},
+            "not run": self.not_run,
+        }
+        if whole and any(key not in self.used for table in tables.values() for key in table):
+            tables = {name: {key: table[key] for key in table if key in self.used} for name, table in tables.items()}
+            self.changed = True
+        if self.changed:
+            with suppress(StorageError), storage_errors(f"write {state / FILE}"):
+                write_file(state / FILE, canonical_json({"made by": _maker(), **tables}))
+
+    def digest(self, path: Path) -> str:
+        """SHA-256 of a file. Raises OSError."""
+        before = self.clock()
+        name, stamp = str(path), _stamp(path)
+        known = self.digests.get(name)
+        if known is not None and known[0] == stamp:
+            self.used.add(name)
+            return known[1]
+        digest = sha256_file(path)
+        if max(stamp[:2]) < before - _RACY:
+            self.digests[name] = (stamp, digest)
+            self.used.add(name)
+            self.changed = True
+        else:
+            self.changed = self.digests.pop(name, None) is not None or self.changed
+        return digest
+
+    def spec(self, path: Path) -> ModelSpec:
+        """`load_spec`. Raises SpecError."""
+        tuning = tuning_path(path)
+        try:
+            key = sha256_bytes(
+                canonical_json([str(path), self.digest(path), self.digest(tuning) if tuning.exists() else ""])
+            )
+        except OSError:
+            return load_spec(path)  # says what is wrong
+        if key not in self.specs:
+            self.specs[key] = load_spec(path)
+            self.changed = True
+        self.used.add(key)
+        return self.specs[key]
+
+    def validation(self, digest: str, read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """Which targets the validation with this SHA-256 did not run; `read` finds out."""
+        if digest not in self.not_run:
+            self.not_run[digest] = read()
+            self.changed = True
+        self.used.add(digest)
+        return self.not_run[digest]
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when a file does. The second is set by the kernel alone: programs can set the first back."""
+    status = os.stat(path)
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
+
+
+def _maker() -> str:
+    """The code that made what is remembered."""
+    folder = Path(str(spec_package.__file__)).parent
+    return f"{__version__} {sha256_tree(folder, [path for path in files_below(folder) if path.suffix == '.py'])}"

@@ -1,0 +1,137 @@
+"""The models that a definition names: their specs, found and read. One that cannot be read does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
+from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.source.address import inside, without_secrets
+from tfaot_pkg.source.git import fetch_git
+from tfaot_pkg.spec.types import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model whose spec was read; `number` is that of its entry in the definition."""
+
+    spec: ModelSpec
+    entry: ModelEntry
+    number: int
+
+    def tasks(self, definition: NightlyDefinition) -> Iterator[Task]:
+        """One for each toolchain: the entry's own, the definition's or the spec's."""
+        spec = self.spec
+        for toolchain in self.entry.toolchains or definition.toolchains or (spec.compilation.tensorflow,):
+            yield Task(
+                model=spec.model.name,
+                version=spec.model.version,
+                toolchain=toolchain,
+                targets=self.entry.targets or definition.targets or spec.compilation.targets,
+                spec=spec.path,
+                depends=self.entry.depends,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A spec that cannot be had or read. `place` names it."""
+
+    place: str
+    path: Path
+    error: TfaotError
+    entry: ModelEntry
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """Those that could be read, each after those that it depends on, and the others."""
+
+    readable: tuple[Model, ...]
+    unreadable: tuple[Unreadable, ...]
+
+
+def load_models(
+    definition: NightlyDefinition, read: Callable[[Path], ModelSpec], *, folders: Folders, progress: Progress
+) -> Models:
+    """All models of `definition`; `read` gives the spec at a path.
+
+    Raises SpecError where they do not go together: a name twice, unknown names, cycles of dependencies.
+    """
+    readable: list[Model] = []
+    unreadable: list[Unreadable] = []
+    for number, entry, place, path in _places(definition):
+        try:
+            spec = read(path if path is not None else _fetched(entry, folders, progress))
+            readable.append(Model(spec=spec, entry=entry, number=number))
+        except TfaotError as error:
+            unreadable.append(
+                Unreadable(place=place, path=path or definition.path, error=error, entry=entry, number=number)
+            )
+    if faults := list(_faults(readable, complete=not unreadable)):
+        raise definition_error(definition, faults)
+    return Models(readable=_in_order(readable), unreadable=tuple(unreadable))
+
+
+def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, str, Path | None]]:
+    """Entry by entry the specs: a spec that is named by itself is not taken by a pattern that matches it too."""
+    folder = definition.path.parent
+    single = {
+        path for entry in definition.models if not names_several(entry.specs) for path in spec_files(entry, folder)
+    }
+    for number, entry in enumerate(definition.models):
+        if isinstance(entry.specs, GitSpec):
+            place = f"{without_secrets(entry.specs.url)}@{entry.specs.revision[:12]}:{entry.specs.path}"
+            yield number, entry, place, None
+            continue
+        for path in spec_files(entry, folder):
+            if not names_several(entry.specs) or path not in single:
+                yield number, entry, str(path), path
+
+
+def _fetched(entry: ModelEntry, folders: Folders, progress: Progress) -> Path:
+    """The spec in another repository, at its commit."""
+    assert isinstance(entry.specs, GitSpec)
+    root = fetch_git(entry.specs.url, entry.specs.revision, folders=folders, progress=progress)
+    return inside(root, entry.specs.path, what="spec.path")
+
+
+def _faults(models: Sequence[Model], *, complete: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What is wrong with the models together, by paths. Unknown names may be unread specs'."""
+    first: dict[str, Model] = {}
+    for model in models:
+        name = model.spec.model.name
+        other = first.setdefault(name, model)
+        if other is not model:
+            yield (
+                ("models", model.number, "spec"),
+                f"the model {name} of {model.spec.path} is that of {other.spec.path} too: one needs another name",
+            )
+    for model in models:
+        for number, name in enumerate(model.entry.depends):
+            if name not in first and complete:
+                yield ("models", model.number, "depends", number), f"there is no model {name!r} in this file"
+    try:
+        _sorted(models)
+    except CycleError as error:
+        names: list[str] = error.args[1]
+        number = first[names[0]].number
+        yield ("models", number, "depends"), f"models depend on each other: {' -> '.join(reversed(names))}"
+
+
+def _in_order(models: Sequence[Model]) -> tuple[Model, ...]:
+    """As the definition has them, but for models that come after those that they depend on."""
+    by_name = {model.spec.model.name: model for model in models}
+    return tuple(by_name[name] for name in _sorted(models) if name in by_name)
+
+
+def _sorted(models: Sequence[Model]) -> Sequence[str]:
+    graph: Mapping[str, tuple[str, ...]] = {model.spec.model.name: model.entry.depends for model in models}
+    return tuple(TopologicalSorter(graph).static_order())

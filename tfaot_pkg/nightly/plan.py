@@ -1,0 +1,169 @@
+"""What a night has to do, and why: from a definition, a registry and what past nights left, to a `NightPlan`.
+
+No TensorFlow, nothing is built and nothing is written but the memory of what was read (memory.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from tfaot_pkg.errors import SpecError, TfaotError
+from tfaot_pkg.keys import Key
+from tfaot_pkg.nightly import reasons
+from tfaot_pkg.nightly.models import Model, Models, Unreadable
+from tfaot_pkg.nightly.records import Records
+from tfaot_pkg.nightly.types import Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
+from tfaot_pkg.pipeline import Plan
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.spec.names import package_name, version_fault
+
+PlanAt = Callable[[str], Plan]
+"""The keys of a task at a version. Raises TfaotError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which tasks are looked at: by a pattern for names, toolchains (none: all), and whether a model was touched."""
+
+    model: str = "*"
+    toolchains: tuple[str, ...] = ()
+    touched: Callable[[Model | Unreadable], bool] = lambda _: True
+    is_whole: bool = True
+
+    def takes(self, model: Model | Unreadable) -> bool:
+        name = model.spec.model.name if isinstance(model, Model) else "*"
+        return fnmatchcase(name, self.model) and self.touched(model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A task with what the registry has of it: the newest build's entry and number, None and 0 where there is none."""
+
+    task: Task
+    model: Model
+    published: RegistryEntry | None
+    number: int
+    broken: KnownBroken | None
+
+
+def candidates(
+    definition: NightlyDefinition,
+    models: Models,
+    selection: Selection,
+    entries: Callable[[str], Sequence[RegistryEntry]],
+) -> tuple[Candidate, ...]:
+    """All tasks that `selection` takes; `entries` gives a package's versions. Raises what `entries` raises."""
+    found = []
+    for model in filter(selection.takes, models.readable):
+        versions = entries(package_name(model.spec.model.name))
+        for task in model.tasks(definition):
+            if not selection.toolchains or task.toolchain in selection.toolchains:
+                entry, number = newest_build(task, versions)
+                broken = model.entry.known_broken.get(task.toolchain)
+                found.append(Candidate(task=task, model=model, published=entry, number=number, broken=broken))
+    return tuple(found)
+
+
+def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry | None, int]:
+    """The entry of the highest build number of `task`, and that number. Pure."""
+    wanted = re.compile(re.escape(f"{task.version}+tf{task.toolchain}.b") + "([1-9][0-9]*)")
+    numbered = [(int(found[1]), entry) for entry in versions if (found := wanted.fullmatch(entry.version))]
+    number, newest = max(numbered, key=lambda one: one[0], default=(0, None))
+    return newest, number
+
+
+def decide(
+    candidate: Candidate, plan_at: PlanAt, unverified: Callable[[RegistryEntry], tuple[Reason, ...]]
+) -> Decision:
+    """What is to be done; a build's reasons are those that need no record (`explained` adds the others).
+
+    `unverified` says why a published package counts as such.
+    """
+    task, published = candidate.task, candidate.published
+    try:
+        _require_version(task)
+        if published is not None:
+            plan = plan_at(published.version)
+            doubts = unverified(published) if plan.key == published.key else ()
+            if candidate.broken is None and plan.key == published.key and not doubts:
+                return _decision(task, "up to date", (), published.version, plan.key)
+        else:
+            doubts = ()
+        release = task.release(candidate.number + 1)
+        plan = plan_at(release)
+    except TfaotError as error:
+        if candidate.broken is None:
+            return failed(task, error)
+        return _decision(task, "skip", (reasons.known_broken(candidate.broken),), task.release(1), Key(""))
+    if candidate.broken is not None:
+        return _decision(task, "skip", (reasons.known_broken(candidate.broken),), release, plan.key)
+    decision = _decision(task, "build", doubts, release, plan.key)
+    return replace(decision, inputs=plan.components)
+
+
+def explained(decision: Decision, candidate: Candidate, records: Records, where: reasons.Where) -> Decision:
+    """`decision` with all reasons; what is not built stays as it is. Pure."""
+    if decision.action != "build":
+        return decision
+    found = (*reasons.last_outcome(records.outcomes.get(decision.task.id)), *decision.reasons)
+    published = candidate.published
+    if published is not None and not decision.reasons:  # doubts mean that the inputs are the same
+        before = records.components.get(published.key)
+        toolchain = decision.task.toolchain
+        found += (
+            (reasons.NO_RECORD,)
+            if before is None
+            else reasons.changes(before, decision.inputs, toolchain=toolchain, where=where)
+        )
+    return replace(decision, reasons=found or (reasons.NEVER_BUILT,))
+
+
+def failed(task: Task, error: TfaotError) -> Decision:
+    """The decision about a task that cannot be planned."""
+    reason = Reason(what=error.kind, detail=error.message)
+    return _decision(task, "fail", (reason,), task.release(1), Key(""))
+
+
+def unreadable(one: Unreadable, definition: NightlyDefinition) -> Decision:
+    """The decision about a spec that cannot be read: the model's name and version are not known."""
+    toolchains = one.entry.toolchains or definition.toolchains or ("",)
+    task = Task(
+        model=one.place,
+        version="",
+        toolchain=toolchains[0],
+        targets=one.entry.targets or definition.targets,
+        spec=one.path,
+        depends=one.entry.depends,
+    )
+    return failed(task, one.error)
+
+
+def targets_place(definition: NightlyDefinition, entry: ModelEntry, number: int) -> tuple[str | int, ...]:
+    """Where the definition gives the targets of an entry's models; () where their specs do."""
+    if entry.targets:
+        return ("models", number, "targets")
+    return ("targets",) if definition.targets else ()
+
+
+def _decision(task: Task, action: str, why: tuple[Reason, ...], release: str, key: Key) -> Decision:
+    return Decision(task=task, action=action, reasons=why, release=release, key=key)  # type: ignore[arg-type]
+
+
+def _require_version(task: Task) -> None:
+    """The build number becomes a part of the version: not every version can take it."""
+    if fault := version_fault(task.release(1)):
+        raise SpecError(
+            f"{task.spec}: model.version: {task.version} cannot get a build number ({task.release(1)}): {fault}",
+            hint="give a version without a local part ('+...')",
+        )
+
+
+def summary(decisions: Sequence[Decision]) -> Mapping[str, int]:
+    """How many there are of each action."""
+    counts = dict.fromkeys(("build", "up to date", "skip", "fail"), 0)
+    for decision in decisions:
+        counts[decision.action] += 1
+    return counts

@@ -1,0 +1,137 @@
+"""Planning from end to end: reads definition, specs, model files, registry and state; the decisions are plan.py's."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from tfaot_pkg.errors import RegistryError, StorageError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly import reasons
+from tfaot_pkg.nightly.changed import touched_since
+from tfaot_pkg.nightly.definition import line_of, load_definition
+from tfaot_pkg.nightly.inputs import Inputs
+from tfaot_pkg.nightly.memory import Memory
+from tfaot_pkg.nightly.models import Model, load_models
+from tfaot_pkg.nightly.plan import Candidate, Selection, candidates, decide, explained, targets_place, unreadable
+from tfaot_pkg.nightly.records import read_records
+from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.provenance.materials import VALIDATION
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.targets import TARGETS, runs_here
+
+
+def state_folder(definition: NightlyDefinition, given: Path | None = None) -> Path:
+    """The nightly's own folder: as `given`, else beside the registry, never in it."""
+    return given.absolute() if given is not None else definition.registry.with_name("nightly-state")
+
+
+def plan_night(
+    definition: NightlyDefinition,
+    *,
+    state: Path,
+    folders: Folders,
+    progress: Progress,
+    model: str = "*",
+    toolchains: tuple[str, ...] = (),
+    changed_since: str | None = None,
+) -> NightPlan:
+    """What is to be done, and why. `model` is a pattern for names; `changed_since` a git revision.
+
+    What concerns one model is a decision about it. Raises SpecError (specs that do not go together), SourceError (not
+    a repository, no such revision), RegistryError, TrustError, StorageError.
+    """
+    touched = touched_since(definition, changed_since) if changed_since is not None else lambda _: True
+    selection = Selection(
+        model=model,
+        toolchains=toolchains,
+        touched=touched,
+        is_whole=(model, toolchains, changed_since) == ("*", (), None),
+    )
+    memory = Memory.of(state)
+    models = load_models(definition, memory.spec, folders=folders, progress=progress)
+    registry = FolderRegistry.find(definition.registry)
+    entries = registry.entries if registry is not None else lambda _: ()
+    inputs = Inputs(folders=folders, progress=progress, digest=memory.digest)
+    found = candidates(definition, models, selection, entries)
+    decisions = [
+        decide(
+            one,
+            lambda release, one=one: inputs.plan(one.model.spec, one.task, release),  # type: ignore[misc]
+            lambda entry: _unverified(registry, entry, memory),
+        )
+        for one in found
+    ]
+    memory.keep(state, whole=selection.is_whole)
+    faulty = [unreadable(one, definition) for one in models.unreadable if selection.takes(one)]
+    return NightPlan(
+        definition=definition, decisions=(*faulty, *_explained(definition, found, decisions, State(root=state)))
+    )
+
+
+def load_and_plan(path: Path, *, state: Path | None, folders: Folders, progress: Progress) -> NightPlan:
+    """`plan_night` of everything that the definition at `path` names."""
+    definition = load_definition(path)
+    return plan_night(definition, state=state_folder(definition, state), folders=folders, progress=progress)
+
+
+def _explained(
+    definition: NightlyDefinition, found: tuple[Candidate, ...], decisions: list[Decision], state: State
+) -> tuple[Decision, ...]:
+    """The decisions with their reasons; past nights are read only where something is to be built."""
+    building = [one for one, decision in zip(found, decisions, strict=True) if decision.action == "build"]
+    if not building:
+        return tuple(decisions)
+    published = {one.published.key: one.published.published for one in building if one.published is not None}
+    records = read_records(state, published, {one.task.id for one in building})
+    where = _Where(definition)
+    return tuple(
+        explained(decision, one, records, where.of(one.model)) for one, decision in zip(found, decisions, strict=True)
+    )
+
+
+class _Where:
+    """Lines of fields; a spec is read for them only where one is asked for."""
+
+    def __init__(self, definition: NightlyDefinition) -> None:
+        self._definition = definition
+        self._document = cache(_document)
+
+    def of(self, model: Model) -> reasons.Where:
+        return lambda path: self._place(model, path)
+
+    def _place(self, model: Model, path: str) -> str:
+        elsewhere = targets_place(self._definition, model.entry, model.number)
+        if path == "compilation.targets" and elsewhere:
+            return f"{self._definition.path.name}:{line_of(self._definition, elsewhere)}"
+        document, field = self._document(model.spec.path), tuple(path.split("."))
+        name = model.spec.path.name
+        return f"{name}:{document.lines[field]}" if field in document.lines else name
+
+
+def _document(path: Path) -> Document:
+    with path.open("rb") as file:
+        return read_document(file.read(MAX_BYTES), path.name)
+
+
+def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, memory: Memory) -> tuple[Reason, ...]:
+    """Whether there are targets of `entry` that ran nowhere and would run here."""
+    blob = entry.blobs.get(VALIDATION)
+    if blob is None or registry is None:
+        return (reasons.unverified(()),)
+
+    def read() -> tuple[str, ...]:
+        with registry.open_blob(blob) as file:
+            return tuple(json.loads(file.read())["not_run"])
+
+    try:
+        not_run = memory.validation(blob.sha256, read)
+    except (RegistryError, TrustError, StorageError, ValueError, KeyError, TypeError):
+        return (reasons.unverified(()),)
+    here = tuple(name for name in not_run if name in TARGETS and runs_here(TARGETS[name]))
+    return (reasons.unverified(here),) if here else ()

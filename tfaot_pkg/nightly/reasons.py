@@ -1,0 +1,151 @@
+"""Why a task is built: what its package was made from when it was last built, against what decides about it now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from tfaot_pkg.components import (
+    COMPILER,
+    DEFINES,
+    FLAGS,
+    HEADERS,
+    INPUTS,
+    SOURCE,
+    SPEC,
+    TEMPLATES,
+    TOOL,
+    TOOLCHAIN,
+    TUNING,
+    WORKER,
+)
+from tfaot_pkg.nightly.types import FAILURES, KnownBroken, Outcome, Reason
+
+NEVER_BUILT = Reason(what="never built", detail="")
+NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
+
+_SHOWN_FILES = 4
+_SHOWN_CHARACTERS = 80
+_VERSION = f"{SPEC}model.version"
+"""Differs between all builds of a model: it holds their numbers."""
+_COMPILER_PARTS = ("", "linker ", "C library ", "machine ")
+"""What the parts of a compiler's identity are (native/compiler.py)."""
+
+Where = Callable[[str], str]
+"""Where a field of the spec ("compilation.batch_sizes") is given: `spec.yaml:14`."""
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str, where: Where) -> tuple[Reason, ...]:
+    """What differs between the components of two keys of a task that is built with `toolchain`. Pure."""
+    found = (
+        *_spec(before, now, where),
+        *_source(before, now),
+        *_tuning(before, now),
+        *_toolchain(before, now, toolchain),
+        *_compiler(before, now),
+        *_tool(before, now),
+    )
+    # The keys differ all the same: by the version of some stage's code.
+    return found or (Reason(what=TOOL, detail="the code of its stages"),)
+
+
+def last_outcome(outcome: Outcome | None) -> tuple[Reason, ...]:
+    """What the last try says, where it did not end well."""
+    if outcome is not None and outcome.kind in FAILURES:
+        said = outcome.error_class or outcome.error.partition("\n")[0]
+        kind = "" if outcome.kind == "build failed" else outcome.kind
+        return (Reason(what="last build failed", detail=": ".join(filter(None, (kind, said)))),)
+    if outcome is not None and outcome.kind == "withheld":
+        return (Reason(what="withheld", detail="verified, but too much else had failed"),)
+    return ()
+
+
+def known_broken(broken: KnownBroken) -> Reason:
+    return Reason(what="known broken", detail=f"since {broken.since} ({broken.issue})")
+
+
+def unverified(targets: tuple[str, ...]) -> Reason:
+    """For `targets` of a published package that ran nowhere; none where nothing says that any did."""
+    detail = f"{', '.join(targets)} did not run where it was built" if targets else "no record of a validation"
+    return Reason(what="previously unverified", detail=detail)
+
+
+def _differing(before: Mapping[str, str], now: Mapping[str, str], prefix: str) -> Iterator[str]:
+    names = dict.fromkeys(name for name in (*now, *before) if name.startswith(prefix))
+    return (name for name in names if before.get(name) != now.get(name) and name != _VERSION)
+
+
+def _spec(before: Mapping[str, str], now: Mapping[str, str], where: Where) -> Iterator[Reason]:
+    for name in _differing(before, now, SPEC):
+        path = name.removeprefix(SPEC)
+        old, new = _value(before.get(name)), _value(now.get(name))
+        yield Reason(what="spec", detail=f"{path} ({where(path)}): {old} -> {new}")
+    for name in _differing(before, now, DEFINES):
+        old, new = (values.get(name, "not given") for values in (before, now))
+        yield Reason(what="spec", detail=f"env.{name.removeprefix(DEFINES)}: {_short(old)} -> {_short(new)}")
+
+
+def _value(text: str | None) -> str:
+    return "not given" if text is None else _short(json.dumps(json.loads(text), ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
+
+
+def _source(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+    names = list(_differing(before, now, SOURCE))
+    groups = {
+        "changed": [name for name in names if name in before and name in now],
+        "added": [name for name in names if name not in before],
+        "removed": [name for name in names if name not in now],
+    }
+    said = [f"{_files(group)} {verb}: {_listed(group)}" for verb, group in groups.items() if group]
+    if said:
+        yield Reason(what="source", detail="; ".join(said))
+
+
+def _files(names: list[str]) -> str:
+    return f"{len(names)} file{'s' if len(names) > 1 else ''}"
+
+
+def _listed(names: list[str]) -> str:
+    shown = [name.removeprefix(SOURCE) for name in sorted(names)]
+    more = len(shown) - _SHOWN_FILES
+    return ", ".join(shown[:_SHOWN_FILES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _tuning(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+    if before.get(TUNING) != now.get(TUNING):
+        what = "changed" if TUNING in before and TUNING in now else "added" if TUNING in now else "removed"
+        yield Reason(what=TUNING, detail=what)
+    if before.get(INPUTS) != now.get(INPUTS) and "sha256" in now.get(INPUTS, ""):  # drawn ones are in the spec
+        yield Reason(what=INPUTS, detail=f"{json.loads(now[INPUTS])['file']} changed")
+
+
+def _toolchain(before: Mapping[str, str], now: Mapping[str, str], version: str) -> Iterator[Reason]:
+    if before.get(TOOLCHAIN) != now.get(TOOLCHAIN):
+        yield Reason(what=TOOLCHAIN, detail=f"tensorflow {version}'s lock file")
+
+
+def _compiler(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+    old, new = (values.get(COMPILER, "").split("; ") for values in (before, now))
+    if len(old) == len(new) == len(_COMPILER_PARTS):
+        pairs = zip(_COMPILER_PARTS, old, new, strict=True)
+        differing = [f"{part}{one} -> {other}" for part, one, other in pairs if one != other]
+    else:
+        differing = [] if old == new else [f"{'; '.join(old)} -> {'; '.join(new)}"]
+    if before.get(FLAGS) != now.get(FLAGS):
+        differing.append(f"flags {before.get(FLAGS)} -> {now.get(FLAGS)}")
+    if differing:
+        yield Reason(what=COMPILER, detail="; ".join(differing))
+
+
+def _tool(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
+    if templates := [name.removeprefix(TEMPLATES) for name in _differing(before, now, TEMPLATES)]:
+        yield Reason(what="templates", detail=", ".join(sorted(templates)))
+    for name in (HEADERS, WORKER):
+        if before.get(name) != now.get(name):
+            yield Reason(what=name, detail="changed")
+    if before.get(TOOL) != now.get(TOOL):
+        yield Reason(what=TOOL, detail=f"{before.get(TOOL)} -> {now.get(TOOL)}")
