@@ -133,6 +133,7 @@ def build(
         list[int] | None,
         typer.Option("--batch-size", metavar="N", help="A batch size, in place of the spec's. Repeatable."),
     ] = None,
+    tensorflow: Annotated[str | None, typer.Option(help="Another toolchain than the spec's.")] = None,
     tools: Annotated[bool, typer.Option("--tools", help="Make bin/NAME_test and bin/NAME_benchmark too.")] = False,
     depfile: Annotated[
         Path | None,
@@ -173,7 +174,9 @@ def build(
     pipeline = _pipeline(session, toolchain_python, wheelhouse)
     with no_leftovers(prefix, name) if depfile is not None else nullcontext():
         given = load_spec(spec, defines_of(defines))
-        given = override(given, name=name, targets=targets or (), batch_sizes=batch_sizes or (), tools=tools)
+        given = override(
+            given, name=name, targets=targets or (), batch_sizes=batch_sizes or (), tools=tools, tensorflow=tensorflow
+        )
         made = pipeline.build(pipeline.plan(given))
         done = install_built(made.tree, made.plan.key, prefix)
         if depfile is not None:

@@ -1,7 +1,7 @@
 """The nightly's folder: results by key, nights, and the history.
 
     results/<key[:2]>/<key>/   one finished build: result.json and, where it was verified, what is to be published
-    nights/<DATE>.<N>/         plan.json, outcomes.jsonl (appended as they come), logs/, night.json (when it is over)
+    nights/<DATE>.<N>/         plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (when it is over)
     history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
     scratch/                   of running builds; emptied when a night begins
 
@@ -33,6 +33,22 @@ _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a night may publish: `failed` of the `built` tasks failed, and a share of `limit` may."""
+
+    built: int
+    failed: int
+    limit: float
+
+    @property
+    def withheld(self) -> bool:
+        return self.failed > self.limit * self.built
+
+    def __str__(self) -> str:
+        return f"{self.failed} of {self.built} builds failed, and policy.max_failures allows {self.limit:.0%}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NightFolder:
     """One night on disk. Methods raise StorageError."""
 
@@ -46,6 +62,10 @@ class NightFolder:
     @property
     def logs(self) -> Path:
         return self.folder / "logs"
+
+    def log(self, task: str) -> Path:
+        """What the builds of a task printed."""
+        return self.logs / f"{task}.log"
 
     @property
     def is_over(self) -> bool:
@@ -65,6 +85,19 @@ class NightFolder:
         with storage_errors(f"write {self._outcomes}"):
             append_lines(self._outcomes, [canonical_json(outcome_document(one)) for one in outcomes])
 
+    def verdict(self) -> Verdict | None:
+        """What the gate said; None where it was not asked yet."""
+        if not self._gate.exists():
+            return None
+        document = _read_json(self._gate)
+        return Verdict(built=int(document["built"]), failed=int(document["failed"]), limit=float(document["limit"]))
+
+    def set_verdict(self, verdict: Verdict) -> None:
+        """Record what the gate said: it holds for this night, whatever happens while publishing."""
+        document = {"format": _FORMAT, "built": verdict.built, "failed": verdict.failed, "limit": verdict.limit}
+        with storage_errors(f"write {self._gate}"):
+            write_file(self._gate, canonical_json(document) + b"\n")
+
     def summary(self) -> Mapping[str, Any]:
         """What `end` was given; empty while the night is not over."""
         return _read_json(self._summary) if self.is_over else {}
@@ -77,6 +110,10 @@ class NightFolder:
     @property
     def _outcomes(self) -> Path:
         return self.folder / "outcomes.jsonl"
+
+    @property
+    def _gate(self) -> Path:
+        return self.folder / "gate.json"
 
     @property
     def _summary(self) -> Path:

@@ -17,9 +17,5 @@ def spec_for(task: Task, release: str) -> ModelSpec:
 
 def at_release(spec: ModelSpec, task: Task, release: str) -> ModelSpec:
     """`spec`, which is the one of `task`, at `release`. Pure. Raises SpecError (targets that do not go together)."""
-    spec = override(spec, targets=task.targets)
-    return replace(
-        spec,
-        model=replace(spec.model, version=release),
-        compilation=replace(spec.compilation, tensorflow=task.toolchain),
-    )
+    spec = override(spec, targets=task.targets, tensorflow=task.toolchain)
+    return replace(spec, model=replace(spec.model, version=release))

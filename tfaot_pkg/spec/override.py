@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec.form import CompilationForm
-from tfaot_pkg.spec.names import name_fault
+from tfaot_pkg.spec.names import name_fault, tensorflow_fault
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 
@@ -23,13 +23,17 @@ def override(
     targets: Sequence[str] = (),
     batch_sizes: Sequence[int] = (),
     tools: bool = False,
+    tensorflow: str | None = None,
 ) -> ModelSpec:
-    """`spec` with another model's name, targets and batch sizes, where these are given; `tools` adds the programs.
+    """`spec` with another model's name, targets, batch sizes and toolchain, where these are given; `tools` adds the
+    programs.
 
     The same as if the spec had said so: expressions in it that take model.name keep the spec's own. Raises SpecError,
     which names the options, with every fault.
     """
     faults = [f"--name: {fault}"] if name is not None and (fault := name_fault(name)) else []
+    if tensorflow is not None and (fault := tensorflow_fault(tensorflow)):
+        faults.append(f"--tensorflow: {fault}")
     given = {"batch_sizes": [*batch_sizes] or [*spec.compilation.batch_sizes], "targets": [*targets] or None}
     try:
         CompilationForm.model_validate(given)
@@ -41,6 +45,7 @@ def override(
         spec.compilation,
         targets=tuple(sorted(targets, key=lambda target: TARGETS[target].level)) or spec.compilation.targets,
         batch_sizes=tuple(sorted(set(batch_sizes))) or spec.compilation.batch_sizes,
+        tensorflow=tensorflow or spec.compilation.tensorflow,
     )
     return replace(
         spec,

@@ -1,0 +1,326 @@
+"""The coordinator of a night: plan, build, gate, publish, record.
+
+Everything that it knows is on disk before it acts on it, so that it may be killed at any moment: the next one takes up
+the night where it stands, and the end is the same. Order of a night: `plan.json`; results by key as builds end, and
+the outcomes of those that failed; `gate.json`; for each version in turn the registry, then its outcome; the history;
+`night.json`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Protocol
+
+from tfaot_pkg.errors import NetworkError, SpecError, StorageError, TfaotError
+from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.executors import Executor
+from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.retrying import FIRST_PAUSE, attempts
+from tfaot_pkg.nightly.state import NightFolder, State, Verdict
+from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Policy
+from tfaot_pkg.nightly.written import command_for
+
+FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
+"""Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
+
+
+class PublisherPort(Protocol):
+    """What publishes (publisher.py)."""
+
+    def require(self) -> None:
+        """Raise what publishing would fail with for want of keys or access."""
+
+    def publish(self, decision: Decision, results: Results) -> None:
+        """Publish the verified result of `decision`, or do nothing where that is done."""
+
+
+class Watch(Protocol):
+    """Who looks at a night."""
+
+    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome]) -> None:
+        """`known` are the outcomes of an earlier run of the same night."""
+
+    def building(self, count: int, where: str) -> None:
+        """`count` tasks are to be built now."""
+
+    def built(self, decision: Decision, attempt: Attempt) -> None:
+        """A build ended; what is verified is not published yet."""
+
+    def gate(self, verdict: Verdict) -> None:
+        """All builds have ended."""
+
+    def outcome(self, outcome: Outcome) -> None:
+        """The outcome of a task is recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightRun:
+    """A night that is over, with the outcome of every task in the order of the plan."""
+
+    night: NightFolder
+    outcomes: tuple[Outcome, ...]
+    verdict: Verdict
+
+    @property
+    def counts(self) -> dict[OutcomeKind, int]:
+        return dict(Counter(outcome.kind for outcome in self.outcomes))
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all is well."""
+        if self.verdict.withheld:
+            return WITHHELD
+        if "infrastructure failed" in self.counts:
+            return INFRASTRUCTURE
+        return FAILED if FAILURES & self.counts.keys() else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinator:
+    """What a night works with.
+
+    `executor` makes the executor for a number of builds; `prepare` makes the toolchains of these versions and returns
+    those that cannot be made, with why. `cache` is shared by builds; `program` builds in place of build_task.py;
+    `pause` is in seconds, before the first new try after a fault of the machines.
+    """
+
+    state: State
+    policy: Policy
+    publisher: PublisherPort
+    executor: Callable[[int], Executor]
+    watch: Watch
+    cache: Path
+    prepare: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
+    program: tuple[str, ...] = ()
+    pause: float = FIRST_PAUSE
+    today: Callable[[], date] = field(default=lambda: datetime.now(timezone.utc).date())
+
+    def run(self, plan: Callable[[], Sequence[Decision]], *, new: bool = False) -> NightRun:
+        """Run a night to its end: the one that was cut off (unless `new`), else one of what `plan` gives.
+
+        Raises StorageError (another coordinator runs, disk), what `plan` raises, and what publishing would fail with
+        for want of keys or access.
+        """
+        with self.state.lock():
+            self.publisher.require()
+            nights = self.state.nights()
+            cut_off = nights[-1] if nights and not nights[-1].is_over and not new else None
+            night = cut_off or self.state.new_night(plan(), self.today())
+            return _Night(self, night).run()
+
+
+class _Night:
+    """One night at work."""
+
+    def __init__(self, coordinator: Coordinator, night: NightFolder) -> None:
+        self._with = coordinator
+        self._night = night
+        self._decisions = night.decisions()
+        self._places = _by_place(self._decisions)
+        self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
+        self._verified: dict[str, tuple[Attempt, int]] = {}
+
+    def run(self) -> NightRun:
+        self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()))
+        order = _in_order(self._decisions)
+        self._record_settled()
+        self._build()
+        verdict = self._gate()
+        for decision in order:
+            if decision.task.id in self._verified:
+                self._record(self._published(decision, verdict))
+        return self._end(verdict)
+
+    def _record_settled(self) -> None:
+        """The outcomes of tasks that are not built."""
+        settled = [one for one in self._decisions if one.action != "build" and one.task.id not in self._outcomes]
+        outcomes = [_outcome(one, "up to date" if one.action == "up to date" else "skipped") for one in settled]
+        self._record(*outcomes)
+
+    def _build(self) -> None:
+        """Build what is neither known nor stored."""
+        wanted = [one for one in self._decisions if one.action == "build" and one.task.id not in self._outcomes]
+        missing = []
+        for decision in wanted:
+            stored = self._with.state.results.get(decision.key, self._night.name)
+            if stored is None:
+                missing.append(decision)
+            else:
+                self._built(decision, stored, 1)
+        if not missing:
+            return
+        broken = self._with.prepare(sorted({one.task.toolchain for one in missing}))
+        for decision in missing:
+            if why := broken.get(decision.task.toolchain):
+                attempt = Attempt(kind="infrastructure failed", night=self._night.name, error=why)
+                self._built(decision, attempt, 1)
+        requests = [self._request(one) for one in missing if one.task.toolchain not in broken]
+        with closing(self._with.executor(len(requests))) as executor:
+            self._with.watch.building(len(requests), executor.description)
+            ended = attempts(executor, requests, retries=self._with.policy.retries, pause=self._with.pause)
+            for request, attempt, tries in ended:
+                self._built(request.decision, attempt, tries)
+
+    def _request(self, decision: Decision) -> Request:
+        return Request(
+            decision=decision,
+            night=self._night.name,
+            state=self._with.state.root,
+            log=self._night.log(decision.task.id),
+            cache=self._with.cache,
+            policy=self._with.policy,
+            program=self._with.program,
+        )
+
+    def _built(self, decision: Decision, attempt: Attempt, tries: int) -> None:
+        self._with.watch.built(decision, attempt)
+        if attempt.kind == "verified":
+            self._verified[decision.task.id] = (attempt, tries)
+        else:
+            self._record(self._outcome(decision, attempt.kind, attempt, tries))
+
+    def _gate(self) -> Verdict:
+        verdict = self._night.verdict()
+        if verdict is None:
+            built = [one.task.id for one in self._decisions if one.action == "build"]
+            failed = sum(one not in self._verified for one in built)
+            verdict = Verdict(built=len(built), failed=failed, limit=self._with.policy.max_failures)
+            self._night.set_verdict(verdict)
+        self._with.watch.gate(verdict)
+        return verdict
+
+    def _published(self, decision: Decision, verdict: Verdict) -> Outcome:
+        """Publish what was verified, where that is allowed: its outcome."""
+        attempt, tries = self._verified[decision.task.id]
+        if verdict.withheld:
+            return self._outcome(decision, "withheld", attempt, tries, error=str(verdict))
+        failing = next((one for one in _needed(decision, self._places) if self._has_failed(one)), None)
+        if failing is not None:
+            why = f"it needs {failing.task.id}: {self._outcomes[failing.task.id].kind}"
+            return self._outcome(decision, "dependency failed", attempt, tries, error=why)
+        try:
+            self._publish(decision)
+        except TfaotError as error:
+            why = f"cannot be published: {error.message}"
+            return self._outcome(decision, "infrastructure failed", attempt, tries, error=why)
+        return self._outcome(decision, "published", attempt, tries)
+
+    def _publish(self, decision: Decision) -> None:
+        for pause in (self._with.pause * 2**turn for turn in range(self._with.policy.retries)):
+            try:
+                return self._with.publisher.publish(decision, self._with.state.results)
+            except (NetworkError, StorageError):
+                time.sleep(pause)
+        return self._with.publisher.publish(decision, self._with.state.results)
+
+    def _has_failed(self, decision: Decision) -> bool:
+        outcome = self._outcomes.get(decision.task.id)
+        return outcome is not None and outcome.kind in FAILURES
+
+    def _outcome(
+        self, decision: Decision, kind: OutcomeKind, attempt: Attempt, tries: int, *, error: str = ""
+    ) -> Outcome:
+        log = self._night.log(decision.task.id)
+        return _outcome(
+            decision,
+            kind,
+            attempt=attempt,
+            tries=tries,
+            error=error or attempt.error,
+            error_class=_class_of(kind, attempt),
+            log=log.relative_to(self._night.folder).as_posix() if log.exists() else "",
+        )
+
+    def _record(self, *outcomes: Outcome) -> None:
+        if outcomes:
+            self._night.add(*outcomes)
+        for outcome in outcomes:
+            self._outcomes[outcome.task] = outcome
+            self._with.watch.outcome(outcome)
+
+    def _end(self, verdict: Verdict) -> NightRun:
+        outcomes = tuple(self._outcomes[one.task.id] for one in self._decisions)
+        done = NightRun(night=self._night, outcomes=outcomes, verdict=verdict)
+        built = {one.task.id for one in self._decisions if one.action == "build"}
+        self._with.state.add_history(self._night.name, [one for one in outcomes if one.task in built])
+        ended = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._night.end(
+            {
+                "night": self._night.name,
+                "ended": ended,
+                "counts": done.counts,
+                "withheld": str(verdict) if verdict.withheld else "",
+                "exit_code": done.exit_code,
+            }
+        )
+        return done
+
+
+def _outcome(
+    decision: Decision,
+    kind: OutcomeKind,
+    *,
+    attempt: Attempt | None = None,
+    tries: int = 1,
+    error: str = "",
+    error_class: str = "",
+    log: str = "",
+) -> Outcome:
+    task = decision.task
+    return Outcome(
+        task=task.id,
+        model=task.model,
+        toolchain=task.toolchain,
+        kind=kind,
+        release=decision.release,
+        key=decision.key,
+        seconds=attempt.seconds if attempt is not None else 0.0,
+        attempts=tries,
+        error=error,
+        error_class=error_class,
+        log=log,
+        command=command_for(task),
+        reasons=decision.reasons,
+        figures=attempt.figures if attempt is not None else None,
+    )
+
+
+def _class_of(kind: OutcomeKind, attempt: Attempt) -> str:
+    """Failures of publishing have none from their build."""
+    if kind == "dependency failed":
+        return "dependency failed"
+    if kind == "infrastructure failed":
+        return attempt.error_class or "the machine failed"
+    return attempt.error_class
+
+
+_Place = tuple[str, str]  # a model, and a toolchain
+
+
+def _by_place(decisions: Sequence[Decision]) -> dict[_Place, Decision]:
+    return {(one.task.model, one.task.toolchain): one for one in decisions}
+
+
+def _needed(decision: Decision, places: Mapping[_Place, Decision]) -> list[Decision]:
+    """What must not have failed for `decision` to be published: its dependencies, for the same toolchain."""
+    wanted = [(model, decision.task.toolchain) for model in decision.task.depends]
+    return [places[place] for place in wanted if place in places]
+
+
+def _in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """`decisions` with each one's dependencies before it. Raises SpecError where there is a circle."""
+    places = _by_place(decisions)
+    by_id = {one.task.id: one for one in decisions}
+    graph = {name: [need.task.id for need in _needed(one, places)] for name, one in sorted(by_id.items())}
+    try:
+        return tuple(by_id[name] for name in TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise SpecError(f"models depend on one another in a circle: {circle}", hint="take one `depends` out") from error
