@@ -21,6 +21,7 @@ from tfaot_pkg.cli import (
     conan_remotes,
     depending,
     inspect_machine,
+    nightly,
     packages,
     registries,
     remotes,
@@ -83,6 +84,7 @@ toolchains.register(app)
 registries.register(app)
 inspect_machine.register(app)
 serve.register(app)
+nightly.register(app)
 remotes.register(app)
 conan_remotes.register(app)
 

@@ -1,0 +1,16 @@
+"""Commands that keep a registry fresh: nightly plan, run, report, ci."""
+
+from __future__ import annotations
+
+import typer
+
+from tfaot_pkg.cli.nightly.plan import plan
+
+app = typer.Typer(
+    name="nightly", help="Keep a registry fresh: rebuild what must be, verify, publish, report.", no_args_is_help=True
+)
+
+
+def register(parent: typer.Typer) -> None:
+    app.command()(plan)
+    parent.add_typer(app, name="nightly")

@@ -1,0 +1,143 @@
+"""`nightly plan`: what a night has to do, and why."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
+from tfaot_pkg.cli.session import Session
+
+if TYPE_CHECKING:
+    from tfaot_pkg.nightly.types import Decision, NightPlan
+
+DefinitionArgument = Annotated[Path, typer.Argument(metavar="REGISTRY.yaml", help="What the registry is to hold.")]
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="The nightly's folder. [default: nightly-state beside the registry]"),
+]
+ModelOption = Annotated[str, typer.Option("--model", metavar="GLOB", help="Only models whose names match.")]
+ToolchainOption = Annotated[
+    list[str] | None, typer.Option("--toolchain", metavar="VERSION", help="Only this toolchain. Repeatable.")
+]
+ChangedSinceOption = Annotated[
+    str | None,
+    typer.Option("--changed-since", metavar="REV", help="Only models that were touched in git since this revision."),
+]
+
+DEFINITION = Path("registry/registry.yaml")
+
+_SPECIAL = re.compile(r"([|<>*`\[\]\\])")
+_HEADS = ("task", "what", "why")
+_STYLES = {"build": "bold yellow", "up to date": "green", "skip": "dim", "fail": "bold red"}
+
+
+def plan(
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+    changed_since: ChangedSinceOption = None,
+    model: ModelOption = "*",
+    toolchain: ToolchainOption = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a pull request.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="List what is up to date too.")] = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Say for each model and toolchain whether it is up to date, or has to be built, and why. Builds nothing.
+
+    Examples: tfaot-pkg nightly plan registry/registry.yaml; tfaot-pkg nightly plan --changed-since main --markdown
+    """
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import plan_night, state_folder
+    from tfaot_pkg.toolchain.definition import toolchain as known
+
+    session = Session()
+    for version in toolchain or ():
+        known(version)
+    loaded = load_definition(definition)
+    made = plan_night(
+        loaded,
+        state=state_folder(loaded, state),
+        folders=session.folders,
+        progress=session.progress,
+        model=model,
+        toolchains=tuple(toolchain or ()),
+        changed_since=changed_since,
+    )
+    shown = [one for one in made.decisions if all_ or one.action != "up to date"]
+    if said.json:
+        session.result(document_of(made), "")
+    elif markdown:
+        session.result({}, markdown_of(made, shown))
+    elif sys.stdout.isatty():
+        _print_table(made, shown)
+    else:
+        session.result({}, _text(made, shown))
+
+
+def document_of(made: NightPlan) -> dict[str, object]:
+    """The plan as JSON values."""
+    from tfaot_pkg.nightly.documents import decision_document
+    from tfaot_pkg.nightly.plan import summary
+
+    return {
+        "definition": str(made.definition.path),
+        "registry": str(made.definition.registry),
+        "counts": dict(summary(made.decisions)),
+        "decisions": [decision_document(one) for one in made.decisions],
+    }
+
+
+def markdown_of(made: NightPlan, shown: Sequence[Decision]) -> str:
+    """A table of the decisions `shown`, under a line that counts all."""
+    rows = [[_escaped(cell) for cell in row] for row in _rows(shown, "\n")]
+    lines = [f"**Nightly plan**: {_counts(made)}"]
+    if rows:
+        lines += ["", f"| {' | '.join(_HEADS)} |", "| --- | --- | --- |"]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _text(made: NightPlan, shown: Sequence[Decision]) -> str:
+    rows = list(_rows(shown, "; "))
+    width = max((len(row[0]) for row in rows), default=0)
+    return "\n".join([*(f"{row[0]:<{width}}  {row[1]:<10}  {row[2]}".rstrip() for row in rows), _counts(made)])
+
+
+def _print_table(made: NightPlan, shown: Sequence[Decision]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*_HEADS, box=None, pad_edge=False)
+    for row in _rows(shown, "\n"):
+        table.add_row(row[0], Text(row[1], style=_STYLES[row[1]]), Text(row[2]))
+    console = Console()
+    if table.row_count:
+        console.print(table)
+    console.print(_counts(made), markup=False, highlight=False)
+
+
+def _rows(decisions: Sequence[Decision], separator: str) -> Iterator[tuple[str, str, str]]:
+    for one in decisions:
+        name = one.task.id if one.task.version else one.task.model
+        yield name, one.action, separator.join(map(str, one.reasons))
+
+
+def _counts(made: NightPlan) -> str:
+    from tfaot_pkg.nightly.plan import summary
+
+    counts = summary(made.decisions)
+    words = {"build": "to build", "up to date": "up to date", "skip": "skipped", "fail": "cannot be planned"}
+    told = [f"{count:,} {words[action]}" for action, count in counts.items() if count]
+    return ", ".join(told) or "no tasks: no model is selected"
+
+
+def _escaped(cell: str) -> str:
+    return _SPECIAL.sub(r"\\\1", cell).replace("\n", "<br>")
