@@ -70,9 +70,10 @@ lock: $(STAMP) ## resolve anew and rewrite requirements/*.txt (needs uv)
 	@$(VENV)/bin/python tools/lock_requirements.py --toolchains
 
 .PHONY: reference
-reference: $(STAMP) ## rewrite what is made from the types: docs/reference, docs/spec.schema.json
+reference: $(STAMP) ## rewrite what is made from the types: docs/reference, docs/*.schema.json
 	@$(VENV)/bin/python tools/make_reference.py
 	@$(VENV)/bin/tfaot-pkg schema --output docs/spec.schema.json
+	@$(VENV)/bin/tfaot-pkg schema --registry --output docs/registry.schema.json
 
 .PHONY: doxygen
 doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comments

@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
 def schema(
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write it to.")] = None,
+    registry: Annotated[bool, typer.Option("--registry", help="That of a nightly's registry.yaml.")] = False,
     json_: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
@@ -27,13 +28,15 @@ def schema(
 
     Example: tfaot-pkg schema -o spec.schema.json
     """
-    from tfaot_pkg.spec.schema import json_schema
+    from tfaot_pkg.nightly import schema as of_registries
+    from tfaot_pkg.spec import schema as of_specs
     from tfaot_pkg.storage import storage_errors, write_file
 
     session = Session()
-    text = json.dumps(json_schema(), indent=2) + "\n"
+    made = (of_registries if registry else of_specs).json_schema()
+    text = json.dumps(made, indent=2) + "\n"
     if output is None:
-        session.result(json_schema(), text)
+        session.result(made, text)
         return
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
