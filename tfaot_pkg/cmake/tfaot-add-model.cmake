@@ -18,8 +18,8 @@
 #   simple_benchmark   latency per batch size; see --help. Links to both programs lie in the binary folder.
 #   simple_model       makes all of these
 #
-# The tool runs again when the spec, its tuning file, the SavedModel, the validation's inputs or the tool change; what
-# comes out as it was is not linked again. A build that fails leaves no library of an earlier one behind.
+# The tool runs again when the spec, its tuning file, the SavedModel, the validation's inputs, the arguments or the tool
+# change; what comes out as it was is not linked again. A build that fails leaves no library of an earlier one behind.
 
 # Check the arguments of tfaot_add_model and set them, NAME and SPEC first, in the caller's scope.
 function(_tfaot_model_arguments)
