@@ -26,14 +26,14 @@ from pydantic import TypeAdapter
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.build_task import ANSWER, INTERNAL
-from tfaot_pkg.nightly.processes import kill_tree, memory_of, oom_kills, tree_of
+from tfaot_pkg.nightly.processes import kill_tree, memory_below, oom_kills
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.process import describe_exit
 
 _REQUEST = TypeAdapter(Request)
 _GIB = 2**30
-_FIRST_LOOK, _LAST_LOOK = 0.05, 0.5  # seconds between looks at a build: at first, and in the long run
+_FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a build: at first, and in the long run
 _KEPT = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CXX", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT",
@@ -143,7 +143,7 @@ def _watch(process: subprocess.Popen[bytes], end: int, policy: Policy) -> _Ended
     deadline, look, most = time.monotonic() + policy.timeout, _FIRST_LOOK, 0
     limit: Literal["", "time", "memory"] = ""
     while not limit and not select.select([end], [], [], look)[0] and process.poll() is None:
-        most = max(most, memory_of(tree_of(process.pid)))
+        most = max(most, memory_below(process.pid))
         if most > policy.memory:
             limit = "memory"
         elif time.monotonic() > deadline:
