@@ -178,6 +178,16 @@ void a_rule_is_used_and_replaced() {
   expect(model.getBatchStrategy().rules().size() == 1, "contiguous calls remember no rules");
 }
 
+void padding_repeats_the_last_row() {
+  tfaot::Model<affine> model;
+  model.setBatchRule("3:4");
+  model.setBatchRule("1:4");
+  std::vector<float> x = flat(3);
+  x[8] = -1000.0f;  // the fake fails where it sees this
+  expect_error("affine: x is -1000", [&] { model.run(3, {kBias, x}); });
+  expect(model.run(1, {kBias, {x.data(), 3}}).y[2] == answer(2), "nothing is left of the rows before");
+}
+
 void rules_that_cannot_run_are_refused_when_they_are_set() {
   tfaot::Model<affine> model;
   expect_error("affine: batch rule \"3:1,2\": expected compiled sizes (2, 4), got 1", [&] { model.setBatchRule("3:1,2"); });
@@ -294,6 +304,7 @@ void test_model() {
   every_element_type();
   contiguous_buffers_of_the_caller_and_of_the_model();
   a_rule_is_used_and_replaced();
+  padding_repeats_the_last_row();
   rules_that_cannot_run_are_refused_when_they_are_set();
   a_size_has_a_rule_once_it_ran_on_nested_vectors();
   costs_are_those_of_the_target();

@@ -14,6 +14,8 @@
 
 using tfaot_model::affine;
 
+extern "C" std::size_t tfaot_model_affine_0123456789ab_runs(std::int64_t batch_size);
+
 namespace {
 
 const std::vector<float> kBias = {0.5f, 0.0f, -0.5f};
@@ -94,6 +96,10 @@ void the_parts_follow_the_rules() {
   Batch batch(16);
   model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
   model.setBatchRule("8:2,2,4");
+  const std::size_t twos = tfaot_model_affine_0123456789ab_runs(2), fours = tfaot_model_affine_0123456789ab_runs(4);
+  model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
+  expect(tfaot_model_affine_0123456789ab_runs(2) - twos == 4, "both parts by the rule: runs of 2");
+  expect(tfaot_model_affine_0123456789ab_runs(4) - fours == 2, "both parts by the rule: runs of 4");
   model.calibrate(std::chrono::nanoseconds(1));
   model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
   expect(batch.right(), "after a new rule and new costs");
