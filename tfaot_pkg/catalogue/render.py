@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +30,9 @@ from tfaot_pkg.storage import locked, storage_errors
 
 FOLDER = "catalogue"
 """Where a registry's catalogue is, below the registry."""
+
+NIGHTLY = "nightly"
+"""Where the report of the last night is, below the catalogue; its front page links what is there."""
 
 HOME = "home.json"
 _FORMAT = 1
@@ -130,7 +132,7 @@ def render(reader: RegistryReader, output: Path, *, progress: Progress | None = 
                     damaged.append(error.message)
                 step.advance()
         renderer.lists(records.values())
-        _remove_others(site)
+        site.remove_others(_OURS)
     return Rendered(folder=output, packages=len(records), files=len(site.written), damaged=tuple(damaged))
 
 
@@ -154,6 +156,20 @@ def update(reader: RegistryReader, output: Path, package: str) -> None:
     if len(reader.names()) > _SMALL:
         raise RegistryError(f"the catalogue {output} {reason}", hint="make it: tfaot-pkg registry render")
     render(reader, output)
+
+
+def update_front(reader: RegistryReader, output: Path) -> None:
+    """Write the front page again, where there is a catalogue: a report came, or went. Raises RegistryError, StorageError."""
+    if not (output / HOME).exists():
+        return
+    with _writing(output) as site:
+        data = site.read(HOME)
+        site.assets()
+        try:
+            _Renderer(site, reader).front(NodeShelf(site, LIST), Home.parse(data or b""))
+        except ValueError as error:
+            hint = "make it again: tfaot-pkg registry render"
+            raise RegistryError(f"the catalogue {output} is damaged ({error})", hint=hint) from error
 
 
 def update_or_note(registry: FolderRegistry, package: str, progress: Progress) -> None:
@@ -238,8 +254,12 @@ class _Renderer:
         lists.write()
         for prefix in sorted(lists.changed, key=len, reverse=True):
             self._list_page(lists.nodes[prefix], lists.changed[prefix])
-        root = lists.get("") or tree.Node("")
         self._site.write(HOME, home.to_bytes())
+        self.front(lists, home)
+
+    def front(self, lists: NodeShelf, home: Home) -> None:
+        """Write the front page."""
+        root = lists.get("") or tree.Node("")
         self._site.page(
             "index.html",
             "index.html.j2",
@@ -250,8 +270,13 @@ class _Renderer:
                 "facets": home.options(),
                 "location": self._reader.location if "://" in self._reader.location else "",
                 "signed": self._reader.root_version is not None,
+                "nightly": self._nightly(),
             },
         )
+
+    def _nightly(self) -> str:
+        page = f"{NIGHTLY}/index.html"
+        return page if self._site.read(page) is not None else ""
 
     def _list_page(self, node: tree.Node, path: Sequence[str]) -> None:
         records = [Record.from_list(value) for _, value in sorted(node.items.items())]
@@ -290,15 +315,3 @@ def _require_ours(output: Path) -> None:
             raise RegistryError(
                 f"{output} is not a catalogue and not empty", hint="name a new folder, or one that is empty"
             )
-
-
-def _remove_others(site: Site) -> None:
-    """Remove the pages of an older catalogue that this one does not have. Raises OSError."""
-    for top in _OURS:
-        for folder, _, names in os.walk(site.root / top, topdown=False):
-            for name in names:
-                path = Path(folder) / name
-                if path.relative_to(site.root).as_posix() not in site.written:
-                    path.unlink()
-            if not os.listdir(folder):
-                os.rmdir(folder)

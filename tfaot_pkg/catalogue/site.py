@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +80,17 @@ class Site:
                 self.write(name, data)
             self.written.add(name)
 
+    def remove_others(self, folders: Iterable[str]) -> None:
+        """Remove what is in `folders` but was not written through this object: older pages. Raises OSError."""
+        for top in folders:
+            for folder, _, names in os.walk(self.root / top, topdown=False):
+                for name in names:
+                    path = Path(folder) / name
+                    if path.relative_to(self.root).as_posix() not in self.written:
+                        path.unlink()
+                if not os.listdir(folder):
+                    os.rmdir(folder)
+
 
 @dataclass(slots=True)
 class NodeShelf:
@@ -109,7 +120,7 @@ class NodeShelf:
 
 
 def render(template: str, path: str, context: Mapping[str, object]) -> bytes:
-    """The page at `path` from a template of templates/catalogue: every value is escaped."""
+    """The page at `path` from a template of templates/catalogue or nightly: every value is escaped."""
     top = "../" * path.count("/")
     css, js = (next(name for name in _assets() if name.endswith(ending)) for ending in (".css", ".js"))
     page = _environment().get_template(template)
@@ -119,7 +130,7 @@ def render(template: str, path: str, context: Mapping[str, object]) -> bytes:
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resources.templates() / "catalogue"),
+        loader=jinja2.FileSystemLoader([resources.templates() / name for name in ("catalogue", "nightly")]),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,

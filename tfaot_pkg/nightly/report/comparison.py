@@ -1,0 +1,103 @@
+"""What is different from the nights before. Pure.
+
+Tasks are compared by id. Where the plan holds one version only of a model for a toolchain, what earlier versions did
+counts as its past too: a failure is mended by a new version as often as not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind
+
+ChangeKind = Literal["newly failing", "still failing", "fixed", "new", "unchanged"]
+Past = Sequence[tuple[str, Outcome]]
+"""A task's outcomes before tonight: (the night's name, outcome), the oldest first."""
+
+UNTRIED: frozenset[OutcomeKind] = frozenset({"skipped"})
+"""Outcomes that say nothing about whether a model builds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How an outcome differs from the last one known. `since` is the day of the first of the failures in a row that end
+    tonight, or that ended before tonight (`fixed`); `before` what came of it last, None where it is new.
+    """
+
+    kind: ChangeKind
+    since: str = ""
+    before: OutcomeKind | None = None
+
+
+def night_order(name: str) -> tuple[str, int]:
+    """Sorts names of nights (`2026-11-21.1`) by when they began."""
+    day, _, number = name.partition(".")
+    return day, int(number)
+
+
+def day_of(night: str) -> str:
+    return night.partition(".")[0]
+
+
+def pasts(tonight: Iterable[Outcome], night: str, earlier: Iterable[tuple[str, Outcome]]) -> dict[str, Past]:
+    """What each task of `tonight` did in the nights before `night`, by id; `earlier` may name others, and twice."""
+    outcomes = list(tonight)
+    found: dict[str, dict[str, Outcome]] = {one.task: {} for one in outcomes}
+    versions = Counter((one.model, one.toolchain) for one in outcomes)
+    only = {(one.model, one.toolchain): one.task for one in outcomes if versions[one.model, one.toolchain] == 1}
+    now = night_order(night)
+    for name, outcome in earlier:
+        task = outcome.task if outcome.task in found else only.get((outcome.model, outcome.toolchain))
+        if task is not None and night_order(name) < now:
+            known = found[task].get(name)
+            if known is None or known.task != task:  # of two versions in one night, the one that is tonight's counts
+                found[task][name] = outcome
+    return {task: sorted(past.items(), key=lambda item: night_order(item[0])) for task, past in found.items()}
+
+
+def change_of(outcome: Outcome, night: str, past: Past) -> Change:
+    """How `outcome`, of `night`, differs from `past`."""
+    tried = [(name, one) for name, one in past if one.kind not in UNTRIED]
+    before = past[-1][1].kind if past else None
+    since = _first_of_last_failures(tried)
+    if outcome.kind in FAILURES:
+        kind: ChangeKind = "still failing" if since else "newly failing"
+        return Change(kind=kind, since=since or day_of(night), before=before)
+    if since and outcome.kind not in UNTRIED:
+        return Change(kind="fixed", since=since, before=before)
+    return Change(kind="unchanged" if past else "new", before=before)
+
+
+def _first_of_last_failures(past: Past) -> str:
+    """The day of the first of those failures that reach to the end of `past`; empty where it ends otherwise."""
+    first = ""
+    for name, outcome in reversed(past):
+        if outcome.kind not in FAILURES:
+            break
+        first = day_of(name)
+    return first
+
+
+def counts(outcomes: Iterable[Outcome]) -> Mapping[OutcomeKind, int]:
+    """How many there are of each kind, those that occur, the worst first."""
+    found = Counter(one.kind for one in outcomes)
+    return {kind: found[kind] for kind in ORDER if found[kind]}
+
+
+ORDER: tuple[OutcomeKind, ...] = (
+    "infrastructure failed",
+    "build failed",
+    "validation failed",
+    "not reproducible",
+    "timed out",
+    "out of memory",
+    "dependency failed",
+    "withheld",
+    "published",
+    "skipped",
+    "up to date",
+)
+"""All kinds of outcomes, in the order in which reports show them."""

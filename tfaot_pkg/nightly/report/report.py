@@ -1,0 +1,156 @@
+"""All that a report says of a night, as one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.nightly.report.comparison import ORDER, Change, change_of, counts, pasts
+from tfaot_pkg.nightly.report.failures import Group, blast_radius, groups_of
+from tfaot_pkg.nightly.report.log import Excerpt
+from tfaot_pkg.nightly.report.trends import Trend, regressions, trends_of
+from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
+
+UNFINISHED, WITHHELD, INFRASTRUCTURE, MODEL_FAILED = 33, 31, 32, 30
+EXIT_CODES = {
+    0: "nothing failed",
+    MODEL_FAILED: "models failed, or models that they depend on; all others are published",
+    WITHHELD: "so much failed that nothing was published (policy.max_failures)",
+    INFRASTRUCTURE: "machines failed, not models: some outcomes are unknown",
+    UNFINISHED: "the night is not over: tasks have no outcome yet",
+}
+"""What a report ends with: the largest number that applies. They do not change from one release to the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """One task: its outcome and what there is to say about it. `hits` are the tasks that depend on it, if it failed."""
+
+    outcome: Outcome
+    reasons: tuple[Reason, ...]
+    change: Change
+    trends: tuple[Trend, ...]
+    hits: tuple[str, ...] = ()
+    log: Excerpt | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome.kind in FAILURES
+
+    @property
+    def regressions(self) -> tuple[Trend, ...]:
+        return regressions(self.trends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A night. `before` is the name of the one before it, empty for the first; `pending` are tasks without outcome,
+    `gone` tasks of the night before that are no longer planned.
+    """
+
+    night: str
+    before: str
+    tasks: tuple[TaskReport, ...]
+    groups: tuple[Group, ...]
+    pending: tuple[str, ...]
+    gone: tuple[str, ...]
+
+    @property
+    def counts(self) -> Mapping[OutcomeKind, int]:
+        """How many tasks there are of each kind of outcome, those that occur, the worst first."""
+        return counts(one.outcome for one in self.tasks)
+
+    @property
+    def failed(self) -> tuple[TaskReport, ...]:
+        return tuple(one for one in self.tasks if one.failed)
+
+    def changed(self, kind: str) -> tuple[TaskReport, ...]:
+        """The tasks whose change is of this kind."""
+        return tuple(one for one in self.tasks if one.change.kind == kind)
+
+    @property
+    def regressed(self) -> tuple[TaskReport, ...]:
+        return tuple(one for one in self.tasks if one.regressions)
+
+    @property
+    def exit_code(self) -> int:
+        """One of EXIT_CODES."""
+        kinds = set(self.counts)
+        if self.pending:
+            return UNFINISHED
+        if "infrastructure failed" in kinds:
+            return INFRASTRUCTURE
+        if "withheld" in kinds:
+            return WITHHELD
+        return MODEL_FAILED if kinds & FAILURES else 0
+
+    @property
+    def headline(self) -> str:
+        """The night in one sentence: "12 tasks: 2 build failed, 9 published, 1 up to date; 1 newly failing"."""
+        total = len(self.tasks) + len(self.pending)
+        if not total:
+            return "Nothing was planned."
+        parts = [f"{count:,} {kind}" for kind, count in self.counts.items()]
+        if self.pending:
+            parts.append(f"{len(self.pending):,} without an outcome")
+        changes = [(len(self.changed(kind)), kind) for kind in ("newly failing", "still failing", "fixed")]
+        told = [f"{count:,} {kind}" for count, kind in changes if count]
+        if self.regressed:
+            told.append(f"{len(self.regressed):,} with a figure that got worse")
+        first = f"{total:,} task{'' if total == 1 else 's'}: {', '.join(parts)}"
+        return f"{'; '.join(filter(None, (first, ', '.join(told))))}."
+
+
+def make_report(
+    night: str,
+    decisions: Sequence[Decision],
+    outcomes: Iterable[Outcome],
+    *,
+    before: tuple[str, Sequence[Outcome]],
+    history: Iterable[tuple[str, Outcome]],
+    log_of: Callable[[Outcome], Excerpt | None],
+) -> Report:
+    """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
+    empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log.
+    """
+    known = {one.task: one for one in outcomes}
+    by_id = {one.task.id: one for one in decisions}
+    tonight = [known.get(task) or _untouched(decision) for task, decision in by_id.items()]
+    there = [one for one in tonight if one is not None]
+    past = pasts(there, night, [*history, *((before[0], one) for one in before[1])])
+    hit = blast_radius((one.task for one in decisions), there)
+
+    def told(outcome: Outcome) -> TaskReport:
+        earlier = past[outcome.task]
+        return TaskReport(
+            outcome=outcome,
+            reasons=outcome.reasons or by_id[outcome.task].reasons,
+            change=change_of(outcome, night, earlier),
+            trends=trends_of(outcome, night, earlier),
+            hits=hit.get(outcome.task, ()),
+            log=log_of(outcome) if outcome.kind in FAILURES else None,
+        )
+
+    return Report(
+        night=night,
+        before=before[0],
+        tasks=tuple(sorted(map(told, there), key=lambda one: (ORDER.index(one.outcome.kind), one.outcome.task))),
+        groups=groups_of(there),
+        pending=tuple(task for task, one in zip(by_id, tonight, strict=True) if one is None),
+        gone=tuple(sorted({one.task for one in before[1]} - by_id.keys())),
+    )
+
+
+def _untouched(decision: Decision) -> Outcome | None:
+    """The outcome of a task for which there was nothing to do."""
+    if decision.action not in ("up to date", "skip"):
+        return None
+    task = decision.task
+    return Outcome(
+        task=task.id,
+        model=task.model,
+        toolchain=task.toolchain,
+        kind="up to date" if decision.action == "up to date" else "skipped",
+        release=decision.release,
+        key=decision.key,
+    )
