@@ -45,7 +45,8 @@ _HELP = """A package manager for compiled models: one YAML spec in, a verified n
     tfaot-pkg install NAME --prefix DIR       use it from C++: find_package(tfaot-model-NAME)
 
 Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 14 compiler; 15 validation; 16 registry;
-17 network; 18 trust; 19 Conan; 20 storage; 21 running a library; 22 prefix; 23 cannot rebuild; 130 interrupted.
+17 network; 18 trust; 19 Conan; 20 storage; 21 running a library; 22 prefix; 23 cannot rebuild;
+24 to 26 nightly run; 130 interrupted.
 """
 
 app = typer.Typer(

@@ -6,6 +6,7 @@ anything is said of it, so that a lost worker costs only what was in flight.
 
 from __future__ import annotations
 
+import os
 import queue
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -13,6 +14,7 @@ from typing import Protocol
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.supervise import perform, stop_all
 
+_SHARE = 0.9  # of the memory: the coordinator and the system need the rest
 Done = tuple[Request, Attempt]
 
 
@@ -51,6 +53,12 @@ class LocalExecutor:
         self._pool.shutdown(wait=False, cancel_futures=True)
         stop_all()
         self._pool.shutdown()
+
+
+def slots_here(memory: int) -> int:
+    """How many builds of `memory` bytes each fit onto this machine: at most one per processor that is ours."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(len(os.sched_getaffinity(0)), int(_SHARE * total) // memory))
 
 
 def next_of(done: queue.SimpleQueue[Done], timeout: float | None) -> Done | None:

@@ -30,6 +30,9 @@ from tfaot_pkg.nightly.written import command_for
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
 
+_TRIED = ("build", "fail")  # what the gate and the history count
+_OF_MACHINES = (NetworkError.kind, StorageError.kind)
+
 
 class PublisherPort(Protocol):
     """What publishes (publisher.py)."""
@@ -141,8 +144,7 @@ class _Night:
     def _record_settled(self) -> None:
         """The outcomes of tasks that are not built."""
         settled = [one for one in self._decisions if one.action != "build" and one.task.id not in self._outcomes]
-        outcomes = [_outcome(one, "up to date" if one.action == "up to date" else "skipped") for one in settled]
-        self._record(*outcomes)
+        self._record(*map(_settled, settled))
 
     def _build(self) -> None:
         """Build what is neither known nor stored."""
@@ -189,7 +191,7 @@ class _Night:
     def _gate(self) -> Verdict:
         verdict = self._night.verdict()
         if verdict is None:
-            built = [one.task.id for one in self._decisions if one.action == "build"]
+            built = [one.task.id for one in self._decisions if one.action in _TRIED]
             failed = sum(one not in self._verified for one in built)
             verdict = Verdict(built=len(built), failed=failed, limit=self._with.policy.max_failures)
             self._night.set_verdict(verdict)
@@ -248,7 +250,7 @@ class _Night:
     def _end(self, verdict: Verdict) -> NightRun:
         outcomes = tuple(self._outcomes[one.task.id] for one in self._decisions)
         done = NightRun(night=self._night, outcomes=outcomes, verdict=verdict)
-        built = {one.task.id for one in self._decisions if one.action == "build"}
+        built = {one.task.id for one in self._decisions if one.action in _TRIED}
         self._with.state.add_history(self._night.name, [one for one in outcomes if one.task in built])
         ended = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._night.end(
@@ -290,6 +292,19 @@ def _outcome(
         reasons=decision.reasons,
         figures=attempt.figures if attempt is not None else None,
     )
+
+
+def _settled(decision: Decision) -> Outcome:
+    """The outcome of a task that is not built. What cannot be planned has its error for a reason."""
+    match decision.action:
+        case "up to date":
+            return _outcome(decision, "up to date")
+        case "fail":
+            (reason,) = decision.reasons
+            kind: OutcomeKind = "infrastructure failed" if reason.what in _OF_MACHINES else "build failed"
+            return _outcome(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")
+        case _:
+            return _outcome(decision, "skipped")
 
 
 def _class_of(kind: OutcomeKind, attempt: Attempt) -> str:

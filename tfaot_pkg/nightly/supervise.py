@@ -28,17 +28,13 @@ from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.build_task import ANSWER, INTERNAL
 from tfaot_pkg.nightly.processes import kill_tree, memory_below, oom_kills
 from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.secrets import public
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.process import describe_exit
 
 _REQUEST = TypeAdapter(Request)
 _GIB = 2**30
 _FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a build: at first, and in the long run
-_KEPT = (
-    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CXX", "SSL_CERT_FILE", "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT",
-)  # fmt: skip
-_PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 
 _running: set[subprocess.Popen[bytes]] = set()
 _running_lock = threading.Lock()
@@ -66,12 +62,15 @@ def perform(request: Request) -> Attempt:
 
 
 def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """The variables that builds get: few, by name. Passwords and keys are in none of them, proxies' neither."""
-    kept = {name: given[name] for name in _KEPT if name in given}
-    kept |= {name: given[name] for name in _PROXIES if name in given and "@" not in given[name]}
+    """The variables that a build gets: few of `given` (secrets.py), and folders of its own."""
     package = str(Path(__file__).resolve().parents[2])
     own = {"TFAOT_HOME": scratch / "home", "CONAN_HOME": scratch / "conan", "TMPDIR": scratch / "tmp"}
-    return {**kept, **{name: str(path) for name, path in own.items()}, "PYTHONPATH": package, "PYTHONUNBUFFERED": "1"}
+    return {
+        **public(given),
+        **{name: str(path) for name, path in own.items()},
+        "PYTHONPATH": package,
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def read_request(path: Path) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tfaot_pkg.cli.nightly.plan import plan
+from tfaot_pkg.cli.nightly.run import run
 
 app = typer.Typer(
     name="nightly", help="Keep a registry fresh: rebuild what must be, verify, publish, report.", no_args_is_help=True
@@ -13,4 +14,5 @@ app = typer.Typer(
 
 def register(parent: typer.Typer) -> None:
     app.command()(plan)
+    app.command()(run)
     parent.add_typer(app, name="nightly")

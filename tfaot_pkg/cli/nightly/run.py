@@ -1,0 +1,200 @@
+"""`nightly run`: build what must be, verify it, publish it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfaot_pkg.cli.nightly.plan import (
+    DEFINITION,
+    ChangedSinceOption,
+    DefinitionArgument,
+    ModelOption,
+    StateOption,
+    ToolchainOption,
+)
+from tfaot_pkg.cli.options import (
+    DebugFlag,
+    JsonFlag,
+    KeysOption,
+    PassphraseFileOption,
+    WheelhouseOption,
+    keys_of,
+    said,
+)
+from tfaot_pkg.cli.session import Session
+
+if TYPE_CHECKING:
+    from tfaot_pkg.folders import Folders
+    from tfaot_pkg.nightly.executors import Executor
+    from tfaot_pkg.nightly.publisher import Remote
+    from tfaot_pkg.nightly.run import NightRun
+    from tfaot_pkg.nightly.types import NightlyDefinition, Policy
+
+_WORKER_MEMORY = 1 << 30  # of a Dask worker itself, which only waits for its build
+
+
+def run(
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. [default: what fits here]")
+    ] = None,
+    no_dask: Annotated[
+        bool, typer.Option("--no-dask", help="Run the builds from this process: one machine, no cluster.")
+    ] = False,
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler that runs: tcp://HOST:PORT.")
+    ] = "",
+    scheduler_file: Annotated[
+        Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
+    ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin a new night, though the last one was cut off: its results are used.")
+    ] = False,
+    changed_since: ChangedSinceOption = None,
+    model: ModelOption = "*",
+    toolchain: ToolchainOption = None,
+    keys: KeysOption = None,
+    passphrase_file: PassphraseFileOption = None,
+    wheelhouse: WheelhouseOption = None,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Build, verify and publish what `nightly plan` says. A night that was cut off is taken up where it stands.
+
+    Exit code 0: all is well; 24: models failed; 25: so many that nothing was published; 26: the machines failed.
+
+    Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786
+    """
+    from tfaot_pkg.cli.nightly.live import make_watch
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import plan_night, state_folder
+    from tfaot_pkg.nightly.publisher import Publisher
+    from tfaot_pkg.nightly.run import Coordinator
+    from tfaot_pkg.nightly.secrets import hide_secrets
+    from tfaot_pkg.nightly.state import State
+
+    if sum((no_dask, bool(scheduler), scheduler_file is not None)) > 1:
+        raise typer.BadParameter("--no-dask, --scheduler and --scheduler-file: give one of them")
+    session = Session()
+    loaded = load_definition(definition)
+    root = state_folder(loaded, state)
+    publisher = Publisher(
+        registry=loaded.registry,
+        keys=keys_of(keys, passphrase_file),
+        folders=session.folders,
+        remotes=_remotes(loaded, session.folders),
+    )
+    publisher.require()  # before the passphrase is hidden
+    hide_secrets(os.environ)
+    with make_watch() as watch:
+        coordinator = Coordinator(
+            state=State(root=root),
+            policy=loaded.policy,
+            publisher=publisher,
+            executor=_executors(loaded.policy, root, workers, no_dask, scheduler, scheduler_file),
+            watch=watch,
+            cache=session.folders.cache,
+            prepare=lambda versions: _unmade(versions, session, wheelhouse),
+        )
+        done = coordinator.run(
+            lambda: (
+                plan_night(
+                    loaded,
+                    state=root,
+                    folders=session.folders,
+                    progress=session.progress,
+                    model=model,
+                    toolchains=tuple(toolchain or ()),
+                    changed_since=changed_since,
+                ).decisions
+            ),
+            new=new,
+        )
+    session.result(_document(done), _text(done))
+    if done.exit_code:
+        raise typer.Exit(done.exit_code)
+
+
+def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
+    """The Conan remotes that the definition names. Raises ConanError (not known here, no password)."""
+    from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
+
+    known = [ConanRemotes.of(folders).get(name) for name in definition.remotes]
+    return [(remote, credentials_for(remote, os.environ)) for remote in known]
+
+
+def _executors(
+    policy: Policy, root: Path, workers: int | None, no_dask: bool, scheduler: str, scheduler_file: Path | None
+) -> Callable[[int], Executor]:
+    from tfaot_pkg.nightly.executors import LocalExecutor, slots_here
+
+    def make(builds: int) -> Executor:
+        slots = max(1, min(workers or slots_here(policy.memory), builds))
+        if no_dask:
+            return LocalExecutor(slots)
+        from tfaot_pkg.errors import TfaotError
+
+        try:
+            from tfaot_pkg.nightly.dask_executor import DaskExecutor
+        except ModuleNotFoundError as error:
+            raise TfaotError(
+                f"a Dask cluster needs a module that is not installed: {error.name}",
+                hint="pip install 'tfaot-pkg[nightly]', or give --no-dask",
+            ) from error
+        if scheduler or scheduler_file is not None:
+            return DaskExecutor(scratch=root / "dask", scheduler=scheduler, scheduler_file=scheduler_file)
+        return DaskExecutor(slots=slots, memory=_WORKER_MEMORY, scratch=root / "dask")
+
+    return make
+
+
+def _unmade(versions: Sequence[str], session: Session, wheelhouse: Path | None) -> Mapping[str, str]:
+    """Make the toolchains of these versions; those that cannot be made, with why."""
+    from tfaot_pkg.errors import TfaotError
+    from tfaot_pkg.toolchain.environment import ensure
+
+    broken = {}
+    for version in versions:
+        try:
+            ensure(version, folders=session.folders, progress=session.progress, wheelhouse=wheelhouse)
+        except TfaotError as error:
+            broken[version] = f"the toolchain {version} cannot be made: {error.message}"
+    return broken
+
+
+def _document(done: NightRun) -> dict[str, object]:
+    from tfaot_pkg.nightly.documents import outcome_document
+
+    return {
+        "night": done.night.name,
+        "folder": str(done.night.folder),
+        "counts": done.counts,
+        "withheld": done.verdict.withheld,
+        "exit_code": done.exit_code,
+        "outcomes": [outcome_document(one) for one in done.outcomes],
+    }
+
+
+def _text(done: NightRun) -> str:
+    return "\n".join(_lines(done)) if not said.json else ""
+
+
+def _lines(done: NightRun) -> Iterator[str]:
+    quiet = ("published", "up to date", "skipped")
+    for one in done.outcomes:
+        if one.kind not in quiet:
+            yield f"{one.task}: {one.kind}: {one.error.splitlines()[0] if one.error else ''}"
+            if one.log:
+                yield f"  log: {done.night.folder / one.log}"
+            yield f"  by hand: {one.command}"
+    if done.verdict.withheld:
+        yield f"nothing was published: {done.verdict}"
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in done.counts.items()) or "no tasks"
+    yield f"night {done.night.name}: {counts}"
