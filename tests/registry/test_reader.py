@@ -87,3 +87,12 @@ def test_search_finds_all_words_in_any_case(filled: FolderRegistry, text: str, m
 
 def test_search_shows_the_version_that_install_would_take(filled: FolderRegistry) -> None:
     assert [str(entry) for entry in filled.search("model-digits").found] == ["tfaot-model-digits@2.0"]
+
+
+def test_build_numbers_of_a_nightly_count_as_numbers(registry: FolderRegistry, make_package: MakePackage) -> None:
+    for number in (9, 10, 2):
+        package = make_package(version=f"1.0.0+tf2.17.1.b{number}")
+        registry.publish(package.entry, package.blobs)
+    assert registry.resolve("digits@1.0.0").version == "1.0.0+tf2.17.1.b10"
+    assert registry.resolve("digits@1.0.0+tf2.17.1.b9").version == "1.0.0+tf2.17.1.b9"
+    assert registry.entries("tfaot-model-digits")[-1].version == "1.0.0+tf2.17.1.b10"

@@ -177,7 +177,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         usable = [entry for entry in self.entries(package) if not self._fault(entry, wanted)]
         allowed = set(_joined(wanted).filter([entry.order for entry in usable]))
         suitable = [entry for entry in usable if entry.order in allowed or self._is_locked(entry)]
-        return sorted(suitable, key=lambda entry: (self._is_locked(entry), entry.order), reverse=True)
+        return sorted(suitable, key=lambda entry: (self._is_locked(entry), entry.rank), reverse=True)
 
     def _is_locked(self, entry: RegistryEntry) -> bool:
         return self.locked.get(entry.name) == entry.version
@@ -202,7 +202,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
     def _reason(self, entry: RegistryEntry, wanted: Sequence[_Wanted], chosen: RegistryEntry | None) -> str:
         if fault := self._fault(entry, wanted):
             return fault
-        if chosen is not None and entry.order < chosen.order:
+        if chosen is not None and entry.rank < chosen.rank:
             return f"is older than {chosen.version}"
         if conflict := self.conflicts.reasons.get((entry.name, entry.order)):
             return conflict

@@ -7,6 +7,7 @@ them. A line whose `v` is newer than ours is skipped by readers (an older tool s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from tfaot_pkg.package.name import is_package_name
 from tfaot_pkg.registry.layout import PREFIX, is_sha256
 from tfaot_pkg.signature import Signature
 
+_IN_WORD = re.compile(r"(?<=[a-z])(?=[0-9])")
 SCHEMA = 1
 """The `v` of the lines that this code writes."""
 
@@ -75,6 +77,15 @@ class RegistryEntry:
     def order(self) -> Version:
         """What versions are compared by: `1.0` and `1.0.0` are equal."""
         return Version(self.version)
+
+    @property
+    def rank(self) -> Version:
+        """What the newest is found by: as `order`, but a number in a word of the local part counts as a number.
+
+        Else `1.0.0+tf2.17.1.b10` would be older than `1.0.0+tf2.17.1.b9` (PEP 440 compares words by their letters).
+        """
+        version = self.order
+        return Version(f"{version.public}+{_IN_WORD.sub('.', version.local)}") if version.local else version
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -318,7 +329,7 @@ def newest(entries: Sequence[RegistryEntry]) -> RegistryEntry | None:
     """What a requirement without a version means: no yanked version, a pre-release only where nothing else is."""
     usable = [entry for entry in entries if entry.yanked is None]
     final = [entry for entry in usable if not entry.order.is_prerelease]
-    return max(final or usable, key=lambda entry: entry.order, default=None)
+    return max(final or usable, key=lambda entry: entry.rank, default=None)
 
 
 def check_new(entry: RegistryEntry) -> None:

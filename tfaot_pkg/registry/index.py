@@ -37,7 +37,7 @@ class IndexFile:
     @property
     def entries(self) -> tuple[RegistryEntry, ...]:
         """The versions that this tool can read, oldest version first."""
-        return tuple(sorted((line.entry for line in self.lines if line.entry), key=lambda entry: entry.order))
+        return tuple(sorted((line.entry for line in self.lines if line.entry), key=lambda entry: entry.rank))
 
     @property
     def deprecation(self) -> Deprecation | None:

@@ -96,7 +96,7 @@ def choose(entries: Sequence[RegistryEntry], wanted: Requirement) -> RegistryEnt
     if not wanted.specifier:
         return newest(usable)
     allowed = set(wanted.specifier.filter([entry.order for entry in usable]))
-    return max((entry for entry in usable if entry.order in allowed), key=lambda entry: entry.order, default=None)
+    return max((entry for entry in usable if entry.order in allowed), key=lambda entry: entry.rank, default=None)
 
 
 def _rejection(entry: RegistryEntry, wanted: Requirement) -> str:
