@@ -19,6 +19,7 @@ Digest = Callable[[Path], str]
 """Gives the SHA-256 of a file's content: `sha256_file`, or what remembers what that gave."""
 
 _CHUNK = 1 << 20
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def key_of(stage: str, version: int, parts: Mapping[str, object]) -> Key:
@@ -33,7 +34,7 @@ def key_of(stage: str, version: int, parts: Mapping[str, object]) -> Key:
 
 def canonical_json(value: object) -> bytes:
     """The one byte form of a JSON value: sorted names, no blanks, UTF-8, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def sha256_bytes(data: bytes) -> str:

@@ -15,6 +15,7 @@ _CHECKOUT = _PACKAGE.parent
 _BUNDLED = _PACKAGE / "_bundled"
 
 
+@cache
 def _resource(relative: str) -> Path:
     bundled = _BUNDLED / relative
     return bundled if bundled.exists() else _CHECKOUT / relative

@@ -94,8 +94,12 @@ def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
 
 def _files_in(path: Path, real: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     count = 0
-    for name in sorted(os.listdir(path)):
-        for file in _files(path / name, root, (*above, real)):
+    with os.scandir(path) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        inner = path / entry.name
+        # What is no link lies where it seems to: to resolve each path would take most of the time of a plan.
+        for file in (inner,) if entry.is_file(follow_symlinks=False) else _files(inner, root, (*above, real)):
             count += 1
             if count > _MOST_FILES:
                 raise SourceError(
