@@ -96,6 +96,11 @@ struct Arguments<std::tuple<Types...>, std::index_sequence<I...>> {
   }
 };
 
+template <class T, class = void>
+inline constexpr bool is_complete = false;
+template <class T>
+inline constexpr bool is_complete<T, std::void_t<decltype(sizeof(T))>> = true;
+
 template <class Indices>
 struct ForEach;
 template <std::size_t... I>
@@ -201,7 +206,7 @@ class Model {
   /// batch axis runs on one thread: such a batch cannot be divided. Needs `#include <tfaot/threads.h>`.
   template <class Executor = Threads>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
-    static_assert(sizeof(Executor) != 0, "tfaot: this needs #include <tfaot/threads.h>");
+    static_assert(detail::is_complete<Executor>, "tfaot: this needs #include <tfaot/threads.h>");
     const std::size_t wanted = threads == 0 ? Executor::available() : threads;
     if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
       threads_.reset();
