@@ -159,7 +159,10 @@ def update(reader: RegistryReader, output: Path, package: str) -> None:
 
 
 def update_front(reader: RegistryReader, output: Path) -> None:
-    """Write the front page again, where there is a catalogue: a report came, or went. Raises RegistryError, StorageError."""
+    """Write the front page again, where there is a catalogue: a report has come, or gone.
+
+    Raises RegistryError (the catalogue is damaged), StorageError.
+    """
     if not (output / HOME).exists():
         return
     with _writing(output) as site:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tfaot_pkg.cli.nightly.plan import plan
+from tfaot_pkg.cli.nightly.report import report
 from tfaot_pkg.cli.nightly.run import run
 
 app = typer.Typer(
@@ -15,4 +16,5 @@ app = typer.Typer(
 def register(parent: typer.Typer) -> None:
     app.command()(plan)
     app.command()(run)
+    app.command()(report)
     parent.add_typer(app, name="nightly")

@@ -36,6 +36,7 @@ def read_report(state: State, night: NightFolder) -> Report:
     nights = state.nights()
     place = nights.index(night)
     before = nights[place - 1] if place else None
+    verdict = night.verdict()
     return make_report(
         night.name,
         night.decisions(),
@@ -43,6 +44,7 @@ def read_report(state: State, night: NightFolder) -> Report:
         before=(before.name, before.outcomes()) if before else ("", ()),
         history=state.history(),
         log_of=lambda outcome: _log(night, outcome),
+        withheld=str(verdict) if verdict is not None and verdict.withheld else "",
     )
 
 

@@ -9,17 +9,18 @@ from tfaot_pkg.nightly.report.comparison import ORDER, Change, change_of, counts
 from tfaot_pkg.nightly.report.failures import Group, blast_radius, groups_of
 from tfaot_pkg.nightly.report.log import Excerpt
 from tfaot_pkg.nightly.report.trends import Trend, regressions, trends_of
+from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
 
-UNFINISHED, WITHHELD, INFRASTRUCTURE, MODEL_FAILED = 33, 31, 32, 30
+UNFINISHED = 27
 EXIT_CODES = {
     0: "nothing failed",
-    MODEL_FAILED: "models failed, or models that they depend on; all others are published",
+    FAILED: "models failed, and what depends on them; all others are published",
     WITHHELD: "so much failed that nothing was published (policy.max_failures)",
-    INFRASTRUCTURE: "machines failed, not models: some outcomes are unknown",
+    INFRASTRUCTURE: "machines failed, not models: some models' state is unknown",
     UNFINISHED: "the night is not over: tasks have no outcome yet",
 }
-"""What a report ends with: the largest number that applies. They do not change from one release to the next."""
+"""What a report ends with: what it says of an unfinished night, else what the night's run ended with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class TaskReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A night. `before` is the name of the one before it, empty for the first; `pending` are tasks without outcome,
-    `gone` tasks of the night before that are no longer planned.
+    `gone` tasks of the night before that are no longer planned; `withheld` says why nothing was published, if so.
     """
 
     night: str
@@ -54,6 +55,7 @@ class Report:
     groups: tuple[Group, ...]
     pending: tuple[str, ...]
     gone: tuple[str, ...]
+    withheld: str = ""
 
     @property
     def counts(self) -> Mapping[OutcomeKind, int]:
@@ -75,14 +77,14 @@ class Report:
     @property
     def exit_code(self) -> int:
         """One of EXIT_CODES."""
-        kinds = set(self.counts)
+        kinds = self.counts.keys()
         if self.pending:
             return UNFINISHED
+        if self.withheld:
+            return WITHHELD
         if "infrastructure failed" in kinds:
             return INFRASTRUCTURE
-        if "withheld" in kinds:
-            return WITHHELD
-        return MODEL_FAILED if kinds & FAILURES else 0
+        return FAILED if kinds & FAILURES else 0
 
     @property
     def headline(self) -> str:
@@ -109,6 +111,7 @@ def make_report(
     before: tuple[str, Sequence[Outcome]],
     history: Iterable[tuple[str, Outcome]],
     log_of: Callable[[Outcome], Excerpt | None],
+    withheld: str = "",
 ) -> Report:
     """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
     empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log.
@@ -138,6 +141,7 @@ def make_report(
         groups=groups_of(there),
         pending=tuple(task for task, one in zip(by_id, tonight, strict=True) if one is None),
         gone=tuple(sorted({one.task for one in before[1]} - by_id.keys())),
+        withheld=withheld,
     )
 
 

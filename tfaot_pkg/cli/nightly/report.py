@@ -1,0 +1,81 @@
+"""`nightly report`: what a night came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
+from tfaot_pkg.cli.options import DebugFlag, JsonFlag
+from tfaot_pkg.cli.session import Session
+
+if TYPE_CHECKING:
+    from tfaot_pkg.nightly.report.report import Report
+    from tfaot_pkg.progress import Progress
+
+
+def report(
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+    night: Annotated[
+        str, typer.Option("--night", metavar="ID", help="Which one: 2026-11-21.1, say. [default: the last one]")
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Where. [default: report/ in the night's folder]"),
+    ] = None,
+    catalogue: Annotated[
+        bool, typer.Option("--catalogue", help="Put it into the registry's catalogue too, whose front page links it.")
+    ] = False,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Write the report of a night: pages, report.json, junit.xml, and summary.md for CI.
+
+    Exit codes: 0 nothing failed; 24 models failed; 25 nothing was published, too much failed; 26 machines failed;
+    27 the night is not over.
+
+    Examples: tfaot-pkg nightly report; tfaot-pkg nightly report registry/registry.yaml --night 2026-11-21.1 -o site
+    """
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import state_folder
+    from tfaot_pkg.nightly.report.document import document
+    from tfaot_pkg.nightly.report.reading import find_night, read_report
+    from tfaot_pkg.nightly.report.write import write_report
+    from tfaot_pkg.nightly.state import State
+
+    session = Session()
+    loaded = load_definition(definition)
+    kept = State(root=state_folder(loaded, state))
+    found = find_night(kept, night)
+    made = read_report(kept, found)
+    folder = output.absolute() if output is not None else found.folder / "report"
+    write_report(made, folder)
+    if catalogue:
+        _into_catalogue(made, loaded.registry, session.progress)
+    session.result({**document(made), "folder": str(folder)}, _text(made, folder))
+    raise typer.Exit(made.exit_code)
+
+
+def _into_catalogue(made: Report, root: Path, progress: Progress) -> None:
+    from tfaot_pkg.catalogue.render import FOLDER, HOME, NIGHTLY, update_front
+    from tfaot_pkg.nightly.report.write import write_report
+    from tfaot_pkg.registry.folder import FolderRegistry
+
+    catalogue = root / FOLDER
+    registry = FolderRegistry.find(root)
+    if registry is None or not (catalogue / HOME).exists():
+        progress.note(f"there is no catalogue in {root} yet: the report is not in it")
+        return
+    write_report(made, catalogue / NIGHTLY)
+    update_front(registry, catalogue)
+
+
+def _text(made: Report, folder: Path) -> str:
+    from tfaot_pkg.nightly.report.wording import change_text
+
+    failed = [f"  {one.outcome.task}: {one.outcome.kind}, {change_text(one.change)}" for one in made.failed]
+    return "\n".join([f"{made.night}: {made.headline}", *failed, *map(str, made.groups), f"{folder}/index.html"])
