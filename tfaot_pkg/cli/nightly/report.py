@@ -75,7 +75,9 @@ def _into_catalogue(made: Report, root: Path, progress: Progress) -> None:
 
 
 def _text(made: Report, folder: Path) -> str:
+    from tfaot_pkg.nightly.report.log import plain
     from tfaot_pkg.nightly.report.wording import change_text
 
     failed = [f"  {one.outcome.task}: {one.outcome.kind}, {change_text(one.change)}" for one in made.failed]
-    return "\n".join([f"{made.night}: {made.headline}", *failed, *map(str, made.groups), f"{folder}/index.html"])
+    lines = [f"{made.night}: {made.headline}", *failed, *map(str, made.groups)]
+    return "\n".join([*map(plain, lines), f"{folder}/index.html"])

@@ -1,0 +1,98 @@
+"""Verdicts over simulated nights: how often noise is taken for news, and whether news is found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tfaot_pkg.nightly.report.plot import trend_plot
+from tfaot_pkg.nightly.report.regression import FEWEST, Limits, judge
+from tfaot_pkg.nightly.report.trends import Point, Trend
+
+LIMITS = Limits(least=0.1)
+Noise = Callable[[random.Random], float]
+
+
+def normal(width: float) -> Noise:
+    return lambda source: 1000 * source.gauss(1, width)
+
+
+def with_outliers(source: random.Random) -> float:
+    """Every tenth night the machine was busy."""
+    return 1000 * source.gauss(1, 0.03) * (source.choice((1.5, 3)) if source.random() < 0.1 else 1)
+
+
+def share_of_worse(noise: Noise, tonight: Noise, *, nights: int, tries: int = 4000) -> float:
+    source = random.Random(20261121)
+    found = 0
+    for _ in range(tries):
+        earlier = [noise(source) for _ in range(nights)]
+        found += judge(earlier, tonight(source), LIMITS).kind == "worse"
+    return found / tries
+
+
+@pytest.mark.parametrize("width", [0.01, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize(("nights", "most"), [(FEWEST, 0.01), (20, 0.002), (30, 0.002)])
+def test_noise_is_rarely_taken_for_a_regression(width: float, nights: int, most: float) -> None:
+    assert share_of_worse(normal(width), normal(width), nights=nights) <= most
+
+
+def test_busy_nights_in_the_past_neither_hide_a_regression_nor_make_one() -> None:
+    assert share_of_worse(with_outliers, normal(0.03), nights=20) <= 0.002
+    assert share_of_worse(with_outliers, lambda source: 1.4 * normal(0.03)(source), nights=20) >= 0.97
+
+
+@pytest.mark.parametrize(("width", "step"), [(0.01, 1.15), (0.03, 1.3), (0.05, 1.5), (0.1, 2.0)])
+def test_a_real_step_is_found(width: float, step: float) -> None:
+    found = share_of_worse(normal(width), lambda source: step * normal(width)(source), nights=20)
+    assert found >= 0.97
+
+
+def test_a_small_step_without_any_noise_does_not_matter() -> None:
+    assert judge([1000.0] * 20, 1099.0, LIMITS).kind == "steady"
+    verdict = judge([1000.0] * 20, 1101.0, LIMITS)
+    assert (verdict.kind, verdict.median, verdict.spread) == ("worse", 1000.0, 0.0)
+    assert verdict.change == pytest.approx(0.101)
+    assert judge([1000.0] * 20, 899.0, LIMITS).kind == "better"
+
+
+def test_the_formula_is_the_one_that_is_documented() -> None:
+    earlier = [100.0 + number for number in range(11)]  # median 105, MAD 3
+    limits = Limits(least=0.01)
+    edge = 105 + 5 * 1.4826 * 3
+    assert judge(earlier, edge - 0.001, limits).kind == "steady"
+    assert judge(earlier, edge + 0.001, limits).kind == "worse"
+    assert judge(earlier, edge + 0.001, limits).spread == pytest.approx(4.4478)
+
+
+def test_few_nights_give_no_verdict_and_old_ones_are_forgotten() -> None:
+    assert judge([1.0] * (FEWEST - 1), 9.0, LIMITS).kind == "too few"
+    assert judge([1.0] * 100 + [2.0] * 16, 2.0, LIMITS).kind == "steady", "half of the window is of the new level"
+    assert judge([1.0] * 100 + [2.0] * 10, 2.0, LIMITS).kind == "worse"
+
+
+def test_a_figure_that_was_always_zero_can_get_worse() -> None:
+    verdict = judge([0.0] * 12, 1e-3, Limits(least=1.0, floor=1e-6))
+    assert (verdict.kind, verdict.change) == ("worse", 0.0)
+    assert judge([0.0] * 12, 1e-7, Limits(least=1.0, floor=1e-6)).kind == "steady"
+
+
+@pytest.mark.parametrize("values", [[5.0, 5.0], [0.0, 0.0], [1.0, 1e9], [1e-9, 3e-9, 2e-9], [100.0, 104.0] * 45])
+def test_a_plot_holds_its_points_within_its_axes(values: list[float]) -> None:
+    points = tuple(Point(night=f"2026-01-01.{n + 1}", release="1.0.0", value=value) for n, value in enumerate(values))
+    plot = trend_plot(Trend(metric="latency", points=points, verdict=None))
+    assert plot is not None
+    marks = plot.series[0].points
+    assert all(plot.left <= mark.x <= plot.right and plot.top <= mark.y <= plot.bottom for mark in marks)
+    assert [mark.x for mark in marks] == sorted(mark.x for mark in marks)
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    assert [marks[place].y for place in order] == sorted((mark.y for mark in marks), reverse=True)
+    assert 2 <= len(plot.up) <= 12
+    assert plot.up[0].place == plot.bottom and plot.up[-1].place >= plot.top
+
+
+def test_one_point_is_no_plot() -> None:
+    point = Point(night="2026-01-01.1", release="1.0.0", value=1.0)
+    assert trend_plot(Trend(metric="size", points=(point,), verdict=None)) is None
