@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import Key, sha256_bytes
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.publisher import Publisher
@@ -18,7 +24,9 @@ from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.commit import Keys
+from tfaot_pkg.registry.folder import FolderRegistry
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLCHAIN = "2.17.1"
 TARGETS = ("x86-64-v3",)
 
@@ -86,3 +94,54 @@ def coordinator(
         pause=0.01,
         today=lambda: today,
     )
+
+
+def stub(seconds: float, spread: float = 0.0) -> tuple[str, ...]:
+    """The program of a build that only sleeps (stub_build.py)."""
+    return (
+        sys.executable,
+        "-I",
+        "-S",
+        str(REPOSITORY / "tests" / "nightly" / "stub_build.py"),
+        str(seconds),
+        str(spread),
+    )
+
+
+def stub_decision(name: str, *, number: int = 1, depends: tuple[str, ...] = ()) -> Decision:
+    """To build the model `name`, which is none: for `stub`."""
+    task = task_of(Path("/no/spec.yaml"), name, depends=depends)
+    release = task.release(number)
+    key = Key(sha256_bytes(f"{name} {release}".encode()))
+    return Decision(
+        task=task, action="build", reasons=(Reason(what="never built", detail=""),), release=release, key=key
+    )
+
+
+def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[str]:
+    """Start coordinate.py; its output is a pipe."""
+    arguments = {
+        "root": str(root), "home": str(home), "dask": False, "slots": 2, "program": [], "today": "2026-11-21",
+        "policy": {"timeout": 120, "memory": 3 * 2**30, "max_failures": 0.5}, **given,
+    }  # fmt: skip
+    root.mkdir(parents=True, exist_ok=True)
+    file = root / "arguments.json"
+    file.write_text(json.dumps(arguments))
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TFAOT_HOME": str(home)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.nightly.coordinate", str(file)],
+        cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def end_state(root: Path) -> dict[str, Any]:
+    """What a night left that does not depend on clocks: outcomes, registry, history."""
+    state = State(root=root / "state")
+    registry = FolderRegistry.find(root / "registry")
+    entries = [entry for name in registry.names() for entry in registry.entries(name)] if registry is not None else []
+    return {
+        "outcomes": {n.name: sorted((o.task, o.kind, o.release, o.error_class) for o in n.outcomes()) for n in state.nights()},
+        "over": [night.is_over for night in state.nights()],
+        "registry": sorted((entry.name, entry.version, entry.key) for entry in entries),
+        "history": sorted((night, outcome.task, outcome.kind) for night, outcome in state.history()),
+    }  # fmt: skip

@@ -5,7 +5,10 @@ Workers see the state folder and the cache at the same paths as the coordinator:
 
 from __future__ import annotations
 
+import logging
+import os
 import queue
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +22,7 @@ from tfaot_pkg.nightly.supervise import perform
 
 _distributed: Any = distributed  # mostly without types
 _SETTINGS = {
-    # A lost worker's task comes back to us, who count its tries; and no worker holds tasks that it does not run.
-    "distributed.scheduler.allowed-failures": 0,
-    "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.allowed-failures": 0,  # a lost worker's task comes back to us, who count its tries
     "distributed.worker.daemon": False,  # so that builds, which have children, may run in them
     "distributed.logging.distributed": "error",
 }
@@ -32,16 +32,24 @@ _CONNECT_TIMEOUT = 30.0  # seconds
 class DaskExecutor:
     """Give one of `slots` (a cluster is made on this machine), `scheduler` (its address) or `scheduler_file`.
 
-    `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started. Raises
-    NetworkError where the scheduler does not answer.
+    `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started; `timeout`, in
+    seconds, is for connecting. Raises NetworkError where the scheduler does not answer.
     """
 
     def __init__(
-        self, *, slots: int = 0, memory: int = 0, scratch: Path, scheduler: str = "", scheduler_file: Path | None = None
+        self,
+        *,
+        slots: int = 0,
+        memory: int = 0,
+        scratch: Path,
+        scheduler: str = "",
+        scheduler_file: Path | None = None,
+        timeout: float = _CONNECT_TIMEOUT,
     ) -> None:
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
-        self._tries = 0
+        self._waiting: deque[Request] = deque()
+        self._in_flight = self._tries = 0
         self._cluster: Any = None
         with dask.config.set(_SETTINGS):
             if slots:
@@ -51,17 +59,53 @@ class DaskExecutor:
                     memory_limit=memory or "auto",
                     local_directory=str(scratch),
                     dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.ERROR,
                     security=True,  # else whoever is on this machine could have us run anything
                 )
                 self._client = _distributed.Client(self._cluster)
             else:
-                self._client = _connected(scheduler, scheduler_file)
-        self.slots = slots or max(1, sum(self._client.nthreads().values()))
+                self._client = _connected(scheduler, scheduler_file, timeout)
+        self._fixed = slots
+        self.slots = self._capacity()
         self.description = f"{self.slots} at a time on Dask, {self._client.scheduler.address}"
         if self._client.dashboard_link:
             self.description += f"; dashboard: {self._client.dashboard_link}"
 
     def submit(self, request: Request) -> None:
+        self._waiting.append(request)
+        self._fill()
+
+    def next(self, timeout: float | None) -> Done | None:
+        ended = next_of(self._done, timeout)
+        if ended is not None:
+            self._in_flight -= 1
+            self._fill()
+        return ended
+
+    def workers(self) -> dict[str, int]:
+        """The process of each worker by its address."""
+        found: dict[str, int] = self._client.run(os.getpid)
+        return found
+
+    def close(self) -> None:
+        for future in self._futures.values():
+            future.cancel()
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _capacity(self) -> int:
+        """How many builds run at once; clusters of others grow and shrink."""
+        return self._fixed or max(1, sum(self._client.nthreads().values()))
+
+    def _fill(self) -> None:
+        """Give Dask as much as can run: what waited at a worker would be lost with it."""
+        room = self._capacity() - self._in_flight if self._waiting else 0
+        for _ in range(min(room, len(self._waiting))):
+            self._in_flight += 1
+            self._start(self._waiting.popleft())
+
+    def _start(self, request: Request) -> None:
         self._tries += 1
         name = f"{request.decision.task.id}-{request.night}-{self._tries}"  # anew each time: Dask remembers results
         try:
@@ -72,16 +116,6 @@ class DaskExecutor:
         self._futures[name] = future
         future.add_done_callback(lambda ended: self._ended(request, ended))
 
-    def next(self, timeout: float | None) -> Done | None:
-        return next_of(self._done, timeout)
-
-    def close(self) -> None:
-        for future in self._futures.values():
-            future.cancel()
-        self._client.close()
-        if self._cluster is not None:
-            self._cluster.close()
-
     def _ended(self, request: Request, future: Any) -> None:
         try:
             attempt = future.result()
@@ -91,11 +125,11 @@ class DaskExecutor:
         self._done.put((request, attempt))
 
 
-def _connected(scheduler: str, scheduler_file: Path | None) -> Any:
+def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> Any:
     try:
         if scheduler_file is not None:
-            return _distributed.Client(scheduler_file=str(scheduler_file), timeout=_CONNECT_TIMEOUT)
-        return _distributed.Client(scheduler, timeout=_CONNECT_TIMEOUT)
+            return _distributed.Client(scheduler_file=str(scheduler_file), timeout=timeout)
+        return _distributed.Client(scheduler, timeout=timeout)
     except (OSError, ValueError) as error:
         raise NetworkError(
             f"the Dask scheduler {scheduler_file or scheduler} does not answer: {error}",

@@ -1,0 +1,75 @@
+"""A coordinator in a process of its own, which tests kill: `coordinate.py ARGUMENTS.json`.
+
+Arguments: `root` (state, registry), `home` (a TFAOT_HOME), `plan` (a file of decisions) or `definition`, `dask`,
+`slots`, `program`, `policy` (fields), `today`. Prints `built ID KIND`, `published ID` and in the end the exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tests.nightly.nights import Seen, coordinator, home_of
+from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.documents import decision_of
+from tfaot_pkg.nightly.executors import Executor, LocalExecutor
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy
+from tfaot_pkg.progress import Silent
+
+
+class Told(Seen):
+    """Tells the test how far it is."""
+
+    def building(self, count: int, where: str) -> None:
+        say(f"building {count}")
+
+    def built(self, decision: Decision, attempt: Attempt) -> None:
+        say(f"built {decision.task.id} {attempt.kind}")
+
+    def outcome(self, outcome: Outcome) -> None:
+        say(f"{outcome.kind} {outcome.task}")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+def main(given: dict[str, Any]) -> int:
+    root, folders = Path(given["root"]), home_of(Path(given["home"]))
+
+    def executor(count: int) -> Executor:
+        if not given["dask"]:
+            return LocalExecutor(given["slots"])
+        from tfaot_pkg.nightly.dask_executor import DaskExecutor
+
+        return DaskExecutor(slots=given["slots"], memory=2**30, scratch=root / "dask")
+
+    def plan() -> Sequence[Decision]:
+        if "plan" in given:
+            return [decision_of(one, given["plan"]) for one in json.loads(Path(given["plan"]).read_text())]
+        from tfaot_pkg.nightly.definition import load_definition
+        from tfaot_pkg.nightly.planning import plan_night
+
+        definition = load_definition(Path(given["definition"]))
+        return plan_night(definition, state=root / "state", folders=folders, progress=Silent()).decisions
+
+    night = coordinator(
+        root,
+        folders,
+        policy=Policy(**given["policy"]),
+        watch=Told(),
+        program=tuple(given["program"]),
+        executor=executor,
+        today=date.fromisoformat(given["today"]),
+    ).run(plan)
+    return night.exit_code
+
+
+if __name__ == "__main__":
+    code = main(json.loads(Path(sys.argv[1]).read_text()))
+    say(f"exit {code}")
+    sys.exit(code)

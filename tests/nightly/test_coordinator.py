@@ -1,0 +1,177 @@
+"""The coordinator, with builds that only sleep: gate, order, retries, and being killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
+from tfaot_pkg.errors import NetworkError, SpecError, StorageError
+from tfaot_pkg.nightly.documents import decision_document
+from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
+from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason
+from tfaot_pkg.registry.folder import FolderRegistry
+
+
+class Registry:
+    """A publisher that remembers the order; the first `failures` tries of anything fail."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.published: list[str] = []
+        self._failures = failures
+
+    def require(self) -> None: ...
+
+    def publish(self, decision: Decision, results: Results) -> None:
+        if self._failures:
+            self._failures -= 1
+            raise NetworkError("the server is away")
+        self.published.append(decision.task.model)
+
+
+def kinds(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    return {outcome.model: outcome.kind for outcome in outcomes}
+
+
+def test_what_depends_on_a_failed_model_is_not_published_and_dependencies_come_first(tmp_path: Path) -> None:
+    decisions = [
+        stub_decision("above", depends=("base",)),
+        stub_decision("base"),
+        stub_decision("orphan", depends=("broken",)),
+        stub_decision("grandchild", depends=("orphan",)),
+        stub_decision("broken"),
+    ]
+    registry = Registry()
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry).run(lambda: decisions)
+    assert kinds(night.outcomes) == {
+        "above": "published",
+        "base": "published",
+        "orphan": "dependency failed",
+        "grandchild": "dependency failed",
+        "broken": "build failed",
+    }
+    assert registry.published == ["base", "above"]
+    assert night.exit_code == FAILED
+    assert [one.error for one in night.outcomes if one.model == "orphan"] == [
+        "it needs broken@1.0.0+tf2.17.1: build failed"
+    ]
+
+
+def test_models_that_need_one_another_are_refused_before_anything_is_built(tmp_path: Path) -> None:
+    decisions = [stub_decision("one", depends=("two",)), stub_decision("two", depends=("one",))]
+    with pytest.raises(SpecError, match="in a circle"):
+        coordinator(tmp_path, home_of(tmp_path), program=stub(0)).run(lambda: decisions)
+    assert not (tmp_path / "state" / "results").exists()
+
+
+def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without_building(tmp_path: Path) -> None:
+    decisions = [stub_decision(name) for name in ("broken1", "broken2", "fine1", "fine2")]
+    registry = Registry()
+    strict = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, policy=Policy(max_failures=0.4)
+    )
+    night = strict.run(lambda: decisions)
+    assert Counter(kinds(night.outcomes).values()) == {"build failed": 2, "withheld": 2}
+    assert (night.exit_code, registry.published) == (WITHHELD, [])
+    assert "2 of 4 builds failed, and policy.max_failures allows 40%" in str(night.verdict)
+    seen = Seen()
+    lenient = coordinator(
+        tmp_path, home_of(tmp_path), program=("/no/such/program",), publisher=registry, watch=seen,
+        policy=Policy(max_failures=1, retries=0),
+    )  # fmt: skip
+    night = lenient.run(lambda: decisions)
+    assert night.night.name == "2026-11-21.2"
+    assert sorted(registry.published) == ["fine1", "fine2"]
+    # What failed is tried again, which the program that is missing shows.
+    assert Counter(kinds(night.outcomes).values()) == {"infrastructure failed": 2, "published": 2}
+
+
+def test_faults_of_machines_are_tried_again_and_faults_of_models_are_not(tmp_path: Path) -> None:
+    decisions = [stub_decision("flaky"), stub_decision("broken")]
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry()).run(lambda: decisions)
+    assert {one.model: (one.kind, one.attempts) for one in night.outcomes} == {
+        "flaky": ("published", 2),
+        "broken": ("build failed", 1),
+    }
+
+
+def test_a_registry_that_is_away_for_a_moment_is_tried_again(tmp_path: Path) -> None:
+    registry = Registry(failures=2)
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry).run(
+        lambda: [stub_decision("one")]
+    )
+    assert kinds(night.outcomes) == {"one": "published"}
+
+
+def test_a_registry_that_stays_away_is_a_fault_of_the_machines(tmp_path: Path) -> None:
+    registry = Registry(failures=9)
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry).run(
+        lambda: [stub_decision("one")]
+    )
+    (outcome,) = night.outcomes
+    assert (outcome.kind, night.exit_code) == ("infrastructure failed", INFRASTRUCTURE)
+    assert outcome.error == "cannot be published: the server is away"
+
+
+def test_what_cannot_be_planned_is_a_failure_of_its_model(tmp_path: Path) -> None:
+    faulty = replace(
+        stub_decision("faulty"), action="fail", reasons=(Reason(what="spec", detail="spec.yaml:3: no such name"),)
+    )
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry()).run(
+        lambda: [faulty, stub_decision("one")]
+    )
+    assert kinds(night.outcomes) == {"faulty": "build failed", "one": "published"}
+    assert night.outcomes[0].error == "spec.yaml:3: no such name"
+    assert (night.verdict.built, night.verdict.failed) == (2, 1)
+
+
+def test_a_second_coordinator_is_told_who_the_first_one_is(tmp_path: Path) -> None:
+    with State(root=tmp_path / "state").lock():
+        with pytest.raises(StorageError, match=r"the nightly in .* is in use by process [0-9]+ on"):
+            coordinator(tmp_path, home_of(tmp_path)).run(list)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coordinator_that_is_killed_at_any_moments_ends_as_an_undisturbed_one(tmp_path: Path, seed: int) -> None:
+    names = [f"model{number}" for number in range(10)]
+    decisions = [stub_decision(name) for name in names]
+    decisions += [
+        stub_decision("broken"),
+        stub_decision("above", depends=("model3",)),
+        stub_decision("left", depends=("broken",)),
+    ]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps([decision_document(one) for one in decisions]))
+    given = {"plan": str(plan), "program": stub(0.15, 0.5), "slots": 4}
+
+    undisturbed = start_coordinator(tmp_path / "quiet", tmp_path / "home", **given)
+    lines = undisturbed.communicate()[0].splitlines()
+    assert lines[-1] == f"exit {FAILED}"
+
+    moments = random.Random(seed)
+    kills, code = 0, -signal.SIGKILL
+    while code == -signal.SIGKILL:
+        process = start_coordinator(tmp_path / "killed", tmp_path / "home", **given)
+        assert process.stdout is not None
+        after = moments.randrange(1, 6) if kills < 6 else 1000
+        for count, _ in enumerate(process.stdout, 1):
+            if count == after:  # in the middle of whatever it does next
+                process.kill()
+                kills += 1
+                break
+        process.stdout.close()
+        code = process.wait()
+    assert kills == 6
+    assert code == FAILED
+    assert end_state(tmp_path / "killed") == end_state(tmp_path / "quiet")
+    assert len(FolderRegistry.open(tmp_path / "killed" / "registry").names()) == 11

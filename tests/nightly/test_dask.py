@@ -1,0 +1,88 @@
+"""Real Dask clusters of two worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
+from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.dask_executor import DaskExecutor
+from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.registry.folder import FolderRegistry
+
+pytestmark = pytest.mark.slow
+
+
+class Killer(Seen):
+    """Kills one worker, which is at work, when the first build has ended."""
+
+    executor: DaskExecutor | None = None
+    killed: int = 0
+
+    def built(self, decision: Decision, attempt: Attempt) -> None:
+        super().built(decision, attempt)
+        if not self.killed:
+            assert self.executor is not None
+            self.killed = next(iter(self.executor.workers().values()))
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def test_a_lost_worker_costs_only_what_was_in_flight(tmp_path: Path) -> None:
+    decisions = [stub_decision(f"model{number}") for number in range(8)]
+    watch = Killer()
+
+    def executor(count: int) -> DaskExecutor:
+        watch.executor = DaskExecutor(slots=2, memory=2**30, scratch=tmp_path / "dask")
+        return watch.executor
+
+    night = coordinator(tmp_path, home_of(tmp_path), watch=watch, program=stub(0.5), executor=executor).run(
+        lambda: decisions
+    )
+    assert watch.killed
+    assert night.exit_code == 0, night.outcomes
+    assert Counter(outcome.attempts for outcome in night.outcomes) == {1: 7, 2: 1}
+    assert len(FolderRegistry.open(tmp_path / "registry").names()) == 8
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Path]:
+    """A scheduler and two workers of their own, as someone else runs them; the scheduler's file."""
+    file = folder / "scheduler.json"
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1"]
+    commands = [[*dask, "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)], worker, worker]
+    with (folder / "dask.log").open("wb") as log:
+        processes = [subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) for command in commands]
+    try:
+        yield file
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def test_a_cluster_that_runs_already_is_used_by_its_scheduler_file(tmp_path: Path) -> None:
+    decisions = [stub_decision(f"model{number}") for number in range(4)]
+    with cluster(tmp_path) as file:
+        night = coordinator(
+            tmp_path, home_of(tmp_path), program=stub(0.1),
+            executor=lambda _: DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask"),
+        ).run(lambda: decisions)  # fmt: skip
+    assert night.counts == {"published": 4}
+
+
+def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://127\.0\.0\.1:1 does not answer"):
+        with closing(DaskExecutor(scheduler="tcp://127.0.0.1:1", scratch=tmp_path, timeout=1.0)):
+            pass
