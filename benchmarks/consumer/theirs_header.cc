@@ -1,0 +1,2 @@
+// What including the header that tfcompile generates takes.
+#include "tfaot_b1.h"
