@@ -235,8 +235,8 @@ def report(result: Result) -> str:
             ratio = statistics.median(n / c for n, c in zip(ways["nested"], ways["contiguous"], strict=True))
             lines.append(f"  {size:<18} {both[0]:10.0f}  {both[1]:10.0f}   {ratio:.2f} times")
     wanted = (
-        f"wanted: our headers compiled in less than {MOST_SECONDS:g} s; contiguous calls less than {MOST_OVERHEAD:.0%} beyond "
-        f"the bare function for dense, less than {MOST_NANOSECONDS:g} ns for identity"
+        f"wanted: our headers compiled in less than {MOST_SECONDS:g} s; contiguous calls less than {MOST_OVERHEAD:.0%} "
+        f"beyond the bare function for dense, less than {MOST_NANOSECONDS:g} ns for identity"
     )
     return "\n".join([*lines, "", f"{wanted}: {'yes' if result.good else 'NO'}"])
 
