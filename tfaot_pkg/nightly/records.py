@@ -57,7 +57,7 @@ def _add_outcomes(night: NightFolder, missing: set[str], outcomes: dict[str, Out
     except StorageError:
         return
     outcomes |= found
-    missing -= found.keys()
+    missing.difference_update(found)
 
 
 def _components(night: NightFolder) -> dict[Key, Mapping[str, str]]:

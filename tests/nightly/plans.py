@@ -1,0 +1,135 @@
+"""A place with models, a definition, a registry and past nights, in which one thing after the other is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly.definition import load_definition
+from tfaot_pkg.nightly.planning import plan_night, state_folder
+from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.provenance.materials import VALIDATION
+from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import PREFIX
+from tfaot_pkg.signature import DType, Signature, Tensor
+
+TARGETS = ("x86-64-v2", "x86-64-v3")
+DAY = date(2026, 11, 20)
+SPEC = """\
+model:
+  name: {name}
+  version: 1.0.0
+compilation:
+  batch_sizes: [1, 4]
+"""
+DEFINITION = """\
+registry: registry
+models:
+  - spec: models/*/spec.yaml
+toolchains: [2.17.1]
+"""
+_SIGNATURE = Signature(
+    inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 4)),),
+    outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 2)),),
+)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Everything below `root`. Planning reads bytes only, so the models' files are no models."""
+
+    root: Path
+
+    @property
+    def definition(self) -> Path:
+        return self.root / "registry.yaml"
+
+    def define(self, text: str = DEFINITION) -> None:
+        self.definition.write_text(text)
+
+    def model(self, name: str, text: str = SPEC, files: Mapping[str, str] | None = None) -> Path:
+        """Write a model; its spec's path."""
+        folder = self.root / "models" / name
+        for path, content in (files or {"saved_model.pb": "graph", "variables/variables.index": "weights"}).items():
+            file = folder / "saved_model" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        (folder / "spec.yaml").write_text(text.format(name=name))
+        return folder / "spec.yaml"
+
+    def plan(
+        self, *, model: str = "*", toolchains: tuple[str, ...] = (), changed_since: str | None = None
+    ) -> tuple[Decision, ...]:
+        folders = Folders(cache=self.root / "home" / "cache", data=self.root / "home" / "data")
+        definition = load_definition(self.definition)
+        return plan_night(
+            definition,
+            state=state_folder(definition),
+            folders=folders,
+            progress=Silent(),
+            model=model,
+            toolchains=toolchains,
+            changed_since=changed_since,
+        ).decisions
+
+    @property
+    def state(self) -> State:
+        return State(root=self.root / "nightly-state")
+
+    def night(
+        self,
+        decisions: Sequence[Decision],
+        kind: OutcomeKind = "published",
+        *,
+        recorded: bool = True,
+        not_run: Sequence[str] = (),
+        error_class: str = "",
+    ) -> None:
+        """What a night leaves in which the builds of `decisions` all end as `kind`."""
+        building = [one for one in decisions if one.action == "build"]
+        if recorded:
+            night = self.state.new_night(decisions, DAY)
+            night.add(*(_outcome(one, kind, error_class) for one in building))
+        if kind == "published":
+            for one in building:
+                self.publish(one, not_run)
+
+    def publish(self, decision: Decision, not_run: Sequence[str] = ()) -> None:
+        task = decision.task
+        blobs = {PREFIX: b"package", VALIDATION: json.dumps({"not_run": list(not_run)}).encode()}
+        entry = RegistryEntry(
+            name=f"tfaot-model-{task.model}",
+            model=task.model,
+            version=decision.release,
+            key=decision.key,
+            tree="0" * 64,
+            toolchain=f"tensorflow {task.toolchain}",
+            targets=task.targets,
+            batch_sizes=(1, 4),
+            signature=_SIGNATURE,
+            license="",
+            description="",
+            blobs={role: BlobRef.of(content) for role, content in blobs.items()},
+            published=f"{DAY}T03:00:00Z",
+        )
+        FolderRegistry.create(self.root / "registry").publish(entry, blobs)
+
+
+def _outcome(decision: Decision, kind: OutcomeKind, error_class: str) -> Outcome:
+    task = decision.task
+    return Outcome(
+        task=task.id, model=task.model, toolchain=task.toolchain, kind=kind, release=decision.release,
+        key=decision.key, error_class=error_class,
+    )  # fmt: skip
+
+
+def said(decisions: Sequence[Decision]) -> list[tuple[str, str, list[str]]]:
+    """Task, action and reasons of each."""
+    return [(one.task.id, one.action, list(map(str, one.reasons))) for one in decisions]
