@@ -55,13 +55,11 @@ def _commit(folder: Path, revision: str) -> str:
     try:
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return _git(folder, *words).strip()
-    except SourceError as error:
-        if isinstance(error.__cause__, CommandFailed) and not error.__cause__.output.strip():
-            raise SourceError(
-                f"--changed-since: there is no revision {shown(revision)} in the repository of {folder}",
-                hint="in a shallow clone, fetch it first: git fetch --depth=1 origin REV",
-            ) from error
-        raise
+    except SourceError as error:  # git itself and the repository were found to be there before
+        raise SourceError(
+            f"--changed-since: there is no revision {shown(revision)} in the repository of {folder}",
+            hint="in a shallow clone, fetch it first: git fetch --depth=1 origin REV",
+        ) from error
 
 
 def _git(folder: Path, *arguments: str) -> str:
