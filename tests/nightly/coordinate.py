@@ -1,22 +1,25 @@
 """A coordinator in a process of its own, which tests kill: `coordinate.py ARGUMENTS.json`.
 
 Arguments: `root` (state, registry), `home` (a TFAOT_HOME), `plan` (a file of decisions) or `definition`, `dask`,
-`slots`, `program`, `policy` (fields), `today`. Prints `built ID KIND`, `published ID` and in the end the exit code.
+`slots`, `program`, `policy` (fields), `policies` (changes of it, by model), `today`. Prints `built ID KIND`, `published ID` and in the end the exit code.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from tests.nightly.nights import Seen, coordinator, home_of
-from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.documents import decision_of
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
+from tfaot_pkg.nightly.secrets import hide_secrets
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy
 from tfaot_pkg.progress import Silent
 
@@ -46,7 +49,14 @@ def main(given: dict[str, Any]) -> int:
             return LocalExecutor(given["slots"])
         from tfaot_pkg.nightly.dask_executor import DaskExecutor
 
-        return DaskExecutor(slots=given["slots"], memory=2**30, scratch=root / "dask")
+        class Limited(DaskExecutor):
+            """Some models have limits of their own, so that the test need not wait as long as a slow build may take."""
+
+            def submit(self, request: Request) -> None:
+                changes = given["policies"].get(request.decision.task.model, {})
+                super().submit(replace(request, policy=replace(request.policy, **changes)))
+
+        return Limited(slots=given["slots"], memory=2**30, scratch=root / "dask")
 
     def plan() -> Sequence[Decision]:
         if "plan" in given:
@@ -57,6 +67,7 @@ def main(given: dict[str, Any]) -> int:
         definition = load_definition(Path(given["definition"]))
         return plan_night(definition, state=root / "state", folders=folders, progress=Silent()).decisions
 
+    hide_secrets(os.environ)
     night = coordinator(
         root,
         folders,

@@ -121,7 +121,7 @@ def stub_decision(name: str, *, number: int = 1, depends: tuple[str, ...] = ()) 
 def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[str]:
     """Start coordinate.py; its output is a pipe."""
     arguments = {
-        "root": str(root), "home": str(home), "dask": False, "slots": 2, "program": [], "today": "2026-11-21",
+        "root": str(root), "home": str(home), "dask": False, "slots": 2, "program": [], "policies": {}, "today": "2026-11-21",
         "policy": {"timeout": 120, "memory": 3 * 2**30, "max_failures": 0.5}, **given,
     }  # fmt: skip
     root.mkdir(parents=True, exist_ok=True)
