@@ -19,6 +19,8 @@ wanted=(
   chromium:chromium
   chromedriver:chromium-driver
   aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
+  shellcheck:shellcheck
+  systemd-analyze:systemd
 )
 
 missing=()

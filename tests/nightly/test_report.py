@@ -247,7 +247,7 @@ def test_hostile_texts_come_back_from_junit_without_what_xml_forbids(written: Pa
 
 def test_the_markdown_summary_has_every_section_and_no_markup_from_outside(written: Path) -> None:
     text = (written / "summary.md").read_text()
-    assert re.findall("^##+ (.*)$", text, re.M) == [
+    assert re.findall("^##+ (.*)$", text, re.MULTILINE) == [
         r"Nightly 2026-11-04.1", "Failed", "Failures by class", "Fixed", "Got worse", "Published",
     ]  # fmt: skip
     assert "| unsupported operation StringJoin (2) | broken, other\\_broken |" in text
@@ -275,7 +275,7 @@ def test_nothing_of_a_build_is_markup_in_a_page(written: Path) -> None:
     for text in pages:
         assert not re.search(r"<(script|img)(?! src=\"[./]*assets/)", text)
         assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
-        assert re.search(r" (style|on\w+)=", re.sub(r"<pre.*?</pre>|<t[dh].*?</t[dh]>|<dd.*?</dd>|<span.*?</span>|<code.*?</code>", "", text, flags=re.S)) is None  # fmt: skip
+        assert re.search(r" (style|on\w+)=", re.sub(r"<pre.*?</pre>|<t[dh].*?</t[dh]>|<dd.*?</dd>|<span.*?</span>|<code.*?</code>", "", text, flags=re.DOTALL)) is None  # fmt: skip
 
 
 def test_the_first_error_of_a_log_is_marked(written: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from tfaot_pkg.cli.nightly.ci import ci
 from tfaot_pkg.cli.nightly.plan import plan
 from tfaot_pkg.cli.nightly.report import report
 from tfaot_pkg.cli.nightly.run import run
@@ -17,4 +18,5 @@ def register(parent: typer.Typer) -> None:
     app.command()(plan)
     app.command()(run)
     app.command()(report)
+    app.command()(ci)
     parent.add_typer(app, name="nightly")

@@ -1,0 +1,122 @@
+"""`nightly ci`: definitions of jobs that run the nightly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
+from tfaot_pkg.cli.options import DebugFlag, JsonFlag
+from tfaot_pkg.cli.session import Session
+
+if TYPE_CHECKING:
+    from tfaot_pkg.nightly.ci.job import Job
+    from tfaot_pkg.nightly.ci.render import System
+    from tfaot_pkg.nightly.ci.workers import BatchSystem
+    from tfaot_pkg.nightly.types import NightlyDefinition
+
+
+class JobSystem(str, Enum):
+    """What runs the job."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JENKINS = "jenkins"
+    SYSTEMD = "systemd"
+    CRON = "cron"
+    SLURM = "slurm"
+    HTCONDOR = "htcondor"
+
+
+def ci(
+    system: Annotated[JobSystem, typer.Argument(help="What runs the job.", show_choices=True)],
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+    at: Annotated[
+        str, typer.Option("--at", metavar="HH:MM", help="When: UTC, or the machine's time with cron.")
+    ] = "01:17",
+    signed: Annotated[bool, typer.Option("--signed", help="The registry is signed: hand over keys.")] = False,
+    user: Annotated[str, typer.Option("--user", help="The user that systemd runs it as.")] = "tfaot",
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", metavar="ADDRESS", help="Slurm, HTCondor: the Dask scheduler of the workers.")
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where; with systemd a folder. [default: print]"),
+    ] = None,
+    json_: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Write the definition of a job that runs the nightly: a workflow, a pipeline, units, a crontab, a worker's script.
+
+    Secrets stand in none of them: they come from the CI's secret store or from files, which the first lines name.
+
+    Examples: tfaot-pkg nightly ci github -o .github/workflows/nightly.yml; tfaot-pkg nightly ci systemd -o units;
+    tfaot-pkg nightly ci slurm --scheduler tcp://head:8786 -o worker.sh
+    """
+    from tfaot_pkg.nightly.ci.render import render
+    from tfaot_pkg.nightly.ci.workers import worker_script
+    from tfaot_pkg.nightly.definition import load_definition
+
+    loaded = load_definition(definition)
+    if system in (JobSystem.SLURM, JobSystem.HTCONDOR):
+        files = {system.value: worker_script(cast("BatchSystem", system.value), scheduler, loaded.policy)}
+    else:
+        job = _job(system, loaded, state, at=at, signed=signed, user=user)
+        files = render(cast("System", system.value), job)
+    if output is None:
+        Session().result({"files": files}, "\n".join(files.values()))
+        return
+    paths = [output / name for name in files] if len(files) > 1 else [output]
+    _write(dict(zip(paths, files.values(), strict=True)))
+    Session().result({"files": files, "written": [str(path) for path in paths]}, "\n".join(map(str, paths)))
+
+
+def _job(
+    system: JobSystem, definition: NightlyDefinition, state: Path | None, *, at: str, signed: bool, user: str
+) -> Job:
+    from tfaot_pkg._version import __version__
+    from tfaot_pkg.nightly.ci.job import Job, inside
+    from tfaot_pkg.nightly.ci.render import IN_REPOSITORY
+    from tfaot_pkg.nightly.planning import state_folder
+
+    here = Path.cwd()
+    kept = Path(os.path.abspath(state_folder(definition, state)))
+    places = (definition.path, kept, kept.parent / "nightly-report", definition.registry)
+    path, state_path, report, registry = (
+        inside(one, here) if system.value in IN_REPOSITORY else str(one) for one in places
+    )
+    return Job(
+        definition=path,
+        state=state_path,
+        report=report,
+        registry=registry,
+        folder=str(here),
+        program=_program(),
+        version=__version__,
+        at=at,
+        user=user,
+        signed=signed,
+        remotes=tuple(name.replace("-", "_").upper() for name in definition.remotes),
+    )
+
+
+def _program() -> str:
+    """The path of this program: systemd and cron have no PATH to find it on."""
+    beside = Path(sys.executable).with_name("tfaot-pkg")
+    return str(beside) if beside.exists() else shutil.which("tfaot-pkg") or "/usr/local/bin/tfaot-pkg"
+
+
+def _write(files: dict[Path, str]) -> None:
+    from tfaot_pkg.storage import storage_errors, write_file
+
+    for path, text in files.items():
+        with storage_errors(f"write {path}"):
+            write_file(path, text.encode())
