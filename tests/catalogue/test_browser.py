@@ -19,7 +19,7 @@ from tfaot_pkg.catalogue.render import FOLDER
 
 pytestmark = pytest.mark.slow
 
-_AXE = (
+AXE = (
     "const done = arguments[arguments.length - 1]; axe.run().then((r) => done(r.violations), (e) => done([String(e)]))"
 )
 
@@ -217,7 +217,7 @@ def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
     name = {"": "home", "?q=muon&old=1": "search", "list/l.html": "list"}.get(page, page)
     browser.screenshot(f"{name}-{scheme}")
     browser.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
-    violations = browser.driver.execute_async_script(_AXE)
+    violations = browser.driver.execute_async_script(AXE)
     assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in violations] == []
 
 

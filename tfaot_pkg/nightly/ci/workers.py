@@ -58,7 +58,8 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
     else:
         make = slurm.SLURMJob
         common |= {"name": '"slurm-$SLURM_JOB_ID"', "job_name": _NAME, "walltime": _walltime(policy)}
-    script: str = make(scheduler, **common).job_script()
+    job: Any = make(scheduler, **common)
+    script: str = job.job_script()
     return script
 
 
