@@ -365,8 +365,9 @@ def test_a_version_that_cannot_get_a_build_number_is_a_decision_about_it_alone(b
 
 
 def test_a_model_comes_after_those_that_it_depends_on(lab: Lab) -> None:
-    lab.define(DEFINITION.replace("toolchains", "  - spec: models/a/spec.yaml\n    depends: [b]\ntoolchains"))
-    assert [(one.task.model, one.task.depends) for one in lab.plan()] == [("b", ()), ("a", ("b",))]
+    lab.model("c")
+    lab.define(DEFINITION.replace("models:\n", "models:\n  - spec: models/a/spec.yaml\n    depends: [c]\n"))
+    assert [(one.task.model, one.task.depends) for one in lab.plan()] == [("c", ()), ("b", ()), ("a", ("c",))]
 
 
 def faults(lab: Lab) -> str:
