@@ -23,6 +23,12 @@ from tfaot_pkg.nightly.supervise import perform
 _distributed: Any = distributed  # mostly without types
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # a lost worker's task comes back to us, who count its tries
+    # Builds take minutes: what Dask does many times a second while they run would be most of the coordinator's work.
+    "distributed.admin.tick.interval": "1 s",
+    "distributed.admin.tick.limit": "1 minute",
+    "distributed.admin.system-monitor.interval": "5 s",
+    "distributed.worker.memory.monitor-interval": "1 s",
+    "distributed.worker.profile.enabled": False,
     "distributed.worker.daemon": False,  # so that builds, which have children, may run in them
     "distributed.logging.distributed": "error",
 }

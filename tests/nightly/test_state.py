@@ -1,0 +1,135 @@
+"""The nightly's folder: what is there after anything was cut off, and the history by month."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.nightly.nights import stub_decision
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.state import State, Verdict
+from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind
+
+DAY = date(2026, 11, 21)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(root=tmp_path / "state")
+
+
+def outcome(decision: Decision, kind: OutcomeKind = "published") -> Outcome:
+    task = decision.task
+    figures = Figures(library_size=1000, build_time=2.5, error=1e-7, latency={"x86-64-v3": {"1": 120.0}})
+    return Outcome(
+        task=task.id, model=task.model, toolchain=task.toolchain, kind=kind, release=decision.release,
+        key=decision.key, reasons=decision.reasons, figures=figures,
+    )  # fmt: skip
+
+
+def test_nights_of_a_day_are_numbered_and_sorted_as_numbers(state: State) -> None:
+    names = [state.new_night([], DAY).name for _ in range(11)]
+    assert names[-1] == "2026-11-21.11"
+    assert [night.name for night in state.nights()] == names
+    assert state.new_night([], date(2026, 11, 22)).name == "2026-11-22.1"
+
+
+def test_a_night_gives_back_its_plan_and_its_outcomes(state: State) -> None:
+    decisions = [stub_decision("one"), stub_decision("two", depends=("one",))]
+    night = state.new_night(decisions, DAY)
+    night.add(outcome(decisions[0]))
+    night.add(outcome(decisions[1], "timed out"))
+    assert night.decisions() == tuple(decisions)
+    assert night.outcomes() == (outcome(decisions[0]), outcome(decisions[1], "timed out"))
+    assert night.summary() == {}
+    night.end({"night": night.name})
+    assert night.is_over
+    assert night.summary()["night"] == "2026-11-21.1"
+
+
+def test_a_line_that_was_cut_off_is_nothing_and_the_next_one_is_whole(state: State) -> None:
+    one, two = stub_decision("one"), stub_decision("two")
+    night = state.new_night([one, two], DAY)
+    night.add(outcome(one))
+    file = night.folder / "outcomes.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:40])
+    assert night.outcomes() == (outcome(one),)
+    night.add(outcome(two))
+    assert night.outcomes() == (outcome(one), outcome(two))
+    file.write_bytes(whole[:40])
+    night.add(outcome(two))
+    assert night.outcomes() == (outcome(two),)
+
+
+def test_damage_in_the_middle_is_told_with_its_line(state: State) -> None:
+    night = state.new_night([], DAY)
+    (night.folder / "outcomes.jsonl").write_text("{}\nnonsense\n")
+    with pytest.raises(StorageError, match=r"outcomes\.jsonl is damaged|outcomes\.jsonl:2 is damaged"):
+        night.outcomes()
+
+
+def test_the_history_of_past_months_lies_in_files_of_their_own(state: State) -> None:
+    decisions = [stub_decision(f"model{number}") for number in range(3)]
+    for night in ("2026-09-30.1", "2026-10-01.1", "2026-10-31.1", "2026-11-01.1"):
+        state.add_history(night, map(outcome, decisions))
+    names = sorted(path.name for path in state.root.iterdir())
+    assert names == ["history-2026-09.jsonl", "history-2026-10.jsonl", "history.jsonl"]
+    assert len((state.root / "history-2026-10.jsonl").read_bytes().splitlines()) == 6
+    assert [(night, one.model) for night, one in state.history()] == [
+        (night, f"model{number}")
+        for night in ("2026-09-30.1", "2026-10-01.1", "2026-10-31.1", "2026-11-01.1")
+        for number in range(3)
+    ]
+
+
+def test_history_that_was_copied_but_not_removed_yet_is_there_once(state: State) -> None:
+    decision = stub_decision("one")
+    state.add_history("2026-10-31.1", [outcome(decision)])
+    before = (state.root / "history.jsonl").read_bytes()
+    state.add_history("2026-11-01.1", [outcome(decision)])
+    after = (state.root / "history.jsonl").read_bytes()
+    (state.root / "history.jsonl").write_bytes(before + after)  # as a kill between the two steps leaves it
+    assert [night for night, _ in state.history()] == ["2026-10-31.1", "2026-11-01.1"]
+    state.add_history("2026-11-02.1", [outcome(decision)])
+    assert [night for night, _ in state.history()] == ["2026-10-31.1", "2026-11-01.1", "2026-11-02.1"]
+    assert (state.root / "history.jsonl").read_bytes().count(b"\n") == 2
+
+
+def test_builds_of_a_night_are_recorded_once_however_often_it_ends(state: State) -> None:
+    decisions = [stub_decision("one"), stub_decision("two")]
+    state.add_history("2026-11-21.1", [outcome(decisions[0])])
+    state.add_history("2026-11-21.1", map(outcome, decisions))
+    assert [one.model for _, one in state.history()] == ["one", "two"]
+    assert json.loads((state.root / "history.jsonl").read_text().splitlines()[0])["figures"]["library_size"] == 1000
+
+
+def test_a_fault_is_of_its_night_and_a_verified_result_of_all(state: State) -> None:
+    key = stub_decision("one").key
+    failed = Attempt(kind="timed out", night="2026-11-21.1", error="no end")
+    state.results.put(key, failed)
+    assert state.results.get(key, "2026-11-21.1") == failed
+    assert state.results.get(key, "2026-11-22.1") is None
+    later = replace(failed, night="2026-11-22.1")
+    state.results.put(key, later)
+    assert state.results.get(key, "2026-11-22.1") == later
+    assert [path.name for path in state.results.folder(key).parent.iterdir()] == [key]
+
+
+@pytest.mark.parametrize(("failed", "withheld"), [(0, False), (2, False), (3, True)])
+def test_the_gate_lets_through_what_the_policy_allows(failed: int, withheld: bool, state: State) -> None:
+    verdict = Verdict(built=10, failed=failed, limit=0.2)
+    assert verdict.withheld is withheld
+    night = state.new_night([], DAY)
+    assert night.verdict() is None
+    night.set_verdict(verdict)
+    assert night.verdict() == verdict
+
+
+def test_nothing_built_is_nothing_withheld() -> None:
+    assert not Verdict(built=0, failed=0, limit=0.0).withheld
