@@ -56,8 +56,8 @@ def value_text(metric: Metric, value: float) -> str:
             return f"{value / 1000:.4g} µs"
         case "build time":
             return f"{value:.3g} s"
-        case "error":
-            return f"{value:.2g}"
+        case "numerical error":
+            return f"{value:.3g}"
 
 
 def _title(metric: Metric, point: Point) -> str:

@@ -10,12 +10,12 @@ from tfaot_pkg.nightly.report.comparison import Past
 from tfaot_pkg.nightly.report.regression import Limits, Verdict, judge
 from tfaot_pkg.nightly.types import Figures, Outcome
 
-Metric = Literal["size", "latency", "error", "build time"]
-UNITS: dict[Metric, str] = {"size": "bytes", "latency": "ns", "error": "", "build time": "s"}
+Metric = Literal["size", "latency", "numerical error", "build time"]
+UNITS: dict[Metric, str] = {"size": "bytes", "latency": "ns", "numerical error": "", "build time": "s"}
 LIMITS: dict[Metric, Limits] = {
     "size": Limits(least=0.02, floor=4096),
     "latency": Limits(least=0.10, floor=50),
-    "error": Limits(least=1.0, floor=1e-6),  # a few units in the last place of float32 are no news
+    "numerical error": Limits(least=1.0, floor=1e-6),  # a few units in the last place of float32 are no news
     "build time": Limits(least=0.30, floor=5),
 }
 _LONGEST = 90
@@ -88,7 +88,7 @@ def _kinds(figures: Figures) -> Iterator[tuple[Metric, str, str]]:
     for target in sorted(figures.latency):
         for batch_size in sorted(figures.latency[target], key=lambda size: (len(size), size)):
             yield "latency", target, batch_size
-    yield "error", "", ""
+    yield "numerical error", "", ""
     yield "build time", "", ""
 
 
@@ -98,7 +98,7 @@ def _reader(metric: Metric, target: str, batch_size: str) -> Callable[[Figures],
             return lambda figures: float(figures.library_size)
         case "latency":
             return lambda figures: figures.latency.get(target, {}).get(batch_size)
-        case "error":
+        case "numerical error":
             return lambda figures: figures.error
         case "build time":
             return lambda figures: figures.build_time

@@ -1,0 +1,100 @@
+"""`nightly report` on the command line, and the link from the catalogue."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.catalogue.registries import entry_of, publish
+from tests.nightly.reports import FIRST, HOSTILE, add_night, outcome, task, two_nights
+from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
+from tfaot_pkg.cli.app import app
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.nightly.state import State
+from tfaot_pkg.registry.folder import FolderRegistry
+
+
+@pytest.fixture
+def definition(tmp_path: Path) -> Path:
+    """A definition whose registry is not there yet, and whose state lies beside it."""
+    (tmp_path / "spec.yaml").write_text("")
+    path = tmp_path / "registry.yaml"
+    path.write_text("registry: registry\nmodels:\n  - spec: spec.yaml\n")
+    return path
+
+
+def report(definition: Path, *options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["nightly", "report", str(definition), *options], catch_exceptions=False)
+    return done.exit_code, done.stdout
+
+
+def test_the_last_night_is_told_in_short_and_written_beside_its_plan(definition: Path, tmp_path: Path) -> None:
+    two_nights(tmp_path / "nightly-state")
+    code, text = report(definition)
+    assert code == 26
+    lines = text.splitlines()
+    assert lines[0].startswith("2026-11-04.1: 14 tasks: 1 infrastructure failed, 2 build failed")
+    assert "  other_broken@1.0.0+tf2.17.1: build failed, still failing since 2026-11-03 (was: build failed)" in lines
+    assert "unsupported operation StringJoin: 2 models" in lines
+    folder = tmp_path / "nightly-state/nights/2026-11-04.1/report"
+    assert lines[-1] == f"{folder}/index.html"
+    assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {
+        "index.html", "all", "tasks", "assets", "report.json", "junit.xml", "summary.md",
+    }  # fmt: skip
+    assert "\x1b" not in text and "\u202e" not in text, "a terminal obeys what a build said"
+
+
+def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path) -> None:
+    two_nights(tmp_path / "elsewhere")
+    options = (
+        "--state",
+        str(tmp_path / "elsewhere"),
+        "--night",
+        "2026-11-03.1",
+        "-o",
+        str(tmp_path / "site"),
+        "--json",
+    )
+    code, text = report(definition, *options)
+    assert code == 24
+    document = json.loads(text)
+    assert document["night"] == "2026-11-03.1"
+    assert {**document, "folder": ""} == {**json.loads((tmp_path / "site/report.json").read_text()), "folder": ""}
+
+
+def test_the_catalogue_links_the_report_that_is_put_into_it(definition: Path, tmp_path: Path) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    catalogue = tmp_path / "registry" / FOLDER
+    state, one = State(root=tmp_path / "nightly-state"), task("digits")
+    add_night(state, FIRST, [outcome(one)], tasks=[one])
+    code, _ = report(definition, "--catalogue")
+    assert code == 0
+    assert not catalogue.exists(), "a registry without a catalogue has no use for it"
+
+    publish(registry, entry_of("digits"))
+    render(registry, catalogue)
+    link = f'href="{NIGHTLY}/index.html"'
+    assert link not in (catalogue / "index.html").read_text()
+    assert report(definition, "--catalogue")[0] == 0
+    assert link in (catalogue / "index.html").read_text()
+    assert 'href="../index.html"' in (catalogue / NIGHTLY / "index.html").read_text()
+
+    render(registry, catalogue)
+    assert link in (catalogue / "index.html").read_text(), "the next rendering forgot it"
+    assert (catalogue / NIGHTLY / "report.json").exists()
+
+
+def test_without_a_night_there_is_nothing_to_report(definition: Path) -> None:
+    with pytest.raises(StorageError, match="there is no night"):
+        report(definition)
+
+
+def test_a_hostile_task_has_a_page_of_its_own(definition: Path, tmp_path: Path) -> None:
+    state, one = State(root=tmp_path / "nightly-state"), task(HOSTILE)
+    add_night(state, FIRST, [outcome(one, "build failed", error=HOSTILE)], tasks=[one])
+    assert report(definition)[0] == 24
+    (page,) = (tmp_path / "nightly-state/nights/2026-10-20.1/report/tasks").iterdir()
+    assert "<script>window" not in page.read_text()
