@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import dask
 import jsonschema
 import pytest
 import yaml
@@ -282,6 +283,19 @@ def test_an_htcondor_worker_has_the_limits_of_the_policy(require_program: Callab
     script.write_text(f"#!/bin/sh\n{command.replace('$F(MY.JobId)', '1.0')}\n")
     done = subprocess.run([require_program("shellcheck"), str(script)], capture_output=True, text=True, check=False)
     assert done.stdout == ""
+
+
+def test_what_a_clusters_profile_says_is_in_the_scripts() -> None:
+    profile = {
+        "jobqueue.slurm.account": "my-group",
+        "jobqueue.slurm.job-script-prologue": ["module load gcc"],
+        "jobqueue.htcondor.job-extra-directives": {"+JobFlavour": '"nextweek"'},
+    }
+    with dask.config.set(profile):
+        slurm = worker_script("slurm", "tcp://head:8786", Policy())
+        htcondor = worker_script("htcondor", "tcp://head:8786", Policy())
+    assert "#SBATCH -A my-group\n" in slurm and "\nmodule load gcc\n" in slurm
+    assert '\n+JobFlavour = "nextweek"\n' in htcondor and "\nbatch_name = tfaot-nightly\n" in htcondor
 
 
 @pytest.mark.parametrize("address", ["", "head:8786", "tcp://head", "tcp://head:1; reboot", "tcp://$(id):1"])

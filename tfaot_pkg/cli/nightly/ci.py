@@ -49,7 +49,7 @@ def ci(
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where; with systemd a folder. [default: print]"),
+        typer.Option("--output", "-o", metavar="FILE", help="Where; with systemd a folder. (default: print)"),
     ] = None,
     json_: JsonFlag = False,
     debug: DebugFlag = False,

@@ -21,11 +21,11 @@ def report(
     *,
     state: StateOption = None,
     night: Annotated[
-        str, typer.Option("--night", metavar="ID", help="Which one: 2026-11-21.1, say. [default: the last one]")
+        str, typer.Option("--night", metavar="ID", help="Which one: 2026-11-21.1, say. (default: the last one)")
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Where. [default: report/ in the night's folder]"),
+        typer.Option("--output", "-o", metavar="DIR", help="Where. (default: report/ in the night's folder)"),
     ] = None,
     catalogue: Annotated[
         bool, typer.Option("--catalogue", help="Put it into the registry's catalogue too, whose front page links it.")

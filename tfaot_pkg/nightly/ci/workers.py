@@ -34,6 +34,7 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
         if not _WORD.fullmatch(word):
             raise SpecError(f"cannot be written into a job's script: {word!r}")
     try:
+        import dask
         from dask_jobqueue import htcondor, slurm
     except ModuleNotFoundError as error:
         raise TfaotError(
@@ -54,7 +55,8 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
         make = htcondor.HTCondorJob
         common["disk"] = f"{(4 * policy.output + _GIB) / _GIB:g} GiB"
         common["name"] = "htcondor--$F(MY.JobId)--"  # HTCondor fills it in, one name per worker
-        common["job_extra_directives"] = {"batch_name": _NAME}
+        profile = dask.config.get("jobqueue.htcondor.job-extra-directives", None) or {}
+        common["job_extra_directives"] = {"batch_name": _NAME, **profile}
     else:
         make = slurm.SLURMJob
         common |= {"name": '"slurm-$SLURM_JOB_ID"', "job_name": _NAME, "walltime": _walltime(policy)}
