@@ -20,6 +20,7 @@ from tfaot_pkg.cli.app import run
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen import model as frozen_model
+from tfaot_pkg.native import compiler as compiler_module
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
@@ -167,6 +168,11 @@ def test_another_compiler_is_named_with_the_one_before(built: Lab, monkeypatch: 
     other.chmod(0o755)
     monkeypatch.setenv("CXX", str(other))
     assert said(built.plan())[0][2] == [f"compiler: {first} -> g++ 99.1"]
+
+
+def test_flags_of_the_compiler_are_told_as_far_as_they_differ(built: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler_module, "_FLAGS", ("-std=c++20", *compiler_module._FLAGS[1:]))
+    assert said(built.plan())[0][2] == ["compiler: flags -std=c++17 -> -std=c++20"]
 
 
 def test_other_targets_are_told_with_the_line_of_the_definition(built: Lab) -> None:

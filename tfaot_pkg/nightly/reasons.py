@@ -135,10 +135,17 @@ def _compiler(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Rea
         differing = [f"{part}{one} -> {other}" for part, one, other in pairs if one != other]
     else:
         differing = [] if old == new else [f"{'; '.join(old)} -> {'; '.join(new)}"]
-    if before.get(FLAGS) != now.get(FLAGS):
-        differing.append(f"flags {before.get(FLAGS)} -> {now.get(FLAGS)}")
+    gone, new_flags = _flags(before, now), _flags(now, before)
+    if gone or new_flags:
+        differing.append(f"flags {gone or 'none'} -> {new_flags or 'none'}")
     if differing:
         yield Reason(what=COMPILER, detail="; ".join(differing))
+
+
+def _flags(these: Mapping[str, str], others: Mapping[str, str]) -> str:
+    """The compiler's flags that the others are without."""
+    known = others.get(FLAGS, "").split()
+    return " ".join(flag for flag in these.get(FLAGS, "").split() if flag not in known)
 
 
 def _tool(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
