@@ -19,9 +19,12 @@ import filelock
 
 from tfaot_pkg.errors import StorageError
 
+_ELSEWHERE = "or take a folder on another disk (TFAOT_HOME sets where tfaot-pkg keeps its own files)"
+"""What is full may be a prefix, a registry or our own home: the message names the file."""
+
 _HINTS = {
-    errno.ENOSPC: "free some space, or set TFAOT_HOME to a folder on another disk",
-    errno.EDQUOT: "the quota is used up: free some space, or set TFAOT_HOME to a folder on another disk",
+    errno.ENOSPC: f"free some space, {_ELSEWHERE}",
+    errno.EDQUOT: f"the quota is used up: free some space, {_ELSEWHERE}",
     errno.EFBIG: "the file is larger than this process may write (ulimit -f), or than the file system allows",
     errno.EROFS: "the file system is read-only: choose another folder",
     errno.EACCES: "no permission: choose another folder or change its rights",

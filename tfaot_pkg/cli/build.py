@@ -43,7 +43,7 @@ def init(
     saved_model: Annotated[Path, typer.Argument(help="Folder of the SavedModel.", metavar="SAVED_MODEL")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
-    name: Annotated[str | None, typer.Option(help="The model's name. [default: from the folder]")] = None,
+    name: Annotated[str | None, typer.Option(help="The model's name. (default: from the folder)")] = None,
     version: Annotated[str, typer.Option(help="The model's version.")] = "1.0.0",
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
@@ -118,7 +118,7 @@ def build(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="PREFIX", help="The prefix to install into. [with --dev: $CMSSW_BASE/tfaot]"
+            "--output", "-o", metavar="PREFIX", help="The prefix to install into. (with --dev: $CMSSW_BASE/tfaot)"
         ),
     ] = None,
     dev: Annotated[

@@ -19,7 +19,7 @@ def render(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Where. [default: catalogue/ in the registry's folder]"),
+        typer.Option("--output", "-o", metavar="DIR", help="Where. (default: catalogue/ in the registry's folder)"),
     ] = None,
     json_: JsonFlag = False,
     debug: DebugFlag = False,

@@ -44,8 +44,8 @@ def install(
     packages: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PACKAGE]...",
-            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: names in the lock file. [default: all]",
+            metavar="PACKAGE",
+            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: names in the lock file. (default: all)",
             show_default=False,
         ),
     ] = None,
@@ -54,7 +54,7 @@ def install(
     locked: Annotated[bool, typer.Option("--locked", help="Install exactly what the lock file says, or fail.")] = False,
     lock: Annotated[
         Path | None,
-        typer.Option("--lock", metavar="FILE", help="The lock file, for --locked. [default: tfaot.lock]"),
+        typer.Option("--lock", metavar="FILE", help="The lock file, for --locked. (default: tfaot.lock)"),
     ] = None,
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
@@ -103,7 +103,7 @@ def _installed_text(done: InstalledEntry) -> str:
 
 def resolve(
     requirements: Annotated[
-        list[str], typer.Argument(metavar="REQUIREMENT...", help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'.")
+        list[str], typer.Argument(metavar="REQUIREMENT", help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'.")
     ],
     *,
     target: TargetOption = None,
@@ -187,9 +187,7 @@ def _outdated_text(one: Outdated) -> str:
 def update(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...", help="Packages to take newer versions of. [default: all]", show_default=False
-        ),
+        typer.Argument(metavar="NAME", help="Packages to take newer versions of. (default: all)", show_default=False),
     ] = None,
     *,
     lock: LockOption = _LOCK,

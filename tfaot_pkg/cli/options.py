@@ -63,7 +63,7 @@ RegistryOption = Annotated[
     typer.Option(
         "--registry",
         metavar="NAME|DIR|URL",
-        help="A registry: a name (registry add), its folder, or its address. [default: in your data folder]",
+        help="A registry: a name (registry add), its folder, or its address. (default: in your data folder)",
     ),
 ]
 OfflineFlag = Annotated[
@@ -80,7 +80,7 @@ PassphraseFileOption = Annotated[
     typer.Option(
         "--passphrase-file",
         metavar="FILE",
-        help="Where the keys' passphrase is: one for all, or one for each --keys. [default: ask for it]",
+        help="Where the keys' passphrase is: one for all, or one for each --keys. (default: ask for it)",
     ),
 ]
 NoPassphraseFlag = Annotated[
@@ -88,7 +88,7 @@ NoPassphraseFlag = Annotated[
 ]
 RegistryArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[REGISTRY]", help="The registry: its folder or name. [default: in your data folder]"),
+    typer.Argument(metavar="REGISTRY", help="The registry: its folder or name. (default: in your data folder)"),
 ]
 ToolchainPythonOption = Annotated[
     Path | None,

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def search(
-    text: Annotated[str, typer.Argument(help="Words of name, description or licence. [default: all]")] = "",
+    text: Annotated[str, typer.Argument(help="Words of name, description or licence. (default: all)")] = "",
     *,
     registry: RegistryOption = None,
     offline: OfflineFlag = False,
@@ -199,7 +199,7 @@ def rebuild_check(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--source", metavar="DIR", help="A folder with the model's files. [default: fetched as published]"
+            "--source", metavar="DIR", help="A folder with the model's files. (default: fetched as published)"
         ),
     ] = None,
     inputs: Annotated[

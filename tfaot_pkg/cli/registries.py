@@ -59,7 +59,7 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="ROLE=DAYS",
-            help="How long signatures last. Repeatable. [default: root, release 365; snapshot 30; timestamp 7]",
+            help="How long signatures last. Repeatable. (default: root, release 365; snapshot 30; timestamp 7)",
         ),
     ] = None,
     key: Annotated[

@@ -102,7 +102,7 @@ def add(
     *,
     keys: KeysOption = None,
     uri: Annotated[
-        str | None, typer.Option(help="A key that exists (hsm:, gcpkms:, awskms:, file:...). [default: make one]")
+        str | None, typer.Option(help="A key that exists (hsm:, gcpkms:, awskms:, file:...). (default: make one)")
     ] = None,
     public: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The public half (.pub) of a key that someone else keeps.")

@@ -38,12 +38,12 @@ def tune(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TARGET", help="Measure this target only. Repeatable. [default: all that this machine runs]"
+            metavar="TARGET", help="Measure this target only. Repeatable. (default: all that this machine runs)"
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write. [default: SPEC's stem.tune.json]"),
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write. (default: SPEC's stem.tune.json)"),
     ] = None,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,

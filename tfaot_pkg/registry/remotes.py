@@ -262,7 +262,8 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
     if known is None:
         raise RegistryError(
             f"{address.url} is not known here, so nothing says whom to trust",
-            hint=f"tfaot-pkg registry add NAME {address.url} --root FILE (or --fingerprint SHA256)",
+            hint=f"tfaot-pkg registry add NAME {address.url} --root FILE (or --fingerprint SHA256; "
+            "or --unsigned, which trusts that server alone)",
         )
     return known
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DefinitionArgument = Annotated[Path, typer.Argument(metavar="REGISTRY.yaml", help="What the registry is to hold.")]
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state", metavar="DIR", help="The nightly's folder. [default: nightly-state beside the registry]"),
+    typer.Option("--state", metavar="DIR", help="The nightly's folder. (default: nightly-state beside the registry)"),
 ]
 ModelOption = Annotated[str, typer.Option("--model", metavar="GLOB", help="Only models whose names match.")]
 ToolchainOption = Annotated[

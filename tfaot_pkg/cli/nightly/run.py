@@ -43,7 +43,7 @@ def run(
     *,
     state: StateOption = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. [default: what fits here]")
+        int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. (default: what fits here)")
     ] = None,
     no_dask: Annotated[
         bool, typer.Option("--no-dask", help="Run the builds from this process: one machine, no cluster.")
