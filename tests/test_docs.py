@@ -78,7 +78,7 @@ def test_commands_that_a_page_names_exist_with_these_options(page: Path) -> None
 @pytest.mark.parametrize("name", RUN)
 def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path, shared_home: Path) -> None:
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
-    (tmp_path / "registry").symlink_to(ROOT / "registry")
+    shutil.copytree(ROOT / "registry", tmp_path / "registry")  # pages write into it
     shutil.copytree(ROOT / "examples", tmp_path / "examples")  # Conan writes into it
     programs = tmp_path / "bin"
     programs.mkdir()
