@@ -349,9 +349,25 @@ def test_planning_imports_no_tensorflow(built: Lab) -> None:
 def test_a_faulty_spec_is_a_decision_about_it_alone(built: Lab) -> None:
     spec = built.model("a", SPEC.replace("[1, 4]", "[0]"))
     first, second = built.plan()
-    assert (first.action, first.task.spec, first.key) == ("fail", spec, "")
+    assert (first.action, first.task.id, first.task.spec, first.key) == ("fail", TASK, spec, "")
     assert str(first.reasons[0]).startswith(f"spec: {spec}:5: compilation.batch_sizes[0]: must be at least 1")
     assert second.action == "up to date"
+
+
+def test_a_spec_that_does_not_even_name_its_model_is_named_by_its_place(built: Lab) -> None:
+    built.model("a", "nonsense\n")
+    first, second = built.plan()
+    assert (first.action, first.task.model) == ("fail", "models_a_spec_yaml")
+    assert second.action == "up to date"
+    assert [one.action for one in built.plan(model="b")] == ["up to date"]
+
+
+def test_a_repository_that_cannot_be_had_is_a_decision_about_its_model_alone(built: Lab) -> None:
+    place = f"{{git: 'file://{built.root}/nowhere.git', revision: '{'0' * 40}', path: c/spec.yaml}}"
+    built.define(DEFINITION.replace("toolchains", f"  - spec: {place}\ntoolchains"))
+    first, *others = built.plan()
+    assert (first.action, first.task.model, first.reasons[0].what) == ("fail", "nowhere_git_c_spec_yaml", "source")
+    assert [one.action for one in others] == ["up to date"] * 2
 
 
 def test_a_model_without_files_is_a_decision_about_it_alone(built: Lab) -> None:

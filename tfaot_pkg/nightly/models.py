@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -12,8 +14,10 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.source.address import inside, without_secrets
+from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.git import fetch_git
+from tfaot_pkg.spec.document import read_document
+from tfaot_pkg.spec.names import name_fault, version_fault
 from tfaot_pkg.spec.types import ModelSpec
 
 
@@ -41,9 +45,13 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A spec that cannot be had or read. `place` names it."""
+    """A spec that cannot be had or read.
 
-    place: str
+    `name` and `version` are what it says of its model as far as that can be made out, else made from its place, and "".
+    """
+
+    name: str
+    version: str
     path: Path
     error: TfaotError
     entry: ModelEntry
@@ -67,33 +75,57 @@ def load_models(
     """
     readable: list[Model] = []
     unreadable: list[Unreadable] = []
-    for number, entry, place, path in _places(definition):
+    for number, entry, path in _places(definition):
         try:
             spec = read(path if path is not None else _fetched(entry, folders, progress))
             readable.append(Model(spec=spec, entry=entry, number=number))
         except TfaotError as error:
-            unreadable.append(
-                Unreadable(place=place, path=path or definition.path, error=error, entry=entry, number=number)
-            )
+            unreadable.append(_unreadable(error, entry, number, path, definition))
     if faults := list(_faults(readable, complete=not unreadable)):
         raise definition_error(definition, faults)
     return Models(readable=_in_order(readable), unreadable=tuple(unreadable))
 
 
-def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, str, Path | None]]:
-    """Entry by entry the specs: a spec that is named by itself is not taken by a pattern that matches it too."""
+def _unreadable(
+    error: TfaotError, entry: ModelEntry, number: int, path: Path | None, definition: NightlyDefinition
+) -> Unreadable:
+    place = os.path.relpath(path, definition.path.parent) if path is not None else _shown(entry)
+    name, version = _called(path) if path is not None else ("", "")
+    name = name or re.sub(r"[^a-z0-9]+", "_", place.lower()).strip("_")
+    return Unreadable(name=name, version=version, path=path or definition.path, error=error, entry=entry, number=number)
+
+
+def _shown(entry: ModelEntry) -> str:
+    """A spec in another repository: the repository's name, and its place in it."""
+    assert isinstance(entry.specs, GitSpec)
+    return f"{entry.specs.url.rstrip('/').rpartition('/')[2]} {entry.specs.path}"
+
+
+def _called(path: Path) -> tuple[str, str]:
+    """Name and version in a spec, whatever else is wrong with it; "" where they are not usable."""
+    try:
+        document = read_document(path.read_bytes(), path.name)
+    except OSError:
+        return "", ""
+    name, version = (document.texts.get(("model", key), "") for key in ("name", "version"))
+    return "" if name_fault(name) else name, "" if version_fault(version) else version
+
+
+def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Path | None]]:
+    """Entry by entry the specs: a spec that is named by itself is not taken by a pattern that matches it too.
+
+    None stands for one in another repository.
+    """
     folder = definition.path.parent
     single = {
         path for entry in definition.models if not names_several(entry.specs) for path in spec_files(entry, folder)
     }
     for number, entry in enumerate(definition.models):
         if isinstance(entry.specs, GitSpec):
-            place = f"{without_secrets(entry.specs.url)}@{entry.specs.revision[:12]}:{entry.specs.path}"
-            yield number, entry, place, None
-            continue
+            yield number, entry, None
         for path in spec_files(entry, folder):
             if not names_several(entry.specs) or path not in single:
-                yield number, entry, str(path), path
+                yield number, entry, path
 
 
 def _fetched(entry: ModelEntry, folders: Folders, progress: Progress) -> Path:

@@ -6,7 +6,7 @@ No TensorFlow, nothing is built and nothing is written but the memory of what wa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -34,7 +34,7 @@ class Selection:
     is_whole: bool = True
 
     def takes(self, model: Model | Unreadable) -> bool:
-        name = model.spec.model.name if isinstance(model, Model) else "*"
+        name = model.spec.model.name if isinstance(model, Model) else model.name
         return fnmatchcase(name, self.model) and self.touched(model)
 
 
@@ -127,18 +127,19 @@ def failed(task: Task, error: TfaotError) -> Decision:
     return _decision(task, "fail", (reason,), task.release(1), Key(""))
 
 
-def unreadable(one: Unreadable, definition: NightlyDefinition) -> Decision:
-    """The decision about a spec that cannot be read: the model's name and version are not known."""
-    toolchains = one.entry.toolchains or definition.toolchains or ("",)
-    task = Task(
-        model=one.place,
-        version="",
-        toolchain=toolchains[0],
-        targets=one.entry.targets or definition.targets,
-        spec=one.path,
-        depends=one.entry.depends,
-    )
-    return failed(task, one.error)
+def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Selection) -> Iterator[Decision]:
+    """The decisions about a spec that cannot be read: for each toolchain, where that does not depend on the spec."""
+    for toolchain in one.entry.toolchains or definition.toolchains or ("",):
+        if toolchain in (selection.toolchains or (toolchain,)):
+            task = Task(
+                model=one.name,
+                version=one.version,
+                toolchain=toolchain,
+                targets=one.entry.targets or definition.targets,
+                spec=one.path,
+                depends=one.entry.depends,
+            )
+            yield failed(task, one.error)
 
 
 def targets_place(definition: NightlyDefinition, entry: ModelEntry, number: int) -> tuple[str | int, ...]:

@@ -68,7 +68,9 @@ def plan_night(
         for one in found
     ]
     memory.keep(state, whole=selection.is_whole)
-    faulty = [unreadable(one, definition) for one in models.unreadable if selection.takes(one)]
+    faulty = [
+        each for one in models.unreadable if selection.takes(one) for each in unreadable(one, definition, selection)
+    ]
     return NightPlan(
         definition=definition, decisions=(*faulty, *_explained(definition, found, decisions, State(root=state)))
     )

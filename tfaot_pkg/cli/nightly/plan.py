@@ -126,7 +126,7 @@ def _print_table(made: NightPlan, shown: Sequence[Decision]) -> None:
 
 def _rows(decisions: Sequence[Decision], separator: str) -> Iterator[tuple[str, str, str]]:
     for one in decisions:
-        name = one.task.id if one.task.version else one.task.model
+        name = one.task.id if one.task.version and one.task.toolchain else one.task.model
         yield name, one.action, separator.join(map(str, one.reasons))
 
 
