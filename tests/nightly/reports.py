@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.
 """What a log, an error or a name may hold."""
 
 FIRST = date(2026, 10, 20)
+_BUILDS = count()
 
 
 def task(model: str, *, version: str = "1.0.0", toolchain: str = "2.17.1", depends: Sequence[str] = ()) -> Task:
@@ -45,14 +47,14 @@ def figures(size: int = 100_000, time: float = 40.0, error: float = 1e-7, latenc
 
 
 def outcome(of: Task, kind: OutcomeKind = "published", **fields: Any) -> Outcome:
+    """Of a build of its own, unless `key` is given."""
     made = decision(of)
     given: dict[str, Any] = {
         "seconds": 41.0, "command": f"tfaot-pkg build {of.spec} --tensorflow {of.toolchain}", "reasons": made.reasons,
+        "key": key_of("test", 1, {"id": of.id, "build": next(_BUILDS)}),
         "figures": figures() if kind in ("published", "withheld") else None, **fields,
     }  # fmt: skip
-    return Outcome(
-        task=of.id, model=of.model, toolchain=of.toolchain, kind=kind, release=made.release, key=made.key, **given
-    )
+    return Outcome(task=of.id, model=of.model, toolchain=of.toolchain, kind=kind, release=made.release, **given)
 
 
 def add_night(
@@ -86,15 +88,15 @@ error: build failed: the C++ compiler failed on generated code
 """
 
 
-def two_nights(root: Path, *, count: int = 14) -> State:
-    """`count` quiet nights, then two with every kind of outcome (docstrings of the tests say what of)."""
+def two_nights(root: Path, *, quiet_nights: int = 14) -> State:
+    """`quiet_nights` quiet nights, then two with every kind of outcome (docstrings of the tests say what of)."""
     state = State(root=root)
     noise = random.Random(5)
     steady, slow = task("steady"), task("slow")
-    for number in range(count):
+    for number in range(quiet_nights):
         quiet = [outcome(one, figures=figures(latency=5000 * noise.gauss(1, 0.02))) for one in (steady, slow)]
         add_night(state, FIRST + timedelta(days=number), quiet, tasks=[steady, slow])
-    day = FIRST + timedelta(days=count)
+    day = FIRST + timedelta(days=quiet_nights)
     tasks = {
         name: task(name)
         for name in ("steady", "slow", "broken", "mended", "wrong", "hung", "greedy", "flaky", "lost", "quiet", "known")

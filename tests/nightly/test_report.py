@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -103,6 +104,17 @@ def test_only_what_is_slower_beyond_its_noise_got_worse(report: Report) -> None:
     assert worse[0].verdict is not None
     assert worse[0].verdict.change == pytest.approx(0.3, abs=0.03)
     assert len(worse[0].points) == 16
+
+
+def test_a_result_that_is_taken_again_is_no_second_measurement(tmp_path: Path) -> None:
+    state, one = State(root=tmp_path), task("digits")
+    first, second = outcome(one, "withheld", figures=figures(size=1)), outcome(one, figures=figures(size=2))
+    for number, each in enumerate((first, replace(first, kind="published"), second)):
+        add_night(state, FIRST + timedelta(days=number), [each], tasks=[one])
+    sizes = of(last(state), "digits").trends[0]
+    assert [(point.night, point.value) for point in sizes.points] == [("2026-10-20.1", 1.0), ("2026-10-22.1", 2.0)]
+    again = read_report(state, find_night(state, "2026-10-21.1"))
+    assert of(again, "digits").trends[0].verdict is None
 
 
 def test_a_new_version_has_the_past_of_the_one_it_replaces(tmp_path: Path) -> None:

@@ -51,8 +51,17 @@ class Trend:
 
 
 def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
-    """The trends of a task up to `outcome`, which is of `night`. Nights without figures do not show in them."""
-    rows = [(name, one.release, one.figures) for name, one in (*past, (night, outcome)) if one.figures is not None]
+    """The trends of a task up to `outcome`, which is of `night`.
+
+    Nights without figures do not show in them, nor do those that took an earlier night's result: that is no second
+    measurement, and would make the spread look smaller than it is.
+    """
+    rows: list[tuple[str, str, Figures]] = []
+    measured = set()
+    for name, one in (*past, (night, outcome)):
+        if one.figures is not None and one.key not in measured:
+            measured.add(one.key)
+            rows.append((name, one.release, one.figures))
     if not rows:
         return ()
     last = rows[-1][2]
