@@ -129,8 +129,8 @@ def test_a_new_version_has_the_past_of_the_one_it_replaces(tmp_path: Path) -> No
 
 def test_two_versions_side_by_side_keep_pasts_of_their_own(tmp_path: Path) -> None:
     state = State(root=tmp_path)
-    old, new = task("digits"), task("digits", version="2.0.0")
-    add_night(state, FIRST, [outcome(old, "build failed")], tasks=[old])
+    older, old, new = (task("digits", version=version) for version in ("0.9.0", "1.0.0", "2.0.0"))
+    add_night(state, FIRST, [outcome(older, "build failed"), outcome(old, "build failed")], tasks=[older, old])
     add_night(state, FIRST, [outcome(old, "build failed"), outcome(new)], tasks=[old, new])
     found = {one.outcome.task: one.change.kind for one in last(state).tasks}
     assert found == {old.id: "still failing", new.id: "new"}
@@ -147,7 +147,7 @@ def test_a_failure_that_was_mended_in_between_counts_anew(tmp_path: Path) -> Non
 def test_nights_in_which_a_model_is_skipped_do_not_end_its_failures(tmp_path: Path) -> None:
     state, one = State(root=tmp_path), task("digits")
     add_night(state, FIRST, [outcome(one, "build failed")], tasks=[one])
-    add_night(state, FIRST + timedelta(days=1), [], [decision(one, "skip")])
+    add_night(state, FIRST + timedelta(days=1), [outcome(one, "skipped")], [decision(one, "skip")])
     add_night(state, FIRST + timedelta(days=2), [outcome(one, "build failed")], tasks=[one])
     assert of(last(state), "digits").change.since == "2026-10-20"
 
@@ -171,10 +171,10 @@ def test_an_earlier_night_is_reported_as_it_was(state: State) -> None:
 
 def test_the_second_night_of_a_day_comes_after_the_first_and_before_the_tenth(tmp_path: Path) -> None:
     state, one = State(root=tmp_path), task("digits")
-    for number in range(11):
-        add_night(state, FIRST, [outcome(one, "build failed" if number < 9 else "published")], tasks=[one])
-    assert find_night(state).name == "2026-10-20.11"
-    assert of(last(state), "digits").change.kind == "unchanged"
+    for number in range(10):
+        add_night(state, FIRST, [outcome(one, "build failed" if 4 < number < 9 else "published")], tasks=[one])
+    assert find_night(state).name == "2026-10-20.10"
+    assert of(last(state), "digits").change.kind == "fixed"
 
 
 def test_a_first_night_has_nothing_to_compare_with(tmp_path: Path) -> None:
