@@ -43,7 +43,7 @@ class Clock:
         self.began = self.ended = self.processor = 0.0
         self.slept = 0.0
 
-    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome]) -> None: ...
+    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None: ...
 
     def building(self, count: int, where: str) -> None:
         self.began, self.processor = time.monotonic(), time.process_time()

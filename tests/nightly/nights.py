@@ -39,7 +39,7 @@ class Seen:
     built_: list[Attempt] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
 
-    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome]) -> None:
+    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
         self.begun.append((night, len(known)))
 
     def building(self, count: int, where: str) -> None: ...

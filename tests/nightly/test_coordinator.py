@@ -140,6 +140,49 @@ def test_a_second_coordinator_is_told_who_the_first_one_is(tmp_path: Path) -> No
             coordinator(tmp_path, home_of(tmp_path)).run(list)
 
 
+class Interrupted(Exception):
+    """Stands for whatever cuts a night off."""
+
+
+class Cutting(Seen):
+    """Cuts the night off when the first build has ended."""
+
+    def outcome(self, outcome: Outcome) -> None:
+        raise Interrupted
+
+
+def test_a_night_that_was_cut_off_before_it_published_takes_what_changed_meanwhile(tmp_path: Path) -> None:
+    registry = Registry()
+    cut = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, watch=Cutting())
+    with pytest.raises(Interrupted):
+        cut.run(lambda: [stub_decision("broken"), stub_decision("stays"), stub_decision("goes")])
+    again = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry)
+    changed = [stub_decision("broken"), stub_decision("stays", number=2), stub_decision("comes")]
+    night = again.run(lambda: changed)
+    assert night.night.name == "2026-11-21.1"
+    assert {one.model: (one.kind, one.release) for one in night.outcomes} == {
+        "broken": ("build failed", "1.0.0+tf2.17.1.b1"),
+        "stays": ("published", "1.0.0+tf2.17.1.b2"),
+        "comes": ("published", "1.0.0+tf2.17.1.b1"),
+    }
+
+
+def test_a_night_that_was_cut_off_while_it_published_is_ended_as_it_was_planned(tmp_path: Path) -> None:
+    class Away(Registry):
+        def publish(self, decision: Decision, results: Results) -> None:
+            raise Interrupted
+
+    cut = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Away())
+    with pytest.raises(Interrupted):
+        cut.run(lambda: [stub_decision("one")])
+    registry = Registry()
+    night = coordinator(tmp_path, home_of(tmp_path), publisher=registry, program=stub(0)).run(
+        lambda: [stub_decision("two")]
+    )
+    assert registry.published == ["one"]
+    assert kinds(night.outcomes) == {"one": "published"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coordinator_that_is_killed_at_any_moments_ends_as_an_undisturbed_one(tmp_path: Path, seed: int) -> None:

@@ -47,8 +47,8 @@ class PublisherPort(Protocol):
 class Watch(Protocol):
     """Who looks at a night."""
 
-    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome]) -> None:
-        """`known` are the outcomes of an earlier run of the same night."""
+    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
+        """`again`: the night was cut off, and `known` are the outcomes that it had."""
 
     def building(self, count: int, where: str) -> None:
         """`count` tasks are to be built now."""
@@ -115,8 +115,13 @@ class Coordinator:
             self.publisher.require()
             nights = self.state.nights()
             cut_off = nights[-1] if nights and not nights[-1].is_over and not new else None
-            night = cut_off or self.state.new_night(plan(), self.today())
-            return _Night(self, night).run()
+            if cut_off is None:
+                night = self.state.new_night(plan(), self.today())
+            else:
+                night = cut_off
+                if night.verdict() is None:  # nothing is published yet: what changed meanwhile counts
+                    night.plan_anew(plan())
+            return _Night(self, night).run(again=cut_off is not None)
 
 
 class _Night:
@@ -130,8 +135,8 @@ class _Night:
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
         self._verified: dict[str, tuple[Attempt, int]] = {}
 
-    def run(self) -> NightRun:
-        self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()))
+    def run(self, *, again: bool) -> NightRun:
+        self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
         order = _in_order(self._decisions)
         self._record_settled()
         self._build()

@@ -24,7 +24,7 @@ from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.nightly.documents import decision_document, decision_of, outcome_document, outcome_of
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.types import Decision, Outcome
+from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
 from tfaot_pkg.storage import append_lines, locked, new_folder, storage_errors, write_file
 
 _FORMAT = 1
@@ -75,6 +75,14 @@ class NightFolder:
         """The plan that it works on."""
         document = _read_json(self.folder / "plan.json")
         return tuple(decision_of(one, str(self.folder / "plan.json")) for one in document["decisions"])
+
+    def plan_anew(self, decisions: Sequence[Decision]) -> None:
+        """Replace the plan; outcomes of tasks about which is decided otherwise now are forgotten."""
+        same = {(one.task.id, one.release, one.key) for one in decisions}
+        kept = [one for one in self.outcomes() if (one.task, one.release, one.key) in same and one.kind in FAILURES]
+        with storage_errors(f"write {self.folder}"):
+            write_file(self.folder / "plan.json", _plan_document(decisions))
+            write_file(self._outcomes, b"".join(canonical_json(outcome_document(one)) + b"\n" for one in kept))
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """What is known so far, in the order in which it came."""
@@ -149,9 +157,8 @@ class State:
         """Begin a night of `day` with its plan."""
         numbers = [int(one.name.partition(".")[2]) for one in self.nights() if one.name.startswith(f"{day}.")]
         folder = self.root / "nights" / f"{day}.{max(numbers, default=0) + 1}"
-        document = {"format": _FORMAT, "decisions": [decision_document(one) for one in decisions]}
         with storage_errors(f"write {folder}"), new_folder(folder) as temporary:
-            write_file(temporary / "plan.json", json.dumps(document, indent=1).encode())
+            write_file(temporary / "plan.json", _plan_document(decisions))
             (temporary / "logs").mkdir()
         return NightFolder(folder=folder)
 
@@ -195,6 +202,12 @@ class State:
     @property
     def _history(self) -> Path:
         return self.root / "history.jsonl"
+
+
+def _plan_document(decisions: Sequence[Decision]) -> bytes:
+    return json.dumps(
+        {"format": _FORMAT, "decisions": [decision_document(one) for one in decisions]}, indent=1
+    ).encode()
 
 
 def _month(night: str) -> str:

@@ -28,8 +28,11 @@ class Lines:
     def __init__(self) -> None:
         self._total = self._ended = 0
 
-    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome]) -> None:
-        _print(f"night {night}: {len(decisions)} tasks" + (f", taken up: {len(known)} are known" if known else ""))
+    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
+        _print(
+            f"night {night}: {len(decisions)} tasks"
+            + (f", taken up where it was cut off: {len(known)} are known" if again else "")
+        )
 
     def building(self, count: int, where: str) -> None:
         self._total = count
@@ -60,8 +63,10 @@ class LiveTable:
         self._last: list[tuple[str, str, str]] = []
         self._start = time.monotonic()
 
-    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome]) -> None:
-        self._head = f"night {night}: {len(decisions)} tasks" + (f" ({len(known)} known already)" if known else "")
+    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
+        self._head = f"night {night}: {len(decisions)} tasks" + (
+            f", taken up where it was cut off: {len(known)} are known" if again else ""
+        )
         self._counts.update(one.kind for one in known)
         self._update()
 
