@@ -16,6 +16,7 @@ from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.report.html import page_of
 from tfaot_pkg.nightly.report.log import excerpt, plain
 from tfaot_pkg.nightly.report.reading import find_night, read_report
+from tfaot_pkg.nightly.report.regression import FEWEST
 from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport
 from tfaot_pkg.nightly.report.write import write_report
 from tfaot_pkg.nightly.state import State, Verdict
@@ -115,6 +116,16 @@ def test_a_result_that_is_taken_again_is_no_second_measurement(tmp_path: Path) -
     assert [(point.night, point.value) for point in sizes.points] == [("2026-10-20.1", 1.0), ("2026-10-22.1", 2.0)]
     again = read_report(state, find_night(state, "2026-10-21.1"))
     assert of(again, "digits").trends[0].verdict is None
+
+
+@pytest.mark.parametrize(("nights", "verdict"), [(FEWEST, "too few"), (FEWEST + 1, "steady")])
+def test_tonight_is_not_among_what_it_is_compared_with(nights: int, verdict: str, tmp_path: Path) -> None:
+    state, one = State(root=tmp_path), task("digits")
+    for number in range(nights):
+        add_night(state, FIRST + timedelta(days=number), [outcome(one)], tasks=[one])
+    found = of(last(state), "digits").trends[0].verdict
+    assert found is not None
+    assert found.kind == verdict
 
 
 def test_a_new_version_has_the_past_of_the_one_it_replaces(tmp_path: Path) -> None:
@@ -361,6 +372,7 @@ def test_the_same_night_gives_the_same_files(report: Report, written: Path, tmp_
         assert (tmp_path / "again" / path).read_bytes() == (written / path).read_bytes(), path
 
 
+@pytest.mark.slow
 def test_a_thousand_models_make_pages_of_a_sane_size(tmp_path: Path) -> None:
     state = State(root=tmp_path / "state")
     tasks = [task(f"model_{number:04}") for number in range(1000)]
