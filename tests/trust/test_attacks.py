@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -162,6 +162,30 @@ def test_a_clock_that_is_far_behind_is_named(tmp_path: Path) -> None:
     with pytest.raises(TrustError, match=r"this machine's clock says 2\d{3}-.*was signed at 2") as refused:
         ahead.entries("digits")
     assert "set this machine's clock" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("days", "match"),
+    [(-30, "this machine's clock says .* was signed at"), (400, "root.json is expired; this machine's clock says")],
+    ids=["behind", "ahead"],
+)
+def test_nobody_publishes_by_a_clock_that_readers_would_not_believe(
+    tmp_path: Path, make_package: MakePackage, days: float, match: str
+) -> None:
+    registry = make_signed(tmp_path)
+    before = snapshot_of(registry.root)
+    with pytest.raises(TrustError, match=match):
+        publish(replace(registry, clock=clock_at(days)), make_package("digits", "1.0"))
+    assert not registry.entries("digits")
+    assert {path: data for path, data in snapshot_of(registry.root).items() if path in before} == before
+
+
+def test_a_state_that_was_signed_by_a_clock_ahead_is_mended_by_refresh(tmp_path: Path) -> None:
+    ahead = replace(make_signed(tmp_path), clock=clock_at(30))
+    refresh(ahead)
+    mended = replace(ahead, clock=clock_at(0))
+    refresh(mended)
+    assert mended.entries("digits") == ()
 
 
 def test_an_old_snapshot_under_a_new_timestamp_is_refused(

@@ -12,6 +12,7 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.files import FolderFiles
 from tfaot_pkg.registry.static import PlainIndex
 from tfaot_pkg.trust.client import SignedIndex
+from tfaot_pkg.trust.faults import CLOCK_TOLERANCE, expired, wrong_clock
 from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
 from tfaot_pkg.trust.roles import utc
@@ -109,9 +110,19 @@ class SignedCommit:
         write(self._files, revision.files(self._given_signers(), self.now()))
 
     def _given_signers(self) -> Signers:
+        self._check_clock()
         if self._signers is None:
             self._signers = self._keys.signers(self._state, (RELEASE, SNAPSHOT, TIMESTAMP))
         return self._signers
+
+    def _check_clock(self) -> None:
+        """No reader would take what a wrong clock signs. (`refresh` does not ask: it mends what one has signed.)"""
+        now, location = self.now(), self._files.location
+        signed = self._state.signed_at
+        if signed is not None and signed > now + CLOCK_TOLERANCE:
+            raise wrong_clock(location, signed, now)
+        if self._state.root.signed.expires <= now:
+            raise expired(location, "root.json is expired", now)
 
 
 def write(files: FolderFiles, new: Iterable[NewFile]) -> None:

@@ -23,7 +23,7 @@ from tfaot_pkg.registry.layout import CONFIG
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.trust.faults import CLOCK_TOLERANCE, distrust, wrong_clock
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
-from tfaot_pkg.trust.roles import LIMITS, METADATA, SEARCH, SIGNED_AT, TARGETS_LIMIT, hashed_path, metadata_path, utc
+from tfaot_pkg.trust.roles import LIMITS, METADATA, SEARCH, TARGETS_LIMIT, hashed_path, metadata_path, signing_time
 from tfaot_pkg.trust.state import Floor, SignedState, check_config
 
 if TYPE_CHECKING:
@@ -163,13 +163,9 @@ class SignedIndex:
         return updater
 
     def _check_clock(self) -> None:
-        signed, now = self._verified(TIMESTAMP).get(SIGNED_AT), _now()
-        try:
-            when = utc(str(signed))
-        except ValueError:
-            return  # signed by another tool
-        if when > now + CLOCK_TOLERANCE:
-            raise wrong_clock(self._files.location, when, now)
+        signed, now = signing_time(self._verified(TIMESTAMP)), _now()
+        if signed is not None and signed > now + CLOCK_TOLERANCE:
+            raise wrong_clock(self._files.location, signed, now)
 
     def _bootstrap(self) -> bytes:
         if self._anchor.root is not None:

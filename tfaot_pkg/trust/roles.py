@@ -127,6 +127,14 @@ def _release_keys(root: Root) -> dict[str, Key]:
     return {keyid: root.keys[keyid] for keyid in root.roles[TARGETS].keyids}
 
 
+def signing_time(timestamp: Mapping[str, object]) -> datetime | None:
+    """When `timestamp` (its fields) was signed; None where another tool signed it."""
+    try:
+        return utc(str(timestamp.get(SIGNED_AT)))
+    except ValueError:
+        return None
+
+
 def utc(text: str) -> datetime:
     """The time that `text` (ISO 8601 with Z) says. Raises ValueError."""
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)

@@ -6,6 +6,7 @@ Unlike a reader (client.py) it goes on where signatures have expired, because th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
@@ -21,6 +22,7 @@ from tfaot_pkg.trust.roles import (
     hashed_path,
     limit_of,
     metadata_path,
+    signing_time,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +57,11 @@ class SignedState:
     @property
     def lifetimes(self) -> Lifetimes:
         return Lifetimes.from_fields(self.root.signed.unrecognized_fields)
+
+    @property
+    def signed_at(self) -> datetime | None:
+        """When the timestamp was signed, by its signer's clock; None where another tool signed it."""
+        return signing_time(self.timestamp.signed.unrecognized_fields)
 
     @property
     def bins(self) -> SuccinctRoles:
