@@ -20,6 +20,8 @@ import yaml
 from tests.bad_input.conftest import write_spec
 from tests.nightly.nights import REPOSITORY, start_coordinator
 from tfaot_pkg.nightly.processes import tree_of
+from tfaot_pkg.nightly.report.reading import read_report
+from tfaot_pkg.nightly.report.write import write_report
 from tfaot_pkg.nightly.run import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import Outcome
@@ -157,6 +159,7 @@ def test_two_nights(
     history = [(night, one.model, one.kind) for night, one in State(root=farm.root / "state").history()]
     assert len(history) == len(set(history)) == 12 + 7
     assert [night.is_over for night in farm.nights] == [True, True]
+    require_reports(farm)
     require_no_secret(farm.root)
 
 
@@ -192,6 +195,35 @@ def kill_coordinator(coordinator: subprocess.Popen[str], *, after: int) -> None:
     coordinator.kill()
     coordinator.stdout.close()
     assert coordinator.wait() == -signal.SIGKILL
+
+
+def require_reports(farm: Farm) -> None:
+    """What the reports say of both nights."""
+    state = State(root=farm.root / "state")
+    first, second = (read_report(state, night) for night in farm.nights)
+    assert {one.outcome.model: one.hits for one in first.tasks if one.hits} == {
+        "unsupported": ("follower@1.0.0+tf2.17.1",)
+    }
+    marked = {
+        one.outcome.model: [line.text for line in one.log.lines if line.is_error]
+        for one in first.tasks
+        if one.log is not None
+    }
+    assert "error" in marked["unsupported"][0]
+    changes = {one.outcome.model: (one.change.kind, one.change.since) for one in second.tasks}
+    quiet = ("dense", "twice", "flaky", "above", "two_inputs", "retrained", "hangs")
+    assert changes == {
+        **dict.fromkeys(quiet, ("unchanged", "")),
+        **dict.fromkeys(("unsupported", "follower", "imprecise"), ("fixed", "2026-11-21")),
+        "worse": ("newly failing", "2026-11-22"),
+        "hungry": ("still failing", "2026-11-21"),
+    }
+    assert [str(group) for group in second.groups] == [
+        "out of memory: 1 model",
+        "unsupported operation FractionalMaxPool: 1 model",
+    ]
+    assert (first.exit_code, second.exit_code) == (FAILED, FAILED)
+    write_report(second, farm.root / "report")
 
 
 def require_no_secret(root: Path) -> None:
