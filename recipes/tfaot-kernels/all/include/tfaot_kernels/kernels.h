@@ -1,0 +1,118 @@
+// tfaot_kernels/kernels.h: float32 layers of neural networks for one thread: dense, convolution, pooling, activations.
+//
+// The library is one source, src/kernels.cpp, compiled once per target with that target's flags. Define
+// TFAOT_KERNELS_TARGET as a C identifier (for example x86_64_v3) there and wherever this header is included: it becomes
+// an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden.
+//
+// Common to all functions: nothing is allocated, nothing is thrown, no global state is read or written; they are safe to
+// call from any number of threads. No pointer has to be aligned beyond a float. Nothing is read or written outside of
+// the arrays as described. Outputs overlap no input. Equal inputs give equal bits, wherever the arrays lie; the bits
+// differ between targets (fused multiply-add) and between compilers. The floating-point environment is the default
+// one: round to nearest, denormals kept.
+#ifndef TFAOT_KERNELS_KERNELS_H_
+#define TFAOT_KERNELS_KERNELS_H_
+
+#include <cstddef>
+
+#ifndef TFAOT_KERNELS_TARGET
+#define TFAOT_KERNELS_TARGET generic
+#endif
+
+#pragma GCC visibility push(hidden)
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// Columns of a panel of packed weights, the same for every target: one packed blob serves them all.
+inline constexpr std::size_t kPanel = 16;
+
+/// What is done to a layer's sums. Errors in units in the last place (ULP) of the true value: tests/kernels.
+///
+/// NaN gives NaN. Infinities and zeros give what XLA gives: swish and GELU of minus infinity are NaN, zeros keep their
+/// sign.
+enum class Activation : int {
+  none = 0,
+  relu = 1,       ///< max(x, 0); exact
+  elu = 2,        ///< x, below zero exp(x) - 1; 2 ULP
+  selu = 3,       ///< scale * (x, below zero alpha * (exp(x) - 1)); 3 ULP
+  tanh = 4,       ///< 3 ULP
+  sigmoid = 5,    ///< 1 / (1 + exp(-x)); 3 ULP
+  softplus = 6,   ///< log(1 + exp(x)); 3 ULP
+  gelu_erf = 7,   ///< x * (1 + erf(x / sqrt(2))) / 2; 8 ULP
+  gelu_tanh = 8,  ///< x * (1 + tanh(y)) / 2, y = sqrt(2 / pi) * (x + 0.044715 * x^3); 4 ULP, below zero 4 + 7 |y|
+  swish = 9,      ///< x / (1 + exp(-x)); 4 ULP
+};
+
+/// out[i] = activation(in[i]) for `count` floats. `out` may be `in`.
+void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept;
+
+/// Floats of packed weights with `rows` rows and `columns` columns.
+constexpr std::size_t packedSize(std::size_t rows, std::size_t columns) noexcept {
+  return (columns + kPanel - 1) / kPanel * kPanel * rows;
+}
+
+/// Packs a row-major matrix of `rows` x `columns` into panels of kPanel columns: panel p holds columns
+/// p * kPanel up to (p + 1) * kPanel row by row, with zeros for columns that do not exist. packing.py does the same.
+void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept;
+
+/// A dense layer: out = activation(in * weights + bias).
+struct Dense {
+  std::size_t inputs;
+  std::size_t outputs;
+  const float* weights;  ///< packed: `inputs` rows, `outputs` columns
+  const float* bias;     ///< `outputs` floats, or null for none
+  Activation activation;
+};
+
+/// `in`: batch x inputs, `out`: batch x outputs, row-major. A row's result does not depend on the other rows or on
+/// their number, to the bit.
+void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept;
+
+/// What convolution and pooling share: NHWC arrays and a window that moves over them.
+struct Window {
+  std::size_t inHeight, inWidth, channels;
+  std::size_t outHeight, outWidth;
+  std::size_t height, width;              ///< of the kernel
+  std::size_t strideHeight, strideWidth;  ///< at least 1
+  std::size_t dilationHeight = 1, dilationWidth = 1;
+  std::size_t padTop = 0, padLeft = 0;  ///< what lies right and below follows from the output's size
+};
+
+/// A convolution (cross-correlation, as in TensorFlow). Padding counts as zeros.
+struct Conv2d {
+  Window window;
+  std::size_t filters;  ///< output channels, a multiple of `groups`
+  std::size_t groups;   ///< divides the window's channels; equal to them for a depthwise convolution
+  /// Filters height x width x (channels / groups) x filters, packed by packConv2d.
+  const float* weights;
+  const float* bias;  ///< `filters` floats, or null for none
+  Activation activation;
+};
+
+/// Floats of a convolution's packed filters.
+std::size_t packedConv2dSize(const Conv2d& layer) noexcept;
+
+/// Packs row-major filters height x width x (channels / groups) x filters (TensorFlow's HWIO; its depthwise filters
+/// height x width x channels x multiplier are the same bytes). Each group is one packed matrix with height x width x
+/// channels / groups rows and filters / groups columns. A depthwise convolution with multiplier 1 is left as it is.
+void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexcept;
+
+/// Floats of scratch that conv2d needs, whatever the batch: often none.
+std::size_t conv2dScratch(const Conv2d& layer) noexcept;
+
+/// `in`: batch x inHeight x inWidth x channels, `out`: batch x outHeight x outWidth x filters.
+void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
+
+/// The largest value of each window, padding left out. NaN is passed over as TensorFlow and XLA do; a window of
+/// nothing but NaN gives minus infinity.
+void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
+
+/// The mean of each window, padding left out (neither summed nor counted).
+void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#pragma GCC visibility pop
+
+#endif  // TFAOT_KERNELS_KERNELS_H_

@@ -1,0 +1,175 @@
+// activations.h: activations of vectors. Their errors are stated at Activation and measured by the tests.
+//
+// All of them stand on exp of arguments that are not positive, so nothing overflows. The polynomials are minimax fits
+// to the functions that their comments name, made for this project (docs/decisions).
+#ifndef TFAOT_KERNELS_ACTIVATIONS_H_
+#define TFAOT_KERNELS_ACTIVATIONS_H_
+
+#include "vectors.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+template <std::size_t kCount>
+TFAOT_INLINE Vector polynomial(Vector x, const float (&coefficients)[kCount]) {
+  Vector sum = broadcast(coefficients[kCount - 1]);
+  TFAOT_UNROLL
+  for (std::size_t i = 1; i < kCount; ++i) sum = sum * x + broadcast(coefficients[kCount - 1 - i]);
+  return sum;
+}
+
+// (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2, relative error of exp(r) - 1 below 2^-26.
+inline constexpr float kExp[] = {0.49999997f, 0.166665435f, 0.0416672006f, 0.00836658012f, 0.00138825073f};
+// (log(1 + e) / d - 1) / d^2 as a function of d^2 where d = e / (1 + e / 2), 0 <= e <= 1; relative error below 2^-33.
+inline constexpr float kLog[] = {0.0833333433f, 0.0124996491f, 0.00223569525f, 0.000418505399f, 0.00011866053f};
+// exp(t^2 / 2) * Phi(-t) / u as a function of u = 1 / (1 + 0.3 t), 0 <= t <= 15, where Phi is the normal
+// distribution; relative error below 2^-28.
+inline constexpr float kTail[] = {0.119686715f,   0.119571313f, 0.110239379f,  0.0783720464f, 0.0962055102f,
+                                  -0.0795103759f, 0.19188486f,  -0.228286043f, 0.112465352f,  -0.020628769f};
+inline constexpr float kTailSlope = 0.3f;
+
+inline constexpr float kLog2OfE = 1.44269504f;
+inline constexpr float kLn2High = 0.693145752f;  // 15 bits: its product with any exponent is exact
+inline constexpr float kLn2Low = 1.42860682e-06f;
+// What is added to 1.5 * 2^23 is rounded to an integer, which the last bits hold, here with the bias of exponents.
+inline constexpr float kRounder = 12582912.0f + 127.0f;
+
+TFAOT_INLINE Vector magnitude(Vector x) { return bitsAs<Vector>(bitsAs<Unsigned>(x) & 0x7fffffffu); }
+
+TFAOT_INLINE Vector withSignOf(Vector value, Vector sign) {
+  return bitsAs<Vector>(bitsAs<Unsigned>(value) | (bitsAs<Unsigned>(sign) & 0x80000000u));
+}
+
+// min(x, 0), max(x, 0) and max(x, limit). In this order of operands x86 has one instruction for each, which keeps NaN.
+TFAOT_INLINE Vector negativePart(Vector x) { return Vector{} < x ? Vector{} : x; }
+TFAOT_INLINE Vector positivePart(Vector x) { return Vector{} > x ? Vector{} : x; }
+TFAOT_INLINE Vector atLeast(float limit, Vector x) { return broadcast(limit) > x ? broadcast(limit) : x; }
+
+/// x = r + n * log(2), |r| <= log(2) / 2. For NaN, n is some integer.
+struct Reduced {
+  Vector r;
+  Unsigned biased;  ///< n + 127 in the last bits
+};
+
+TFAOT_INLINE Reduced reduce(Vector x) {
+  const Vector rounded = x * broadcast(kLog2OfE) + broadcast(kRounder);
+  const Vector n = rounded - broadcast(kRounder);
+  const Vector r = (x - n * broadcast(kLn2High)) - n * broadcast(kLn2Low);
+  return {r, bitsAs<Unsigned>(rounded)};
+}
+
+/// exp(x) - 1 for x <= 0.
+TFAOT_INLINE Vector expMinusOne(Vector x) {
+  const Reduced part = reduce(atLeast(-80.0f, x));
+  const Vector scale = bitsAs<Vector>(part.biased << 23);
+  const Vector inner = part.r + part.r * part.r * polynomial(part.r, kExp);
+  return scale * inner + (scale - 1.0f);
+}
+
+/// exp(x) as a product whose first factor is a normal number: what is multiplied by it before the second factor
+/// loses no digits where exp(x) itself is denormal or zero.
+struct Exponential {
+  Vector large;
+  Vector scale;
+  TFAOT_INLINE Vector value() const { return large * scale; }
+};
+
+/// exp(x + correction) for x <= 0 and a small correction; zero below -110, also when multiplied by 10^3.
+TFAOT_INLINE Exponential exponential(Vector x, Vector correction) {
+  const Reduced part = reduce(atLeast(-110.0f, x));
+  const Vector r = part.r + correction;
+  // n = -2 * half - odd: both factors are normal numbers for all n down to -160.
+  const Unsigned minus = (127u - part.biased) & 0xffu;
+  const Unsigned half = minus >> 1;
+  const Vector large = (1.0f + (r + r * r * polynomial(r, kExp))) * bitsAs<Vector>((127u - half) << 23);
+  const Vector scale = bitsAs<Vector>((127u - (minus - half)) << 23);
+  return {large, bitsAs<Vector>(bitsAs<Unsigned>(scale) & bitsAs<Unsigned>(x > -110.0f))};
+}
+
+TFAOT_INLINE Vector elu(Vector x) {
+  return withSignOf(positivePart(x) + expMinusOne(negativePart(x)), x);
+}
+
+TFAOT_INLINE Vector selu(Vector x) {
+  return withSignOf(positivePart(x) * 1.05070099f + expMinusOne(negativePart(x)) * 1.75809934f, x);
+}
+
+TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
+  const Vector e = expMinusOne(magnitude(x) * -2.0f);
+  return withSignOf(magnitude(e / (e + 2.0f)), x);
+}
+
+/// factor * sigmoid(x).
+TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
+  const Exponential e = exponential(-magnitude(x), Vector{});
+  const Mask negative = x < 0.0f;
+  const Vector one = broadcast(1.0f);
+  return factor * (negative ? e.large : one) / (1.0f + e.value()) * (negative ? e.scale : one);
+}
+
+TFAOT_INLINE Vector softplus(Vector x) {
+  const Vector e = exponential(-magnitude(x), Vector{}).value();
+  const Vector d = e / (1.0f + 0.5f * e);
+  const Vector square = d * d;
+  return positivePart(x) + (d + d * square * polynomial(square, kLog));
+}
+
+TFAOT_INLINE Vector geluErf(Vector x) {
+  const Vector distance = magnitude(x);
+  const Vector t = distance > 15.0f ? broadcast(15.0f) : distance;
+  // The square in two parts: the first is exact, for its root has 12 bits.
+  const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u);
+  const Exponential e = exponential(-0.5f * root * root, -0.5f * (t - root) * (t + root));
+  const Vector u = 1.0f / (1.0f + kTailSlope * t);
+  const Mask negative = x < 0.0f;
+  const Vector tail = (negative ? x : t) * (u * polynomial(u, kTail) * e.large) * e.scale;
+  return negative ? tail : x - tail;
+}
+
+TFAOT_INLINE Vector geluTanh(Vector x) {
+  return timesSigmoid(x, x * (1.59576912f + 0.0713548163f * (x * x)));
+}
+
+template <class Function>
+TFAOT_INLINE void transform(Function function, float* data, std::size_t rows, std::size_t stride) {
+  for (std::size_t row = 0; row < rows; ++row, data += stride) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kVectors; ++v) store(data + v * kLanes, function(load(data + v * kLanes)));
+  }
+}
+
+/// Activates `rows` rows of kPanel floats in place. One copy of this serves every kernel: it is called per block.
+__attribute__((noinline)) void activateBlock(Activation activation, float* data, std::size_t rows,
+                                             std::size_t stride) {
+  switch (activation) {
+    case Activation::none: return;
+    case Activation::relu: return transform([](Vector x) { return positivePart(x); }, data, rows, stride);
+    case Activation::elu: return transform([](Vector x) { return elu(x); }, data, rows, stride);
+    case Activation::selu: return transform([](Vector x) { return selu(x); }, data, rows, stride);
+    case Activation::tanh: return transform([](Vector x) { return hyperbolicTangent(x); }, data, rows, stride);
+    case Activation::sigmoid:
+      return transform([](Vector x) { return timesSigmoid(broadcast(1.0f), x); }, data, rows, stride);
+    case Activation::softplus: return transform([](Vector x) { return softplus(x); }, data, rows, stride);
+    case Activation::gelu_erf: return transform([](Vector x) { return geluErf(x); }, data, rows, stride);
+    case Activation::gelu_tanh: return transform([](Vector x) { return geluTanh(x); }, data, rows, stride);
+    case Activation::swish: return transform([](Vector x) { return timesSigmoid(x, x); }, data, rows, stride);
+  }
+}
+
+/// Activates `count` floats in place, the last ones beside zeros.
+inline void activateRow(Activation activation, float* data, std::size_t count) {
+  if (activation == Activation::none) return;
+  const std::size_t whole = count / kPanel;
+  activateBlock(activation, data, whole, kPanel);
+  if (const std::size_t rest = count % kPanel) {
+    float padded[kPanel] = {};
+    std::memcpy(padded, data + whole * kPanel, rest * sizeof(float));
+    activateBlock(activation, padded, 1, kPanel);
+    std::memcpy(data + whole * kPanel, padded, rest * sizeof(float));
+  }
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_ACTIVATIONS_H_

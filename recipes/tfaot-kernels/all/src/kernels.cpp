@@ -1,0 +1,88 @@
+// kernels.cpp: the whole library, compiled once per target with that target's flags.
+#include "tfaot_kernels/kernels.h"
+
+#include <limits>
+
+#include "activations.h"
+#include "blocks.h"
+#include "convolution.h"
+#include "windows.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept {
+  if (out != in) std::memcpy(out, in, count * sizeof(float));
+  activateRow(activation, out, count);
+}
+
+void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept {
+  for (std::size_t panel = 0; panel < columns; panel += kPanel) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = panel; column < panel + kPanel; ++column) {
+        *packed++ = column < columns ? weights[row * columns + column] : 0.0f;
+      }
+    }
+  }
+}
+
+void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
+  const bool chained = layer.outputs <= 2 * kPanel;
+  const Product product = {layer.weights,         layer.bias,       layer.outputs,
+                           layer.inputs * kPanel, layer.activation, chained};
+  for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
+    const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
+    Row rows[kRowsAtATime];
+    for (std::size_t i = 0; i < count; ++i) rows[i] = {in + (first + i) * layer.inputs, 0};
+    multiply(product, {1, layer.inputs}, rows, count, {out + first * layer.outputs, layer.outputs});
+  }
+}
+
+std::size_t packedConv2dSize(const Conv2d& layer) noexcept {
+  if (isDepthwise(layer)) return windowSize(layer) * layer.filters;
+  return layer.groups * packedSize(windowSize(layer), layer.filters / layer.groups);
+}
+
+void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexcept {
+  const std::size_t rows = windowSize(layer);
+  const std::size_t columns = layer.filters / layer.groups;
+  if (isDepthwise(layer)) {
+    std::memcpy(packed, filters, rows * layer.filters * sizeof(float));
+    return;
+  }
+  for (std::size_t group = 0; group < layer.groups; ++group) {
+    for (std::size_t panel = 0; panel < columns; panel += kPanel) {
+      for (std::size_t row = 0; row < rows; ++row) {
+        for (std::size_t column = panel; column < panel + kPanel; ++column) {
+          *packed++ = column < columns ? filters[row * layer.filters + group * columns + column] : 0.0f;
+        }
+      }
+    }
+  }
+}
+
+std::size_t conv2dScratch(const Conv2d& layer) noexcept {
+  return needsCopies(layer) && !isDepthwise(layer) ? kRowsAtATime * windowSize(layer) : 0;
+}
+
+void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
+  if (isDepthwise(layer)) return convolveDepthwise(layer, batch, in, out);
+  for (std::size_t group = 0; group < layer.groups; ++group) convolveGroup(layer, group, batch, in, out, scratch);
+}
+
+void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
+  // In this order NaN is never taken.
+  const auto larger = [](auto most, auto value) { return value > most ? value : most; };
+  pool(window, batch, in, out, -std::numeric_limits<float>::infinity(), larger, [](float*, std::size_t) {});
+}
+
+void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
+  const auto add = [](auto sum, auto value) { return sum + value; };
+  const auto divide = [&window](float* sums, std::size_t count) {
+    for (std::size_t c = 0; c < window.channels; ++c) sums[c] /= static_cast<float>(count);
+  };
+  pool(window, batch, in, out, 0.0f, add, divide);
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels

@@ -1,0 +1,72 @@
+// vectors.h: the vectors of the target that is being compiled for, by the vector extensions of GCC and Clang.
+#ifndef TFAOT_KERNELS_VECTORS_H_
+#define TFAOT_KERNELS_VECTORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tfaot_kernels/kernels.h"
+
+// Loops over registers must vanish, whatever the level of optimisation.
+#if defined(__clang__)
+#define TFAOT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TFAOT_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define TFAOT_INLINE inline __attribute__((always_inline))
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+// Lanes of a vector, and rows of a block of sums. The block is as large as the registers allow beside one row of a
+// panel and one broadcast input; it takes 8 sums to keep two units with a latency of 4 cycles busy.
+#if defined(__AVX512F__)
+inline constexpr int kLanes = 16;
+inline constexpr int kBlockRows = 12;
+#elif defined(__AVX2__)
+inline constexpr int kLanes = 8;
+inline constexpr int kBlockRows = 6;
+#elif defined(__aarch64__)
+inline constexpr int kLanes = 4;
+inline constexpr int kBlockRows = 4;
+#else
+inline constexpr int kLanes = 4;
+inline constexpr int kBlockRows = 2;
+#endif
+inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors of one row of a panel
+
+using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Mask = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
+using Unsigned = std::uint32_t __attribute__((vector_size(kLanes * sizeof(float))));
+
+TFAOT_INLINE Vector load(const float* from) {
+  Vector value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+TFAOT_INLINE void store(float* to, Vector value) { std::memcpy(to, &value, sizeof value); }
+
+TFAOT_INLINE Vector broadcast(float x) {
+#if defined(__AVX512F__)
+  return Vector{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif defined(__AVX2__)
+  return Vector{x, x, x, x, x, x, x, x};
+#else
+  return Vector{x, x, x, x};
+#endif
+}
+
+template <class To, class From>
+TFAOT_INLINE To bitsAs(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_VECTORS_H_

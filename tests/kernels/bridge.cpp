@@ -1,0 +1,40 @@
+// What the tests call: the kernels by C names. The structures are passed as they are (tests/kernels/library.py).
+#include "tfaot_kernels/kernels.h"
+
+namespace kernels = tfaot_kernels;
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT void activate(int activation, std::size_t count, const float* in, float* out) {
+  kernels::activate(static_cast<kernels::Activation>(activation), count, in, out);
+}
+
+EXPORT std::size_t packed_size(std::size_t rows, std::size_t columns) { return kernels::packedSize(rows, columns); }
+
+EXPORT void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) {
+  kernels::pack(weights, rows, columns, packed);
+}
+
+EXPORT void dense(const kernels::Dense* layer, std::size_t batch, const float* in, float* out) {
+  kernels::dense(*layer, batch, in, out);
+}
+
+EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }
+
+EXPORT void pack_conv2d(const kernels::Conv2d* layer, const float* filters, float* packed) {
+  kernels::packConv2d(*layer, filters, packed);
+}
+
+EXPORT std::size_t conv2d_scratch(const kernels::Conv2d* layer) { return kernels::conv2dScratch(*layer); }
+
+EXPORT void conv2d(const kernels::Conv2d* layer, std::size_t batch, const float* in, float* out, float* scratch) {
+  kernels::conv2d(*layer, batch, in, out, scratch);
+}
+
+EXPORT void max_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
+  kernels::maxPool(*window, batch, in, out);
+}
+
+EXPORT void average_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
+  kernels::averagePool(*window, batch, in, out);
+}
