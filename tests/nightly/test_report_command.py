@@ -12,6 +12,7 @@ from tests.catalogue.registries import entry_of, publish
 from tests.nightly.reports import FIRST, HOSTILE, add_night, outcome, task, two_nights
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
 from tfaot_pkg.cli.app import app
+from tfaot_pkg.cli.options import said
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -47,7 +48,7 @@ def test_the_last_night_is_told_in_short_and_written_beside_its_plan(definition:
     assert "\x1b" not in text and "\u202e" not in text, "a terminal obeys what a build said"
 
 
-def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path) -> None:
+def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_nights(tmp_path / "elsewhere")
     options = (
         "--state",
