@@ -49,6 +49,7 @@ def test_the_last_night_is_told_in_short_and_written_beside_its_plan(definition:
 
 
 def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(said, "json", False)  # what it becomes is for this test only
     two_nights(tmp_path / "elsewhere")
     options = (
         "--state",
