@@ -116,25 +116,29 @@ MISTAKES = {
     "model.run<Int64Arrays, FloatArrays>(2, x, d)": "tfaot: an input has another element type than the model's input",
     "model.run<Int64Arrays, FloatArrays>(2, x, x[0])": "tfaot: an input is not nested vectors",
     "model.run(2, x)": "run",
-    "in.x = d[0]": "=",
-    "out.y = x[0]": "=",  # constant memory
-    "compiled.run(2, x[0], d[0], l, f)": "run",
-    "model.run(2, {x[0], d[0]})": "run",
+    "in.x = d[0]": "tfaot: a buffer has another element type than the tensor",
+    "in.x = truths": "tfaot: a buffer has another element type than the tensor",
+    "out.y = x[0]": "tfaot: a buffer has another element type than the tensor, or is an output that cannot be written",
+    "out.y = std::vector<float>(6)": "or is an output that cannot be written",
+    "compiled.run(2, x[0], d[0], l, f)": "tfaot: a buffer has another element type than the tensor",
+    "model.run(2, {x[0], d[0]})": "tfaot: a buffer has another element type than the tensor",
     "model.run(2, {x[0], x[0], x[0]})": "run",
-    "model.run(2, {x[0], x[0]}, {f, f})": "run",
+    "model.run(2, {x[0], x[0]}, {f, f})": "tfaot: a buffer has another element type than the tensor",
+    "model.run(2, {x[0], x[0]}, {l, x[0]})": "or is an output that cannot be written",
     "in.get<2>()": "",
     "tfaot::NamedInput(name, names)": "tfaot: this type is no element type of a tensor",
 }
 # What the lines behind it have to say.
 DETAILS = {
-    "in.x = d[0]": "span<const float>",
-    "out.y = x[0]": "span<float>",
+    "in.x = d[0]": "const float",
+    "out.y = x[0]": "const std::vector<float",
     "model.run<FloatArrays>(2, x, x)": "NumberOfOutputs<1, 2>",
     "model.run<Int64Arrays, FloatArrays>(2, x)": "NumberOfInputs<1, 2>",
     "model.run<Int64Arrays, DoubleArrays>(2, x, x)": "Output<1, double, float>",
     "model.run<Int64Arrays, FloatArrays>(2, x, d)": "Input<1, double, float>",
-    "compiled.run(2, x[0], d[0], l, f)": "span<const float>",
-    "model.run(2, {x[0], x[0]}, {f, f})": "Outputs",
+    "compiled.run(2, x[0], d[0], l, f)": "std::vector<double",
+    "model.run(2, {x[0], d[0]})": "std::vector<double",
+    "model.run(2, {x[0], x[0]}, {f, f})": "std::vector<float",
 }
 MISTAKE = """\
 #include <tfaot-model-affine/model.h>
@@ -142,7 +146,8 @@ MISTAKE = """\
 using namespace tfaot;
 void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot_model::affine::Inputs& in,
          tfaot_model::affine::Outputs& out, const FloatArrays& x, const DoubleArrays& d, std::vector<float>& f,
-         std::vector<std::int64_t>& l, const std::string& name, const std::vector<std::string>& names) {
+         std::vector<std::int64_t>& l, const std::string& name, const std::vector<std::string>& names,
+         const std::vector<bool>& truths) {
   %s;
 }
 """

@@ -89,8 +89,12 @@ void nested_vectors_of_wrong_sizes_are_refused_with_both_numbers() {
   expect_error("affine: input \"x\", row 0: expected 3 elements, got 4", [&] { run(1, bias, {{1, 2, 3, 4}}); });
   expect_error("affine: input \"bias-in\": expected 1 row, got 0", [&] { run(1, {}, rows(1)); });
   expect_error("affine: input \"bias-in\", row 0: expected 3 elements, got 0", [&] { run(0, {{}}, rows(0)); });
-  expect_error("affine: batch size: expected a number of rows that fits into memory, got 18446744073709551615",
-               [&] { run(static_cast<std::size_t>(-1), bias, rows(1)); });
+  // Before memory for so many rows is asked for.
+  const auto most = static_cast<std::size_t>(-1);
+  expect_error("affine: input \"x\": expected 18446744073709551615 rows, got 1", [&] { run(most, bias, rows(1)); });
+  const std::vector<float> x(3);
+  expect_error("affine: input \"x\": expected 864691128455135232 elements (288230376151711744 rows of 3), got 3",
+               [&] { model.run(std::size_t{1} << 58, {kBias, x}); });
   const auto result = run(1, {kBias, {}}, rows(5));
   expect(std::get<1>(result).size() == 1, "rows beyond the batch size are not looked at");
 }

@@ -66,14 +66,19 @@ constexpr std::size_t rows_at(const TensorInfo& tensor, std::size_t batch_size) 
   return tensor.has_batch_axis ? batch_size : 1;
 }
 
-/// Write the first rows of `rows`, one after the other, to `to`. Throws Error: too few rows, a row of a wrong length.
+/// Throws Error where there are too few rows.
+inline void check_rows(const char* model, const TensorInfo& tensor, std::size_t batch_size, std::size_t rows) {
+  const std::size_t wanted = rows_at(tensor, batch_size);
+  if (rows >= wanted) return;
+  throw Error(model, std::string("input \"") + tensor.name + "\"", std::to_string(wanted) + (wanted == 1 ? " row" : " rows"),
+              std::to_string(rows));
+}
+
+/// Write the first rows of `rows`, of which there are enough, one after the other, to `to`. Throws Error where one has a
+/// wrong length.
 template <class T, class Rows>
 void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size, const Rows& rows, T* to) {
   const std::size_t wanted = rows_at(tensor, batch_size);
-  if (rows.size() < wanted) {
-    throw Error(model, std::string("input \"") + tensor.name + "\"", std::to_string(wanted) + (wanted == 1 ? " row" : " rows"),
-                std::to_string(rows.size()));
-  }
   for (std::size_t i = 0; i < wanted; ++i) {
     const auto& row = rows[i];
     if (row.size() != tensor.row_size) {

@@ -125,7 +125,8 @@ typedef struct tfaot_model_table {
   void (*destroy)(tfaot_instance* instance);
 
   /** Compute one batch of a compiled size. `inputs` and `outputs` hold one pointer per tensor. Scratch memory of a
-   * batch size is allocated at its first run; after that nothing is allocated. */
+   * batch size is allocated at its first run; later ones allocate nothing, but for temporary memory of large
+   * convolutions and matrix products inside of the model. */
   tfaot_status (*run)(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs);
 
   /** The reason of the last failure of `run` on this instance; "" where there was none. */

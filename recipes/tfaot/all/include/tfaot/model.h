@@ -167,6 +167,7 @@ class Model {
   /// The same into buffers of the model's own: the result is valid until the next call of this overload, or of that of
   /// nested vectors.
   Outputs run(std::size_t batch_size, const Inputs& inputs) {
+    check_inputs(batch_size, inputs);  // before memory for so many rows is asked for
     const Outputs outputs = reserve_outputs(batch_size);
     run_on(model_, batch_size, inputs, outputs);
     return outputs;
@@ -186,6 +187,7 @@ class Model {
       EachInput::call([&](auto index) {
         constexpr std::size_t i = index;
         using Element = std::tuple_element_t<i, InputTypes>;
+        detail::check_rows(W::name, W::inputs[i], batch_size, std::get<i>(rows).size());
         const span<Element> buffer = reserve<Element>(inputs_[i], W::inputs[i], batch_size);
         detail::flatten(W::name, W::inputs[i], batch_size, std::get<i>(rows), buffer.data());
         inputs.template get<i>() = buffer;
@@ -312,8 +314,12 @@ class Model {
     return outputs;
   }
 
-  static void check_sizes(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+  static void check_inputs(std::size_t batch_size, const Inputs& inputs) {
     EachInput::call([&](auto i) { detail::input(W::name, W::inputs[i], batch_size, inputs.template get<i>()); });
+  }
+
+  static void check_sizes(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+    check_inputs(batch_size, inputs);
     EachOutput::call([&](auto i) { detail::output(W::name, W::outputs[i], batch_size, outputs.template get<i>()); });
   }
 

@@ -22,6 +22,11 @@ class span {
   template <class U>
   using IfCompatible = std::enable_if_t<std::is_convertible<std::remove_pointer_t<U> (*)[], T (*)[]>::value>;
 
+  template <class C, class = void>
+  struct IsCompatible : std::false_type {};
+  template <class C>
+  struct IsCompatible<C, std::void_t<DataOf<C>, IfCompatible<DataOf<C>>>> : std::true_type {};
+
  public:
   using element_type = T;  ///< with const, where elements cannot be written
   using value_type = std::remove_cv_t<T>;  ///< without
@@ -38,6 +43,15 @@ class span {
   /// All elements of a container.
   template <class C, class = IfCompatible<DataOf<C>>, class = decltype(std::declval<C&>().size())>
   constexpr span(C&& container) noexcept : data_(container.data()), size_(container.size()) {}
+
+  /// A container of another element type is an error of the compiler that names both. Without this constructor all that
+  /// it tells of a list in braces is that nothing matches.
+  template <class Given, class = std::enable_if_t<!IsCompatible<Given>::value>,
+            class = decltype(std::declval<Given&>().size()), class = void>
+  constexpr span(Given&&) {
+    static_assert(IsCompatible<Given>::value,
+                  "tfaot: a buffer has another element type than the tensor, or is an output that cannot be written");
+  }
 
   /// The first element.
   constexpr T* data() const noexcept { return data_; }
