@@ -17,13 +17,14 @@ import random
 import signal
 import sys
 import time
+from typing import Any
 
 
 def duration(key: str, median: float, spread: float) -> float:
     return median * math.exp(random.Random(key).gauss(0.0, spread))
 
 
-def line_of(decision: dict, content: bytes) -> dict:
+def line_of(decision: dict[str, Any], content: bytes) -> dict[str, Any]:
     """What the index says of the package."""
     tensor = {"name": "x", "dtype": "float32", "shape": [None, 4]}
     return {
