@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <tfaot/model.h>
+
 #include <tfaot-model-digits/model.h>
 
 using tfaot_model::digits;
@@ -43,19 +45,11 @@ Images read_csv(const std::string& path) {
 }
 
 double accuracy(const Images& images) {
-  std::vector<std::int64_t> digit(digits::OutputInfo::digit.size_at(images.size()));
-  std::vector<float> probability(digits::OutputInfo::probability.size_at(images.size()));
-
-  digits model;
-  digits::Inputs inputs;
-  inputs.image = images.pixels;
-  digits::Outputs outputs;
-  outputs.digit = digit;
-  outputs.probability = probability;
-  model.run(images.size(), inputs, outputs);
+  tfaot::Model<digits> model;
+  const auto results = model.run(images.size(), {images.pixels});
 
   std::size_t right = 0;
-  for (std::size_t i = 0; i < images.size(); ++i) right += digit[i] == images.labels[i];
+  for (std::size_t i = 0; i < images.size(); ++i) right += results.digit[i] == images.labels[i];
   return static_cast<double>(right) / static_cast<double>(images.size());
 }
 
