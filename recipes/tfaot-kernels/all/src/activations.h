@@ -29,6 +29,7 @@ inline constexpr float kTail[] = {0.119686715f,   0.119571313f, 0.110239379f,  0
 inline constexpr float kTailSlope = 0.3f;
 
 inline constexpr float kLog2OfE = 1.44269504f;
+inline constexpr float kLn2 = 0.693147182f;
 inline constexpr float kLn2High = 0.693145752f;  // 15 bits: its product with any exponent is exact
 inline constexpr float kLn2Low = 1.42860682e-06f;
 // What is added to 1.5 * 2^23 is rounded to an integer, which the last bits hold, here with the bias of exponents.
@@ -40,29 +41,28 @@ TFAOT_INLINE Vector withSignOf(Vector value, Vector sign) {
   return bitsAs<Vector>(bitsAs<Unsigned>(value) | (bitsAs<Unsigned>(sign) & 0x80000000u));
 }
 
-// min(x, 0), max(x, 0) and max(x, limit). In this order of operands x86 has one instruction for each, which keeps NaN.
-TFAOT_INLINE Vector negativePart(Vector x) { return Vector{} < x ? Vector{} : x; }
-TFAOT_INLINE Vector positivePart(Vector x) { return Vector{} > x ? Vector{} : x; }
-TFAOT_INLINE Vector atLeast(float limit, Vector x) { return broadcast(limit) > x ? broadcast(limit) : x; }
+// All keep NaN and the sign of zero.
+TFAOT_INLINE Vector negativePart(Vector x) { return smaller(Vector{}, x); }
+TFAOT_INLINE Vector positivePart(Vector x) { return larger(Vector{}, x); }
 
-/// x = r + n * log(2), |r| <= log(2) / 2. For NaN, n is some integer.
-struct Reduced {
-  Vector r;
+/// The integer that is nearest to x / log(2). For NaN, NaN and any bits.
+struct Power {
+  Vector n;
   Unsigned biased;  ///< n + 127 in the last bits
 };
 
-TFAOT_INLINE Reduced reduce(Vector x) {
+TFAOT_INLINE Power nearestPower(Vector x) {
   const Vector rounded = x * broadcast(kLog2OfE) + broadcast(kRounder);
-  const Vector n = rounded - broadcast(kRounder);
-  const Vector r = (x - n * broadcast(kLn2High)) - n * broadcast(kLn2Low);
-  return {r, bitsAs<Unsigned>(rounded)};
+  return {rounded - broadcast(kRounder), bitsAs<Unsigned>(rounded)};
 }
 
-/// exp(x) - 1 for x <= 0.
+/// exp(x) - 1 for x <= 0. What one constant for log(2) loses is scaled by 2^n, and so is nothing beside 2^n - 1.
 TFAOT_INLINE Vector expMinusOne(Vector x) {
-  const Reduced part = reduce(atLeast(-80.0f, x));
-  const Vector scale = bitsAs<Vector>(part.biased << 23);
-  const Vector inner = part.r + part.r * part.r * polynomial(part.r, kExp);
+  const Vector limited = larger(broadcast(-80.0f), x);
+  const Power power = nearestPower(limited);
+  const Vector r = limited - power.n * broadcast(kLn2);
+  const Vector scale = bitsAs<Vector>(power.biased << 23);
+  const Vector inner = r + r * r * polynomial(r, kExp);
   return scale * inner + (scale - 1.0f);
 }
 
@@ -76,10 +76,11 @@ struct Exponential {
 
 /// exp(x + correction) for x <= 0 and a small correction; zero below -110, also when multiplied by 10^3.
 TFAOT_INLINE Exponential exponential(Vector x, Vector correction) {
-  const Reduced part = reduce(atLeast(-110.0f, x));
-  const Vector r = part.r + correction;
+  const Vector limited = larger(broadcast(-110.0f), x);
+  const Power power = nearestPower(limited);
+  const Vector r = (limited - power.n * broadcast(kLn2High)) - power.n * broadcast(kLn2Low) + correction;
   // n = -2 * half - odd: both factors are normal numbers for all n down to -160.
-  const Unsigned minus = (127u - part.biased) & 0xffu;
+  const Unsigned minus = (127u - power.biased) & 0xffu;
   const Unsigned half = minus >> 1;
   const Vector large = (1.0f + (r + r * r * polynomial(r, kExp))) * bitsAs<Vector>((127u - half) << 23);
   const Vector scale = bitsAs<Vector>((127u - (minus - half)) << 23);
@@ -116,7 +117,7 @@ TFAOT_INLINE Vector softplus(Vector x) {
 
 TFAOT_INLINE Vector geluErf(Vector x) {
   const Vector distance = magnitude(x);
-  const Vector t = distance > 15.0f ? broadcast(15.0f) : distance;
+  const Vector t = smaller(broadcast(15.0f), distance);
   // The square in two parts: the first is exact, for its root has 12 bits.
   const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u);
   const Exponential e = exponential(-0.5f * root * root, -0.5f * (t - root) * (t + root));

@@ -54,7 +54,10 @@ TFAOT_INLINE void accumulate(Sums<kRows, kStrands>& sums, const Row* rows, std::
       for (int i = 0; i < kStrands; ++i) {
         Vector weight[kVectors];
         TFAOT_UNROLL
-        for (int v = 0; v < kVectors; ++v) weight[v] = load(weights + i * weightStep + v * kLanes);
+        for (int v = 0; v < kVectors; ++v) {
+          weight[v] = load(weights + i * weightStep + v * kLanes);
+          if constexpr (kRows > 1) keepInRegister(weight[v]);
+        }
         TFAOT_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const Vector input = broadcast(from[r][i * rowStep + k]);
@@ -104,6 +107,7 @@ TFAOT_INLINE void finish(const Sums<kRows, kStrands>& sums, int strand, const Pr
   }
   if (product.activation != Activation::none) activateBlock(product.activation, to.data, kRows, to.stride);
   if (columns >= kPanel) return;
+  TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) {
     std::memcpy(out.data + r * out.stride + column, last + r * kPanel, columns * sizeof(float));
   }
@@ -142,27 +146,36 @@ void chained(const Product& product, std::size_t length, const Row* rows, std::s
   if constexpr (kRows == 1) {
     accumulate<kRows, kChains>(sums, rows, part, weights, part * kPanel, {1, part});
   } else {
+    TFAOT_UNROLL
     for (int i = 0; i < kChains; ++i) {
       Row shifted[kRows];
       Sums<kRows, 1> chain;
+      TFAOT_UNROLL
       for (int r = 0; r < kRows; ++r) {
         shifted[r] = {rows[r].data + i * part, 0};
+        TFAOT_UNROLL
         for (int v = 0; v < kVectors; ++v) chain[r][0][v] = sums[r][i][v];
       }
       accumulate<kRows, 1>(chain, shifted, 0, weights + i * part * kPanel, 0, {1, part});
+      TFAOT_UNROLL
       for (int r = 0; r < kRows; ++r) {
+        TFAOT_UNROLL
         for (int v = 0; v < kVectors; ++v) sums[r][i][v] = chain[r][0][v];
       }
     }
   }
   Sums<kRows, 1> total;
   Row end[kRows];
+  TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) {
     end[r] = {rows[r].data + kChains * part, 0};
+    TFAOT_UNROLL
     for (int v = 0; v < kVectors; ++v) total[r][0][v] = sums[r][0][v];
   }
   accumulate<kRows, 1>(total, end, 0, weights + kChains * part * kPanel, 0, {1, rest});
+  TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       total[r][0][v] = (total[r][0][v] + sums[r][1][v]) + (sums[r][2][v] + sums[r][3][v]);
     }

@@ -76,31 +76,24 @@ inline void convolveGroup(const Conv2d& layer, std::size_t group, std::size_t ba
   }
 }
 
-/// Channels of a depthwise convolution that are summed together.
-inline constexpr std::size_t kChannelsAtATime = 2 * kPanel;
 inline constexpr float kNoInput[kChannelsAtATime] = {};
 
-/// Sums over one window for channels from `channel` on.
-template <bool kInside>
-TFAOT_INLINE void depthwiseBlock(const Conv2d& layer, const Place& place, std::size_t channel, float* out) {
-  constexpr int kCount = 2 * kVectors;
-  const Window& window = layer.window;
-  Vector sums[kCount];
+/// Sums over one window for kChannelsAtATime channels from `channel` on.
+inline void depthwiseBlock(const Conv2d& layer, const Place& place, std::size_t channel, float* out) {
+  Vector sums[kChannelVectors];
   TFAOT_UNROLL
-  for (int v = 0; v < kCount; ++v) {
+  for (int v = 0; v < kChannelVectors; ++v) {
     sums[v] = layer.bias == nullptr ? Vector{} : load(layer.bias + channel + v * kLanes);
   }
   const float* weights = layer.weights + channel;
-  for (std::size_t y = 0; y < window.height; ++y) {
-    for (std::size_t x = 0; x < window.width; ++x, weights += window.channels) {
-      const float* tap = kInside ? place.tapInside(window, y, x) : place.tap(window, y, x);
-      const float* from = tap == nullptr ? kNoInput : tap + channel;
-      TFAOT_UNROLL
-      for (int v = 0; v < kCount; ++v) sums[v] += load(from + v * kLanes) * load(weights + v * kLanes);
-    }
-  }
+  visitTaps(layer.window, place, [&](const float* tap) {
+    const float* from = tap == nullptr ? kNoInput : tap + channel;
+    TFAOT_UNROLL
+    for (int v = 0; v < kChannelVectors; ++v) sums[v] += load(from + v * kLanes) * load(weights + v * kLanes);
+    weights += layer.window.channels;
+  });
   TFAOT_UNROLL
-  for (int v = 0; v < kCount; ++v) store(out + channel + v * kLanes, sums[v]);
+  for (int v = 0; v < kChannelVectors; ++v) store(out + channel + v * kLanes, sums[v]);
 }
 
 /// The channels that do not fill a block, one by one.
@@ -109,12 +102,10 @@ inline void depthwiseRest(const Conv2d& layer, const Place& place, std::size_t c
   for (; channel < window.channels; ++channel) {
     float sum = layer.bias == nullptr ? 0.0f : layer.bias[channel];
     const float* weight = layer.weights + channel;
-    for (std::size_t y = 0; y < window.height; ++y) {
-      for (std::size_t x = 0; x < window.width; ++x, weight += window.channels) {
-        const float* tap = place.tap(window, y, x);
-        sum += (tap == nullptr ? 0.0f : tap[channel]) * *weight;
-      }
-    }
+    visitTaps(window, place, [&](const float* tap) {
+      sum += (tap == nullptr ? 0.0f : tap[channel]) * *weight;
+      weight += window.channels;
+    });
     out[channel] = sum;
   }
 }
@@ -124,14 +115,9 @@ inline void convolveDepthwise(const Conv2d& layer, std::size_t batch, const floa
   Place place(window, in);
   const std::size_t places = batch * window.outHeight * window.outWidth;
   for (std::size_t i = 0; i < places; ++i, out += window.channels, place.advance(window)) {
-    const bool inside = place.isInside(window);
     std::size_t channel = 0;
     for (; channel + kChannelsAtATime <= window.channels; channel += kChannelsAtATime) {
-      if (inside) {
-        depthwiseBlock<true>(layer, place, channel, out);
-      } else {
-        depthwiseBlock<false>(layer, place, channel, out);
-      }
+      depthwiseBlock(layer, place, channel, out);
     }
     depthwiseRest(layer, place, channel, out);
     activateRow(layer.activation, out, window.channels);

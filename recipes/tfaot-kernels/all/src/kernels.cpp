@@ -72,8 +72,8 @@ void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out,
 
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
   // In this order NaN is never taken.
-  const auto larger = [](auto most, auto value) { return value > most ? value : most; };
-  pool(window, batch, in, out, -std::numeric_limits<float>::infinity(), larger, [](float*, std::size_t) {});
+  const auto most = [](auto known, auto value) { return larger(value, known); };
+  pool(window, batch, in, out, -std::numeric_limits<float>::infinity(), most, [](float*, std::size_t) {});
 }
 
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {

@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "tfaot_kernels/kernels.h"
 
 // Loops over registers must vanish, whatever the level of optimisation.
@@ -55,6 +59,38 @@ TFAOT_INLINE Vector broadcast(float x) {
   return Vector{x, x, x, x, x, x, x, x};
 #else
   return Vector{x, x, x, x};
+#endif
+}
+
+/// a > b ? a : b and a < b ? a : b, each lane: the second where one is NaN or both are zero. x86 has instructions for
+/// exactly these, which GCC does not find by itself. (AVX-512 has masks, which make the difference small.)
+TFAOT_INLINE Vector larger(Vector a, Vector b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  return _mm256_max_ps(a, b);
+#elif defined(__x86_64__) && !defined(__AVX512F__)
+  return _mm_max_ps(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
+TFAOT_INLINE Vector smaller(Vector a, Vector b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  return _mm256_min_ps(a, b);
+#elif defined(__x86_64__) && !defined(__AVX512F__)
+  return _mm_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
+TFAOT_INLINE float larger(float a, float b) { return a > b ? a : b; }
+
+/// What is used several times is loaded once: GCC would make it a memory operand of each use, which costs more than
+/// it saves. Generates no instruction, and may be empty.
+TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+  asm("" : "+v"(value));
 #endif
 }
 

@@ -46,36 +46,60 @@ class Place {
     return image_ + (row * window.inWidth + column) * window.channels;
   }
 
-  /// The same in a window that is inside.
-  const float* tapInside(const Window& window, std::size_t y, std::size_t x) const {
-    return corner(window) + (y * window.dilationHeight * window.inWidth + x * window.dilationWidth) * window.channels;
-  }
-
  private:
   const float* image_;
   std::size_t top_, left_;
   std::size_t row_ = 0, column_ = 0;
 };
 
-/// Combines each window's values by `combine`, beginning with `first`; `last` makes the result of that and the count.
+/// Calls visit(tap) for the input below each element of the kernel, in order, with null for padding.
+template <class Visit>
+TFAOT_INLINE void visitTaps(const Window& window, const Place& place, Visit visit) {
+  if (!place.isInside(window)) {
+    for (std::size_t y = 0; y < window.height; ++y) {
+      for (std::size_t x = 0; x < window.width; ++x) visit(place.tap(window, y, x));
+    }
+    return;
+  }
+  const float* row = place.corner(window);
+  for (std::size_t y = 0; y < window.height; ++y, row += window.dilationHeight * window.inWidth * window.channels) {
+    const float* tap = row;
+    for (std::size_t x = 0; x < window.width; ++x, tap += window.dilationWidth * window.channels) visit(tap);
+  }
+}
+
+/// Channels that are held in registers while a window's elements pass, and vectors of these.
+inline constexpr std::size_t kChannelsAtATime = 2 * kPanel;
+inline constexpr int kChannelVectors = 2 * kVectors;
+
+/// Combines each window's values, padding left out, by `combine`, beginning with `first`; last(out, count) makes the
+/// result of that and of the number of values.
 template <class Combine, class Last>
 TFAOT_INLINE void pool(const Window& window, std::size_t batch, const float* in, float* out, float first,
                        Combine combine, Last last) {
   Place place(window, in);
   const std::size_t places = batch * window.outHeight * window.outWidth;
   for (std::size_t i = 0; i < places; ++i, out += window.channels, place.advance(window)) {
-    for (std::size_t c = 0; c < window.channels; ++c) out[c] = first;
-    std::size_t count = 0;
-    for (std::size_t y = 0; y < window.height; ++y) {
-      for (std::size_t x = 0; x < window.width; ++x) {
-        const float* tap = place.tap(window, y, x);
-        if (tap == nullptr) continue;
-        ++count;
-        std::size_t c = 0;
-        for (; c + kLanes <= window.channels; c += kLanes) store(out + c, combine(load(out + c), load(tap + c)));
-        for (; c < window.channels; ++c) out[c] = combine(out[c], tap[c]);
-      }
+    std::size_t channel = 0;
+    for (; channel + kChannelsAtATime <= window.channels; channel += kChannelsAtATime) {
+      Vector values[kChannelVectors];
+      TFAOT_UNROLL
+      for (int v = 0; v < kChannelVectors; ++v) values[v] = broadcast(first);
+      visitTaps(window, place, [&](const float* tap) {
+        if (tap == nullptr) return;
+        TFAOT_UNROLL
+        for (int v = 0; v < kChannelVectors; ++v) values[v] = combine(values[v], load(tap + channel + v * kLanes));
+      });
+      TFAOT_UNROLL
+      for (int v = 0; v < kChannelVectors; ++v) store(out + channel + v * kLanes, values[v]);
     }
+    std::size_t count = 0;
+    for (std::size_t c = channel; c < window.channels; ++c) out[c] = first;
+    visitTaps(window, place, [&](const float* tap) {
+      if (tap == nullptr) return;
+      ++count;
+      for (std::size_t c = channel; c < window.channels; ++c) out[c] = combine(out[c], tap[c]);
+    });
     last(out, count);
   }
 }
