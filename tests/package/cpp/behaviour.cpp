@@ -93,6 +93,7 @@ void wrong_sizes_are_refused_with_both_numbers() {
     expect(false, "a size that overflows");
   } catch (const tfaot::Error& error) {
     expect(error.model() == "affine" && error.argument() == "input \"x\"" && error.got() == "6", error.what());
+    expect(error.expected() == std::to_string(huge) + " rows of 3", "more elements than can be counted");
   }
 }
 

@@ -22,20 +22,21 @@ inline void* no_elements() noexcept {
   return nothing;
 }
 
-[[noreturn]] inline void throw_wrong_size(const char* model, const char* kind, const TensorInfo& tensor,
-                                          std::size_t batch_size, std::size_t got) {
-  std::string expected = std::to_string(tensor.size_at(batch_size)) + " elements";
-  if (tensor.has_batch_axis) {
-    expected += " (" + std::to_string(batch_size) + (batch_size == 1 ? " row" : " rows") + " of " +
-                std::to_string(tensor.row_size) + ")";
-  }
-  throw Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
-}
-
 /// Whether `size` is `tensor.size_at(batch_size)`, without overflow at any batch size.
 constexpr bool has_size(const TensorInfo& tensor, std::size_t batch_size, std::size_t size) noexcept {
   if (!tensor.has_batch_axis || tensor.row_size == 0) return size == tensor.row_size;
   return size % tensor.row_size == 0 && size / tensor.row_size == batch_size;
+}
+
+[[noreturn]] inline void throw_wrong_size(const char* model, const char* kind, const TensorInfo& tensor,
+                                          std::size_t batch_size, std::size_t got) {
+  const std::string rows = std::to_string(batch_size) + (batch_size == 1 ? " row" : " rows") + " of " +
+                           std::to_string(tensor.row_size);
+  const std::size_t elements = tensor.size_at(batch_size);
+  std::string expected = std::to_string(elements) + " elements";
+  if (tensor.has_batch_axis) expected += " (" + rows + ")";
+  if (!has_size(tensor, batch_size, elements)) expected = rows;  // more elements than can be counted
+  throw Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
 }
 
 /// The pointer to hand to the C ABI. Throws Error where the buffer has not exactly the elements of `batch_size` rows.
