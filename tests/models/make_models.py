@@ -73,7 +73,7 @@ def _save(folder, function, *specs):
 
 @model
 def mixed(folder, canary):
-    """x [N, ?, 2] -> y [N, 2], and what has no batch axis: the vector `shift`, the scalars `steps` and `total`."""
+    """From x [N, ?, 2] -> y [N, 2], and what has no batch axis: the vector `shift`, the scalars `steps` and `total`."""
 
     def serve(shift, steps, x):
         y = tf.cast(steps, tf.float32) * tf.reduce_sum(x, axis=1) + shift
