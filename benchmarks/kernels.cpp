@@ -143,5 +143,6 @@ EXPORT double maxPoolTime(std::size_t size, std::size_t channels, std::size_t ba
 EXPORT double activationTime(int activation, std::size_t count) {
   std::vector<float> in = numbers(count), out(count);
   for (float& value : in) value *= 8.0f;
-  return leastTime([&] { kernels::activate(static_cast<kernels::Activation>(activation), count, in.data(), out.data()); });
+  const auto kind = static_cast<kernels::Activation>(activation);
+  return leastTime([&] { kernels::activate(kind, count, in.data(), out.data()); });
 }

@@ -22,6 +22,8 @@ struct Row {
 /// How every row is cut: `count` segments of `length` floats.
 struct Segments {
   std::size_t count, length;
+  /// Whether to ask for weights before they are used: it pays where few rows use them.
+  bool fetchAhead = false;
 };
 
 /// The right-hand side and what happens to the product.
@@ -52,6 +54,9 @@ TFAOT_INLINE void accumulate(Sums<kRows, kStrands>& sums, const Row* rows, std::
     for (std::size_t k = 0; k < segments.length; ++k, weights += kPanel) {
       TFAOT_UNROLL
       for (int i = 0; i < kStrands; ++i) {
+        if constexpr (kStrands == 1) {  // several strands are several streams, which hardware follows well enough
+          if (segments.fetchAhead) prefetch(weights);
+        }
         Vector weight[kVectors];
         TFAOT_UNROLL
         for (int v = 0; v < kVectors; ++v) {

@@ -23,7 +23,8 @@ inline bool needsCopies(const Conv2d& layer) {
   const auto reach = [](std::size_t size, std::size_t stride, std::size_t kernel, std::size_t dilation) {
     return (size - 1) * stride + (kernel - 1) * dilation + 1;
   };
-  return layer.groups > 1 || (window.dilationWidth > 1 && window.width > 1) || window.padTop > 0 || window.padLeft > 0 ||
+  const bool inPieces = layer.groups > 1 || (window.dilationWidth > 1 && window.width > 1);
+  return inPieces || window.padTop > 0 || window.padLeft > 0 ||
          reach(window.outHeight, window.strideHeight, window.height, window.dilationHeight) > window.inHeight ||
          reach(window.outWidth, window.strideWidth, window.width, window.dilationWidth) > window.inWidth;
 }

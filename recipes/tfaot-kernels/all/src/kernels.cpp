@@ -26,6 +26,9 @@ void pack(const float* weights, std::size_t rows, std::size_t columns, float* pa
   }
 }
 
+// Rows up to which fetching weights takes longer than multiplying with them.
+inline constexpr std::size_t kFewRows = 16;
+
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
   const bool chained = layer.outputs <= 2 * kPanel;
   const Product product = {layer.weights,         layer.bias,       layer.outputs,
@@ -34,7 +37,7 @@ void dense(const Dense& layer, std::size_t batch, const float* in, float* out) n
     const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
     Row rows[kRowsAtATime];
     for (std::size_t i = 0; i < count; ++i) rows[i] = {in + (first + i) * layer.inputs, 0};
-    multiply(product, {1, layer.inputs}, rows, count, {out + first * layer.outputs, layer.outputs});
+    multiply(product, {1, layer.inputs, batch <= kFewRows}, rows, count, {out + first * layer.outputs, layer.outputs});
   }
 }
 

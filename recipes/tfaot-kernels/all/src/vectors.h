@@ -52,6 +52,11 @@ TFAOT_INLINE Vector load(const float* from) {
 
 TFAOT_INLINE void store(float* to, Vector value) { std::memcpy(to, &value, sizeof value); }
 
+/// Asks for what lies 4 KB behind `from`, which need not exist: hardware does not look beyond a page by itself.
+TFAOT_INLINE void prefetch(const float* from) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + 4096));
+}
+
 TFAOT_INLINE Vector broadcast(float x) {
 #if defined(__AVX512F__)
   return Vector{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};

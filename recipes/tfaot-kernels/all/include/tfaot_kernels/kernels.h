@@ -4,8 +4,8 @@
 // TFAOT_KERNELS_TARGET as a C identifier (for example x86_64_v3) there and wherever this header is included: it becomes
 // an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden.
 //
-// Common to all functions: nothing is allocated, nothing is thrown, no global state is read or written; they are safe to
-// call from any number of threads. No pointer has to be aligned beyond a float. Nothing is read or written outside of
+// Common to all functions: nothing is allocated, nothing is thrown, no global state is read or written; any number of
+// threads may call them. No pointer has to be aligned beyond a float. Nothing is read or written outside of
 // the arrays as described. Outputs overlap no input. Equal inputs give equal bits, wherever the arrays lie; the bits
 // differ between targets (fused multiply-add) and between compilers. The floating-point environment is the default
 // one: round to nearest, denormals kept.
