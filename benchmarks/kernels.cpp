@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <new>
 #include <vector>
 
 #include "src/vectors.h"
@@ -42,8 +43,20 @@ double leastTime(Run run) {
   return least;
 }
 
-std::vector<float> numbers(std::size_t count) {
-  std::vector<float> values(count);
+// Arrays begin at a cache line, as a library's weights do.
+template <class T>
+struct Aligned {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* data, std::size_t) { ::operator delete(data, kLine); }
+  friend bool operator==(Aligned, Aligned) { return true; }
+  friend bool operator!=(Aligned, Aligned) { return false; }
+};
+using Floats = std::vector<float, Aligned<float>>;
+
+Floats numbers(std::size_t count) {
+  Floats values(count);
   unsigned state = 1;
   for (float& value : values) {
     state = state * 1664525u + 1013904223u;
@@ -79,7 +92,7 @@ EXPORT double peak(std::size_t* lanes) {
 
 /// Seconds to read `count` floats, a multiple of 128, again and again.
 EXPORT double readTime(std::size_t count) {
-  const std::vector<float> values = numbers(count);
+  const Floats values = numbers(count);
   return leastTime([&] {
     kernels::Vector sums[8] = {};
     const float* const data = values.data();
@@ -95,11 +108,11 @@ EXPORT double readTime(std::size_t count) {
 /// Seconds of `layers` dense layers of `width` units one after the other.
 EXPORT double denseTime(std::size_t width, std::size_t layers, std::size_t batch, int activation) {
   const std::size_t size = kernels::packedSize(width, width);
-  std::vector<float> weights = numbers(size * layers);
+  Floats weights = numbers(size * layers);
   for (float& weight : weights) weight *= 1.5f / static_cast<float>(width);
-  const std::vector<float> bias = numbers(width * layers);
-  std::vector<float> ping = numbers(batch * width), pong(batch * width);
-  const std::vector<float> in = ping;
+  const Floats bias = numbers(width * layers);
+  Floats ping = numbers(batch * width), pong(batch * width);
+  const Floats in = ping;
   return leastTime([&] {
     const float* from = in.data();
     for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -122,26 +135,26 @@ EXPORT double conv2dTime(std::size_t size, std::size_t channels, std::size_t fil
   layer.filters = filters;
   layer.groups = groups;
   layer.activation = static_cast<kernels::Activation>(activation);
-  const std::vector<float> weights = numbers(kernels::packedConv2dSize(layer));
-  const std::vector<float> bias = numbers(filters);
+  const Floats weights = numbers(kernels::packedConv2dSize(layer));
+  const Floats bias = numbers(filters);
   layer.weights = weights.data();
   layer.bias = bias.data();
-  const std::vector<float> in = numbers(batch * size * size * channels);
-  std::vector<float> result(batch * out * out * filters), scratch(kernels::conv2dScratch(layer));
+  const Floats in = numbers(batch * size * size * channels);
+  Floats result(batch * out * out * filters), scratch(kernels::conv2dScratch(layer));
   return leastTime([&] { kernels::conv2d(layer, batch, in.data(), result.data(), scratch.data()); });
 }
 
 /// Seconds of a 2 x 2 maximum with stride 2.
 EXPORT double maxPoolTime(std::size_t size, std::size_t channels, std::size_t batch) {
   const kernels::Window window = {size, size, channels, size / 2, size / 2, 2, 2, 2, 2};
-  const std::vector<float> in = numbers(batch * size * size * channels);
-  std::vector<float> result(batch * (size / 2) * (size / 2) * channels);
+  const Floats in = numbers(batch * size * size * channels);
+  Floats result(batch * (size / 2) * (size / 2) * channels);
   return leastTime([&] { kernels::maxPool(window, batch, in.data(), result.data()); });
 }
 
 /// Seconds of an activation of `count` floats.
 EXPORT double activationTime(int activation, std::size_t count) {
-  std::vector<float> in = numbers(count), out(count);
+  Floats in = numbers(count), out(count);
   for (float& value : in) value *= 8.0f;
   const auto kind = static_cast<kernels::Activation>(activation);
   return leastTime([&] { kernels::activate(kind, count, in.data(), out.data()); });

@@ -22,8 +22,6 @@ struct Row {
 /// How every row is cut: `count` segments of `length` floats.
 struct Segments {
   std::size_t count, length;
-  /// Whether to ask for weights before they are used: it pays where few rows use them.
-  bool fetchAhead = false;
 };
 
 /// The right-hand side and what happens to the product.
@@ -35,6 +33,8 @@ struct Product {
   Activation activation;
   /// Whether sums are made in kChains chains, see `chained`. Rows have one segment then.
   bool chained;
+  /// Whether to ask for weights before they are used: it pays where few rows use them.
+  bool fetchAhead;
 };
 
 inline constexpr int kChains = 4;
@@ -46,7 +46,7 @@ using Sums = Vector[kRows][kStrands][kVectors];
 /// the weights from i * weightStep on: several panels (rowStep 0), or several stretches of one panel.
 template <int kRows, int kStrands>
 TFAOT_INLINE void accumulate(Sums<kRows, kStrands>& sums, const Row* rows, std::size_t rowStep, const float* weights,
-                             std::size_t weightStep, Segments segments) {
+                             std::size_t weightStep, Segments segments, [[maybe_unused]] bool fetchAhead = false) {
   const float* from[kRows];
   TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) from[r] = rows[r].data;
@@ -55,7 +55,7 @@ TFAOT_INLINE void accumulate(Sums<kRows, kStrands>& sums, const Row* rows, std::
       TFAOT_UNROLL
       for (int i = 0; i < kStrands; ++i) {
         if constexpr (kStrands == 1) {  // several strands are several streams, which hardware follows well enough
-          if (segments.fetchAhead) prefetch(weights);
+          if (fetchAhead) prefetch(weights);
         }
         Vector weight[kVectors];
         TFAOT_UNROLL
@@ -132,7 +132,8 @@ void block(const Product& product, Segments segments, const Row* rows, std::size
       for (int v = 0; v < kVectors; ++v) sums[r][i][v] = bias[v];
     }
   }
-  accumulate<kRows, kPanels>(sums, rows, 0, product.weights + panel * product.panelSize, product.panelSize, segments);
+  accumulate<kRows, kPanels>(sums, rows, 0, product.weights + panel * product.panelSize, product.panelSize, segments,
+                             product.fetchAhead);
   TFAOT_UNROLL
   for (int i = 0; i < kPanels; ++i) finish<kRows, kPanels>(sums, i, product, (panel + i) * kPanel, out);
 }

@@ -56,6 +56,7 @@ inline void convolveGroup(const Conv2d& layer, std::size_t group, std::size_t ba
       size * kPanel,
       layer.activation,
       false,
+      false,
   };
   const Segments segments = {window.height, window.width * depth};
   const bool inOnePiece = layer.groups == 1 && (window.dilationWidth == 1 || window.width == 1);

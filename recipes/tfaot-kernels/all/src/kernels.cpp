@@ -32,12 +32,13 @@ inline constexpr std::size_t kFewRows = 16;
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
   const bool chained = layer.outputs <= 2 * kPanel;
   const Product product = {layer.weights,         layer.bias,       layer.outputs,
-                           layer.inputs * kPanel, layer.activation, chained};
+                           layer.inputs * kPanel, layer.activation, chained,
+                           batch <= kFewRows};
   for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
     const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
     Row rows[kRowsAtATime];
     for (std::size_t i = 0; i < count; ++i) rows[i] = {in + (first + i) * layer.inputs, 0};
-    multiply(product, {1, layer.inputs, batch <= kFewRows}, rows, count, {out + first * layer.outputs, layer.outputs});
+    multiply(product, {1, layer.inputs}, rows, count, {out + first * layer.outputs, layer.outputs});
   }
 }
 
