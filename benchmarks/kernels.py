@@ -172,9 +172,8 @@ def main() -> None:
         extra = {"max_pool_62x62x32_microseconds": pool, "activation_nanoseconds": activations}
         print(json.dumps({"limits": limits, "cases": [asdict(result) for result in results], **extra}, indent=1))
         return
-    print(
-        f"{options.target}, {options.compiler}: peak {peak:.0f} GFLOP/s, reads {reads[0]:.0f} and {reads[1]:.0f} GB/s"
-    )
+    sizes = ", ".join(f"{read:.0f} GB/s of {4 * n // 1024} KB" for n, read in zip(READ_SIZES, reads, strict=True))
+    print(f"{options.target}, {options.compiler}: peak {peak:.0f} GFLOP/s, reads {sizes}")
     print(f"{'':44} {'batch':>5} {'us':>9} {'GFLOP/s':>8} {'peak':>5} {'limit':>6}")
     for r in results:
         print(f"{r.case:44} {r.batch:5} {r.microseconds:9.1f} {r.gflops:8.1f} {r.peak:5.2f} {r.limit:6.2f}")

@@ -57,7 +57,7 @@ def test_the_tests_of_the_kernels_pass_under_address_and_undefined_behaviour_san
         "ASAN_OPTIONS": "detect_leaks=0",  # of the interpreter
         "TFAOT_TEST_KERNELS": str(library),
     }
-    argv: list[str | Path] = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    argv: list[str | Path] = [sys.executable, "-m", "pytest", "-q", "--capture=no", "-p", "no:cacheprovider", *files]
     done = run(argv, cwd=REPOSITORY, env=env, timeout=600)
     assert " passed" in done.stdout
 
