@@ -16,6 +16,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import Key, sha256_bytes
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
+from tfaot_pkg.nightly.processes import tree_of
 from tfaot_pkg.nightly.publisher import Publisher
 from tfaot_pkg.nightly.run import Coordinator, PublisherPort
 from tfaot_pkg.nightly.state import State, Verdict
@@ -27,6 +28,7 @@ from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+STUB = REPOSITORY / "tests" / "nightly" / "stub_build.py"
 TOOLCHAIN = "2.17.1"
 TARGETS = ("x86-64-v3",)
 
@@ -102,7 +104,7 @@ def stub(seconds: float, spread: float = 0.0) -> tuple[str, ...]:
         sys.executable,
         "-I",
         "-S",
-        str(REPOSITORY / "tests" / "nightly" / "stub_build.py"),
+        str(STUB),
         str(seconds),
         str(spread),
     )
@@ -132,6 +134,20 @@ def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[
         [sys.executable, "-m", "tests.nightly.coordinate", str(file)],
         cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def builds_below(process: int, program: Path) -> list[tuple[int, int]]:
+    """(process, who started it) of the builds that run below `process`."""
+    found = []
+    for child in tree_of(process):
+        try:
+            command = Path(f"/proc/{child}/cmdline").read_bytes()
+            parent = int(Path(f"/proc/{child}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue  # it has ended
+        if os.fsencode(program) in command.split(b"\0"):
+            found.append((child, parent))
+    return found
 
 
 def end_state(root: Path) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without
     night = strict.run(lambda: decisions)
     assert Counter(kinds(night.outcomes).values()) == {"build failed": 2, "withheld": 2}
     assert (night.exit_code, registry.published) == (WITHHELD, [])
-    assert "2 of 4 builds failed, and policy.max_failures allows 40%" in str(night.verdict)
+    assert "2 of 4 builds newly failed, and policy.max_failures allows 40%" in str(night.verdict)
     seen = Seen()
     lenient = coordinator(
         tmp_path, home_of(tmp_path), program=("/no/such/program",), publisher=registry, watch=seen,
@@ -93,6 +93,26 @@ def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without
     assert sorted(registry.published) == ["fine1", "fine2"]
     # What failed is tried again, which the program that is missing shows.
     assert Counter(kinds(night.outcomes).values()) == {"infrastructure failed": 2, "published": 2}
+
+
+def test_what_failed_before_does_not_close_the_gate_again(tmp_path: Path) -> None:
+    registry = Registry()
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, policy=Policy(max_failures=0.4)
+    )
+    alone = night.run(lambda: [stub_decision("broken")])
+    assert alone.exit_code == FAILED  # nothing was verified, so nothing is withheld
+    again = night.run(lambda: [stub_decision("broken"), stub_decision("fine")])
+    assert kinds(again.outcomes) == {"broken": "build failed", "fine": "published"}
+    assert (again.exit_code, again.verdict.built, again.verdict.failed) == (FAILED, 1, 0)
+
+
+def test_what_broke_in_a_night_that_was_withheld_closes_the_gate_again(tmp_path: Path) -> None:
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0.4)
+    )
+    for _ in range(2):
+        assert night.run(lambda: [stub_decision("broken"), stub_decision("fine")]).exit_code == WITHHELD
 
 
 def test_faults_of_machines_are_tried_again_and_faults_of_models_are_not(tmp_path: Path) -> None:

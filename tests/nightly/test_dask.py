@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,27 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
+from tests.nightly.nights import STUB, Seen, builds_below, coordinator, home_of, stub, stub_decision
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.registry.folder import FolderRegistry
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 class Killer(Seen):
     """Kills one worker, which is at work, when the first build has ended."""
 
-    executor: DaskExecutor | None = None
     killed: int = 0
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         super().built(decision, attempt)
         if not self.killed:
-            assert self.executor is not None
-            self.killed = next(iter(self.executor.workers().values()))
+            while not (running := builds_below(os.getpid(), STUB)):
+                time.sleep(0.01)  # the next build is on its way to a worker
+            self.killed = running[0][1]
             os.kill(self.killed, signal.SIGKILL)
 
 
@@ -41,13 +42,10 @@ def test_a_lost_worker_costs_only_what_was_in_flight(tmp_path: Path) -> None:
     decisions = [stub_decision(f"model{number}") for number in range(8)]
     watch = Killer()
 
-    def executor(count: int) -> DaskExecutor:
-        watch.executor = DaskExecutor(slots=2, memory=2**30, scratch=tmp_path / "dask")
-        return watch.executor
-
-    night = coordinator(tmp_path, home_of(tmp_path), watch=watch, program=stub(0.5), executor=executor).run(
-        lambda: decisions
-    )
+    night = coordinator(
+        tmp_path, home_of(tmp_path), watch=watch, program=stub(0.5),
+        executor=lambda _: DaskExecutor(slots=2, memory=2**30, scratch=tmp_path / "dask"),
+    ).run(lambda: decisions)  # fmt: skip
     assert watch.killed
     assert night.exit_code == 0, night.outcomes
     assert Counter(outcome.attempts for outcome in night.outcomes) == {1: 7, 2: 1}

@@ -132,5 +132,6 @@ def test_the_gate_lets_through_what_the_policy_allows(failed: int, withheld: boo
     assert night.verdict() == verdict
 
 
-def test_nothing_built_is_nothing_withheld() -> None:
-    assert not Verdict(built=0, failed=0, limit=0.0).withheld
+@pytest.mark.parametrize("count", [0, 1])
+def test_where_nothing_was_verified_nothing_is_withheld(count: int) -> None:
+    assert not Verdict(built=count, failed=count, limit=0.0).withheld

@@ -170,7 +170,7 @@ class PolicyForm(Form):
     """Limits of a night."""
 
     max_failures: Percentage | None = Field(
-        None, description="If more than this share of what was built fails, nothing is published."
+        None, description="If more than this share of what was built newly fails, nothing is published."
     )
     timeout: Duration | None = Field(None, description="Time that a build may take.")
     memory: Size | None = Field(None, description="Memory that a build may use.")

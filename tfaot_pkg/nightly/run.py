@@ -196,9 +196,13 @@ class _Night:
     def _gate(self) -> Verdict:
         verdict = self._night.verdict()
         if verdict is None:
-            built = [one.task.id for one in self._decisions if one.action in _TRIED]
-            failed = sum(one not in self._verified for one in built)
-            verdict = Verdict(built=len(built), failed=failed, limit=self._with.policy.max_failures)
+            tried = [one for one in self._decisions if one.action in _TRIED]
+            failed = [(one.task.model, one.task.toolchain) for one in tried if one.task.id not in self._verified]
+            before = self._with.state.failing() if failed else frozenset()
+            known = sum(place in before for place in failed)
+            verdict = Verdict(
+                built=len(tried) - known, failed=len(failed) - known, limit=self._with.policy.max_failures
+            )
             self._night.set_verdict(verdict)
         self._with.watch.gate(verdict)
         return verdict

@@ -34,7 +34,10 @@ _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a night may publish: `failed` of the `built` tasks failed, and a share of `limit` may."""
+    """Whether a night may publish: `failed` of the `built` tasks failed, and a share of `limit` may.
+
+    What had failed before, and does again, is not counted: else a few models that stay broken would stop all others.
+    """
 
     built: int
     failed: int
@@ -42,10 +45,11 @@ class Verdict:
 
     @property
     def withheld(self) -> bool:
-        return self.failed > self.limit * self.built
+        """Where nothing was verified, there is nothing to withhold."""
+        return self.built > self.failed > self.limit * self.built
 
     def __str__(self) -> str:
-        return f"{self.failed} of {self.built} builds failed, and policy.max_failures allows {self.limit:.0%}"
+        return f"{self.failed} of {self.built} builds newly failed, and policy.max_failures allows {self.limit:.0%}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +175,16 @@ class State:
                 if (line["night"], outcome.task) not in seen:
                     seen.add((line["night"], outcome.task))
                     yield line["night"], outcome
+
+    def failing(self) -> frozenset[tuple[str, str]]:
+        """(model, toolchain) of what failed when it was last tried.
+
+        A night that was withheld does not count: what broke in it is news until it is mended or let through.
+        """
+        lines = list(self.history())
+        withheld = {night for night, one in lines if one.kind == "withheld"}
+        last = {(one.model, one.toolchain): one.kind for night, one in lines if night not in withheld}
+        return frozenset(place for place, kind in last.items() if kind in FAILURES)
 
     def add_history(self, night: str, outcomes: Iterable[Outcome]) -> None:
         """Record the builds of `night`; those that are recorded already are not again. Older months are moved away."""

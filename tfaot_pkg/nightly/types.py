@@ -42,7 +42,7 @@ FAILURES: frozenset[OutcomeKind] = MODEL_FAULTS | {"dependency failed", "infrast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Limits of a night. `max_failures` is the share of tasks built that may fail before nothing is published;
+    """Limits of a night. `max_failures` is the share of tasks built that may newly fail before nothing is published;
     `timeout` is in seconds and `memory` and `output` in bytes, per build; `retries` are of infrastructure failures.
     With `reproduce` every build is made twice and compared.
     """
