@@ -3,8 +3,20 @@ from __future__ import annotations
 import math
 
 import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from tfaot_pkg.spec.document import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Document, dotted, read_document, scalar
+from tfaot_pkg.spec.document import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_VALUES,
+    Document,
+    Dumper,
+    dotted,
+    read_document,
+    scalar,
+)
 
 
 def read(text: str | bytes, file: str = "spec.yaml") -> Document:
@@ -114,3 +126,12 @@ def test_json_with_tabs_and_a_byte_order_mark_are_read() -> None:
 def test_paths_are_written_with_dots_and_brackets_and_odd_keys_in_quotes() -> None:
     assert dotted(("compilation", "batch_sizes", 1)) == "compilation.batch_sizes[1]"
     assert dotted(("model", "a\nb")) == r"model['a\nb']"
+
+
+@given(st.text() | st.from_regex(r"[-+]?[0-9._]*([eE][-+]?[0-9]+)?|0[xo][0-9a-f]+|true|~|null|\.inf", fullmatch=True))
+@example("0E0")
+def test_what_is_written_is_read_back(text: str) -> None:
+    written = yaml.dump({"a": text}, Dumper=Dumper, allow_unicode=True)
+    document = read(written)
+    assert document.faults or document.data == {"a": text}
+    assert not document.faults or any(not char.isprintable() for char in text)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.expand import MARKS
 from tfaot_pkg.spec.types import (
     ArchiveSource,
@@ -26,7 +27,7 @@ from tfaot_pkg.spec.types import (
 _ALWAYS = {("model", "name"), ("model", "version"), ("model", "saved_model"), ("compilation", "batch_sizes")}
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(Dumper):
     """Mappings line by line, lists in one line."""
 
 

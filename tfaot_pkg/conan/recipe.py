@@ -17,6 +17,7 @@ import yaml
 
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
+from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
 from tfaot_pkg.storage import storage_errors, write_file
@@ -60,7 +61,9 @@ def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
     with storage_errors(f"write the recipe {folder}"):
         for path, data in render_recipe(spec).items():
             write_file(folder / path, data)
-        document = yaml.safe_dump(_without_expressions(spec_document(spec)), sort_keys=False, allow_unicode=True)
+        document = yaml.dump(
+            _without_expressions(spec_document(spec)), Dumper=Dumper, sort_keys=False, allow_unicode=True
+        )
         write_file(recipe / "spec.yaml", document.encode())
         if spec.tuning is not None:
             write_file(recipe / PACKAGED, tuning_bytes(spec.tuning))

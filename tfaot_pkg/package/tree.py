@@ -40,6 +40,7 @@ from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.scram import tool_files
 from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.names import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, spec_document
@@ -348,4 +349,4 @@ def _json(document: Mapping[str, object]) -> bytes:
 
 
 def _yaml(document: Mapping[str, object]) -> bytes:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, encoding="utf-8", width=120)
+    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, encoding="utf-8", width=120)

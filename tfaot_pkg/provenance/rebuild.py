@@ -31,6 +31,7 @@ from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
 from tfaot_pkg.verify.validate import inputs_document
@@ -214,7 +215,7 @@ def _plain(value: Any) -> str:
 def _spec(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
     """The spec as it was built, in the empty `folder`. Raises _Cannot."""
     folder.mkdir()
-    text = yaml.safe_dump(_escaped(recorded.spec), allow_unicode=True).encode()
+    text = yaml.dump(_escaped(recorded.spec), Dumper=Dumper, allow_unicode=True).encode()
     try:
         spec = parse_spec(text, folder / "spec.yaml")
     except SpecError as error:

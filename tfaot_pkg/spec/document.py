@@ -141,6 +141,18 @@ def _decode(content: bytes, document: Document) -> str | None:
     return text
 
 
+class Dumper(yaml.SafeDumper):
+    """Writes what `read_document` reads back: a text that it would take for something else, as `0E0`, is quoted."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if scalar(text) == text else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+Dumper.add_representer(str, _represent_text)
+
+
 def _syntax_fault(error: yaml.YAMLError, text: str) -> tuple[int, str]:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "cannot be parsed"
