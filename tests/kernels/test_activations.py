@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from tests.kernels.library import ACTIVATIONS, Floats, Kernels
 
+pytestmark = pytest.mark.slow  # together half a minute
+
 Doubles = NDArray[np.float64]
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])

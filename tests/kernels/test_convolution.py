@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.kernels.library import ACTIVATIONS, Floats, Kernels, Shape, load_packing, sized_like_input
 from tests.kernels.test_dense import bound, fixed_kernels, numbers
 
+pytestmark = pytest.mark.slow  # together half a minute
+
 
 @st.composite
 def shapes(draw: st.DrawFn, channels: st.SearchStrategy[int]) -> Shape:

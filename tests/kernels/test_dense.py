@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from tests.kernels.library import ACTIVATIONS, Floats, Kernels, load_packing
 
+pytestmark = pytest.mark.slow  # together half a minute
+
 ODD = (1, 3, 7, 17, 33, 129)
 UNIT = 2.0**-24  # of rounding, float32
 TINY = 2.0**-149  # the smallest float32: what underflow can cost each step

@@ -18,8 +18,7 @@ import pytest
 import yaml
 
 from tests.bad_input.conftest import write_spec
-from tests.nightly.nights import REPOSITORY, start_coordinator
-from tfaot_pkg.nightly.processes import tree_of
+from tests.nightly.nights import REPOSITORY, builds_below, start_coordinator
 from tfaot_pkg.nightly.report.reading import read_report
 from tfaot_pkg.nightly.report.write import write_report
 from tfaot_pkg.nightly.run import FAILED
@@ -27,7 +26,7 @@ from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import Outcome
 from tfaot_pkg.registry.folder import FolderRegistry
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 _SECRET = "hunter2-planted-secret"
 _HOOKED = REPOSITORY / "tests" / "nightly" / "hooked_build.py"
@@ -57,6 +56,7 @@ class Farm:
         return start_coordinator(
             self.root, self._home, definition=str(self.root / "registry.yaml"), dask=True, today=today,
             program=[sys.executable, str(_HOOKED), str(self.root / "seen")],
+            policy={"timeout": 600, "memory": 3 * 2**30, "max_failures": 0.5},
             policies={"hangs": {"timeout": 6.0}, "hungry": {"memory": 700 << 20}},
         )  # fmt: skip
 
@@ -73,20 +73,6 @@ class Farm:
             name.removeprefix("tfaot-model-"): [one.version for one in registry.entries(name)]
             for name in registry.names()
         }
-
-
-def builds(coordinator: int) -> list[tuple[int, int]]:
-    """(process, the worker that started it) of the builds that run below a coordinator."""
-    found = []
-    for process in tree_of(coordinator):
-        try:
-            command = Path(f"/proc/{process}/cmdline").read_bytes()
-            parent = int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        if str(_HOOKED).encode() in command:
-            found.append((process, parent))
-    return found
 
 
 def test_two_nights(
@@ -169,20 +155,21 @@ def kill_a_worker(coordinator: subprocess.Popen[str]) -> str:
     killed = ""
     for line in coordinator.stdout:
         if line.startswith("built ") and not killed:
-            running = builds(coordinator.pid)
-            if running:
-                process, worker = running[0]
-                killed = model_of(process)
-                os.kill(worker, signal.SIGKILL)
+            for process, worker in builds_below(coordinator.pid, _HOOKED):
+                if killed := model_of(process):
+                    os.kill(worker, signal.SIGKILL)
+                    break
     coordinator.stdout.close()
     return killed
 
 
 def model_of(build: int) -> str:
-    request = Path(f"/proc/{build}/cmdline").read_bytes().split(b"\0")[-2]
-    name = json.loads(Path(os.fsdecode(request)).read_text())["decision"]["task"]["model"]
-    assert isinstance(name, str)
-    return name
+    """The model that this process builds; empty where it has ended."""
+    try:
+        request = Path(f"/proc/{build}/cmdline").read_bytes().split(b"\0")[-2]
+        return str(json.loads(Path(os.fsdecode(request)).read_text())["decision"]["task"]["model"])
+    except (OSError, IndexError):
+        return ""
 
 
 def kill_coordinator(coordinator: subprocess.Popen[str], *, after: int) -> None:

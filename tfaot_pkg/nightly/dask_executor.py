@@ -134,6 +134,7 @@ class DaskExecutor:
 def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> Any:
     try:
         if scheduler_file is not None:
+            scheduler_file.read_bytes()  # Dask would wait for ever for a file that is not there
             return _distributed.Client(scheduler_file=str(scheduler_file), timeout=timeout)
         return _distributed.Client(scheduler, timeout=timeout)
     except (OSError, ValueError) as error:
