@@ -84,3 +84,9 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://127\.0\.0\.1:1 does not answer"):
         with closing(DaskExecutor(scheduler="tcp://127.0.0.1:1", scratch=tmp_path, timeout=1.0)):
             pass
+
+
+def test_a_scheduler_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"none\.json does not answer: .*No such file"):
+        with closing(DaskExecutor(scheduler_file=tmp_path / "none.json", scratch=tmp_path)):
+            pass
