@@ -5,9 +5,11 @@ Workers see the state folder and the cache at the same paths as the coordinator:
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import queue
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -134,7 +136,7 @@ class DaskExecutor:
 def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> Any:
     try:
         if scheduler_file is not None:
-            scheduler_file.read_bytes()  # Dask would wait for ever for a file that is not there
+            _wait_for(scheduler_file, timeout)
             return _distributed.Client(scheduler_file=str(scheduler_file), timeout=timeout)
         return _distributed.Client(scheduler, timeout=timeout)
     except (OSError, ValueError) as error:
@@ -142,6 +144,15 @@ def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> A
             f"the Dask scheduler {scheduler_file or scheduler} does not answer: {error}",
             hint="start one (`dask scheduler`), or leave this option out",
         ) from error
+
+
+def _wait_for(file: Path, timeout: float) -> None:
+    """A scheduler that has just been started writes its file soon; Dask itself would wait for it for ever."""
+    end = time.monotonic() + timeout
+    while not file.exists():
+        if time.monotonic() > end:
+            raise FileNotFoundError(errno.ENOENT, f"no such file after {timeout:g} s", str(file))
+        time.sleep(0.1)
 
 
 def _lost(request: Request, error: BaseException) -> Attempt:
