@@ -20,6 +20,7 @@ from tfaot_pkg.targets import Target
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
+PACKING = REPOSITORY / "tfaot_pkg" / "worker_program" / "packing.py"
 BRIDGE = Path(__file__).with_name("bridge.cpp")
 SOURCES = (RECIPE / "src" / "kernels.cpp", BRIDGE)
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", f"-I{RECIPE / 'include'}")
@@ -32,8 +33,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def load_packing() -> ModuleType:
-    """The recipe's packing.py."""
-    spec = importlib.util.spec_from_file_location("packing", RECIPE / "packing.py")
+    """The packing of the program that runs in toolchains."""
+    spec = importlib.util.spec_from_file_location("packing", PACKING)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -78,4 +78,3 @@ def test_conan_packs_headers_and_sources(tmp_path: Path) -> None:
     for file in RECIPE.rglob("*.[hc]*"):
         if file.suffix in {".h", ".cpp"}:
             assert (package / file.relative_to(RECIPE)).read_bytes() == file.read_bytes()
-    assert (package / "packing.py").is_file()

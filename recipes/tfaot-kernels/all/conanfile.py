@@ -19,7 +19,7 @@ class TfaotKernels(ConanFile):
     package_type = "header-library"
     # For the check of the language standard only: the package is the same for all of them.
     settings = "os", "arch", "compiler", "build_type"
-    exports_sources = "include/*", "src/*", "packing.py"
+    exports_sources = "include/*", "src/*"
     no_copy_source = True
 
     def layout(self) -> None:
@@ -33,7 +33,7 @@ class TfaotKernels(ConanFile):
         self.info.clear()
 
     def package(self) -> None:
-        for pattern in ("include/*", "src/*", "packing.py"):
+        for pattern in ("include/*", "src/*"):
             copy(self, pattern, self.source_folder, str(Path(self.package_folder)))
 
     def package_info(self) -> None:
