@@ -9,6 +9,10 @@ EXPORT void activate(int activation, std::size_t count, const float* in, float* 
   kernels::activate(static_cast<kernels::Activation>(activation), count, in, out);
 }
 
+EXPORT void softmax(std::size_t rows, std::size_t size, const float* in, float* out) {
+  kernels::softmax(rows, size, in, out);
+}
+
 EXPORT std::size_t packed_size(std::size_t rows, std::size_t columns) { return kernels::packedSize(rows, columns); }
 
 EXPORT void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) {

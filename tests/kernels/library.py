@@ -172,6 +172,12 @@ class Kernels:
         self._library.activate(ACTIVATIONS.index(activation), ctypes.c_size_t(values.size), *pointers)
         return out
 
+    def softmax(self, values: Floats) -> Floats:
+        data, out = self._in(values), self._out(*values.shape)
+        rows, size = (ctypes.c_size_t(n) for n in values.shape)
+        self._library.softmax(rows, size, ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data))
+        return out
+
     def pack(self, weights: Floats) -> Floats:
         rows, columns = (ctypes.c_size_t(n) for n in weights.shape)
         data, packed = self._in(weights), self._out(self._library.packed_size(rows, columns))

@@ -6,6 +6,7 @@
 #include "activations.h"
 #include "blocks.h"
 #include "convolution.h"
+#include "softmax.h"
 #include "windows.h"
 
 namespace tfaot_kernels {
@@ -14,6 +15,10 @@ inline namespace TFAOT_KERNELS_TARGET {
 void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept {
   if (out != in) std::memcpy(out, in, count * sizeof(float));
   activateRow(activation, out, count);
+}
+
+void softmax(std::size_t rows, std::size_t size, const float* in, float* out) noexcept {
+  softmaxRows(rows, size, in, out);
 }
 
 void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -90,6 +91,21 @@ TFAOT_INLINE Vector smaller(Vector a, Vector b) {
 }
 
 TFAOT_INLINE float larger(float a, float b) { return a > b ? a : b; }
+
+template <int kStep, int... kLane>
+TFAOT_INLINE Vector exchangedLanes(Vector x, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(x, x, (kLane ^ kStep)...);
+#else
+  return __builtin_shuffle(x, Mask{(kLane ^ kStep)...});
+#endif
+}
+
+/// Every lane i holds what lane i ^ kStep had; kStep is a power of two below kLanes.
+template <int kStep>
+TFAOT_INLINE Vector exchanged(Vector x) {
+  return exchangedLanes<kStep>(x, std::make_integer_sequence<int, kLanes>{});
+}
 
 /// What is used several times is loaded once: GCC would make it a memory operand of each use, which costs more than
 /// it saves. Generates no instruction, and may be empty.
