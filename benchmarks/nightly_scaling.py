@@ -21,7 +21,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tfaot_pkg.keys import Key, sha256_bytes
@@ -45,7 +45,9 @@ class Clock:
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None: ...
 
-    def building(self, count: int, where: str) -> None:
+    def stored(self, count: int) -> None: ...
+
+    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
         self.began, self.processor = time.monotonic(), time.process_time()
 
     def built(self, decision: Decision, attempt: Attempt) -> None:

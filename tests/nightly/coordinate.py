@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -27,7 +27,7 @@ from tfaot_pkg.progress import Silent
 class Told(Seen):
     """Tells the test how far it is."""
 
-    def building(self, count: int, where: str) -> None:
+    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
         say(f"building {count}")
 
     def built(self, decision: Decision, attempt: Attempt) -> None:

@@ -40,11 +40,17 @@ class Seen:
     begun: list[tuple[str, int]] = field(default_factory=list)
     built_: list[Attempt] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+    stored_: list[int] = field(default_factory=list)
+    running: Callable[[], Sequence[str]] = tuple
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
         self.begun.append((night, len(known)))
 
-    def building(self, count: int, where: str) -> None: ...
+    def stored(self, count: int) -> None:
+        self.stored_.append(count)
+
+    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
+        self.running = running
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self.built_.append(attempt)

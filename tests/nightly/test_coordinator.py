@@ -14,6 +14,8 @@ import pytest
 
 from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
 from tfaot_pkg.errors import NetworkError, SpecError, StorageError
+from tfaot_pkg.nightly import executors
+from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.documents import decision_document
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
@@ -91,6 +93,7 @@ def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without
     night = lenient.run(lambda: decisions)
     assert night.night.name == "2026-11-21.2"
     assert sorted(registry.published) == ["fine1", "fine2"]
+    assert seen.stored_ == [2] and len(seen.built_) == 2, "what was built before does not count as built now"
     # What failed is tried again, which the program that is missing shows.
     assert Counter(kinds(night.outcomes).values()) == {"infrastructure failed": 2, "published": 2}
 
@@ -122,6 +125,31 @@ def test_faults_of_machines_are_tried_again_and_faults_of_models_are_not(tmp_pat
         "flaky": ("published", 2),
         "broken": ("build failed", 1),
     }
+
+
+def test_a_build_about_which_nothing_can_be_said_is_a_fault_of_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault of ours must not let a night wait for ever."""
+
+    def perform(_: Request) -> Attempt:
+        raise ValueError("half an answer")
+
+    monkeypatch.setattr(executors, "perform", perform)
+    night = coordinator(tmp_path, home_of(tmp_path), publisher=Registry()).run(lambda: [stub_decision("one")])
+    (outcome,) = night.outcomes
+    assert (outcome.kind, outcome.attempts) == ("infrastructure failed", 3)
+    assert outcome.error == "the worker was lost: ValueError: half an answer"
+
+
+def test_where_no_toolchain_can_be_made_no_executor_is(tmp_path: Path) -> None:
+    made = replace(
+        coordinator(tmp_path, home_of(tmp_path), publisher=Registry()),
+        prepare=lambda versions: dict.fromkeys(versions, "no network"),
+        executor=lambda _: pytest.fail("nothing is to be built"),
+    )
+    (outcome,) = made.run(lambda: [stub_decision("one")]).outcomes
+    assert (outcome.kind, outcome.error) == ("infrastructure failed", "no network")
 
 
 def test_a_registry_that_is_away_for_a_moment_is_tried_again(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ models:
   - spec: models/a/spec.yaml
     toolchains: [2.17.1]
     targets: [x86-64-v3]
+    defines: {kind: small, number: 1.0}
     depends: [b]
     known_broken: {2.21.0: {since: 2026-11-01, issue: https://example.org/issues/7}}
   - spec:
@@ -69,7 +70,7 @@ def test_every_key_has_its_meaning(lab: Lab) -> None:
     assert read.models == (
         ModelEntry(
             specs="models/a/spec.yaml", toolchains=("2.17.1",), targets=("x86-64-v3",), depends=("b",),
-            known_broken={"2.21.0": broken},
+            defines={"kind": "small", "number": "1.0"}, known_broken={"2.21.0": broken},
         ),
         ModelEntry(specs=GitSpec(url="https://example.org/models.git", revision=revision, path="b/spec.yaml")),
     )  # fmt: skip
@@ -95,6 +96,7 @@ models:
     targets: [x86-64-v9]
     known_broken: {2.99.0: {since: yesterday, issue: x}}
     depends: digits
+    defines: {the kind: [1], on: true}
 toolchains: []
 targets: [x86-64-v2, aarch64]
 remotes: [-x]
@@ -119,16 +121,19 @@ policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: m
             "11: models[5].known_broken['2.99.0'].issue: must be an address such as https://HOST/issues/1, got 'x'",
             "11: models[5].known_broken['2.99.0'].since: must be a date such as 2026-11-01, got 'yesterday'",
             "12: models[5].depends: must be a list, got the string 'digits'",
-            "13: toolchains: must have at least one item",
-            "14: targets: must all be of one architecture, got aarch64 and x86_64: name them at their models",
-            "15: remotes[0]: must be the name of a Conan remote such as models, got '-x'",
-            "16: policy.max_failures: must be a percentage such as 20%, got '0.2'",
-            "16: policy.timeout: must be a time with its unit (s, min, h) such as 30 min, got '30'",
-            "16: policy.memory: must be a size with its unit (B, KiB, MiB, GiB) such as 4 GiB, got '4 GB'",
-            "16: policy.retries: must be from 0 to 10, got the number 11",
-            "16: policy.reproduce: must be true or false, got the string 'maybe'",
-            "16: policy.output: must be at least 1 B",
-            f"16: policy.worker: unknown key; the nearest known key is retries (all: {', '.join(policy)})",
+            "13: models[5].defines['the kind']: must be a name of letters, digits and _ such as KIND, got 'the kind'",
+            "13: models[5].defines['the kind']: must be a string, got a list",
+            "13: models[5].defines.on: must be a string, got true",
+            "14: toolchains: must have at least one item",
+            "15: targets: must all be of one architecture, got aarch64 and x86_64: name them at their models",
+            "16: remotes[0]: must be the name of a Conan remote such as models, got '-x'",
+            "17: policy.max_failures: must be a percentage such as 20%, got '0.2'",
+            "17: policy.timeout: must be a time with its unit (s, min, h) such as 30 min, got '30'",
+            "17: policy.memory: must be a size with its unit (B, KiB, MiB, GiB) such as 4 GiB, got '4 GB'",
+            "17: policy.retries: must be from 0 to 10, got the number 11",
+            "17: policy.reproduce: must be true or false, got the string 'maybe'",
+            "17: policy.output: must be at least 1 B",
+            f"17: policy.worker: unknown key; the nearest known key is retries (all: {', '.join(policy)})",
         ]
     )
     lines = [int(fault.partition(":")[0]) for fault in faults(lab, text)]

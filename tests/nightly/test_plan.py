@@ -22,6 +22,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen import model as frozen_model
 from tfaot_pkg.native import compiler as compiler_module
 from tfaot_pkg.nightly.task_spec import spec_for
+from tfaot_pkg.nightly.written import command_for
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.definition import toolchain
@@ -97,6 +98,43 @@ def test_a_change_of_one_model_is_the_one_reason_to_build_it_and_no_other(
     change, reason = OF_ONE_MODEL[name]
     change(built, monkeypatch)
     assert said(built.plan()) == [(TASK, "build", [reason]), ("b@1.0.0+tf2.17.1", "up to date", [])]
+
+
+DEFINED = DEFINITION.replace("spec.yaml", "spec.yaml\n    defines: {who: %s}")
+
+
+def test_values_of_a_spec_come_from_the_definition_and_are_reasons(lab: Lab) -> None:
+    lab.model("a", SPEC.replace("compilation:", "  author: by {{{{ env.who }}}}\ncompilation:"))
+    (unread, _) = lab.plan()
+    assert unread.action == "fail" and "registry.yaml: defines" in unread.reasons[0].detail
+    lab.define(DEFINED % "Anna")
+    lab.night(lab.plan())
+    assert [one.action for one in lab.plan()] == ["up to date"] * 2
+    lab.define(DEFINED % "Berta Ö")
+    (changed, other) = lab.plan()
+    assert [str(one) for one in changed.reasons] == [
+        'spec: model.author (spec.yaml:4): "by Anna" -> "by Berta Ö"', "spec: env.who: Anna -> Berta Ö",
+    ]  # fmt: skip
+    assert other.action == "up to date", "it does not use the value"
+    assert command_for(changed.task).endswith(" -D 'who=Berta Ö' -o a-prefix")
+    built = spec_for(changed.task, changed.release)
+    assert (
+        built.model.author == "by Berta Ö"
+        and Pipeline(
+            folders=Folders(cache=lab.root / "home" / "cache", data=lab.root / "home" / "data"), progress=Silent()
+        )
+        .plan(built)
+        .key
+        == changed.key
+    )
+
+
+def test_where_a_models_folder_is_another_one_its_line_is_that_of_the_model(built: Lab) -> None:
+    (built.root / "models" / "a" / "saved_model").rename(built.root / "models" / "moved")
+    spec = built.root / "models" / "a" / "spec.yaml"
+    spec.write_text(spec.read_text().replace("compilation:", "  saved_model: ../moved\ncompilation:"))
+    (changed, _) = built.plan()
+    assert "spec: source.path (spec.yaml:4): " in "; ".join(map(str, changed.reasons))
 
 
 def copy_with(folder: Path, to: Path, file: str) -> Path:

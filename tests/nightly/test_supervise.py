@@ -87,8 +87,25 @@ def test_memory_counts_for_all_processes_of_a_build_together(build: Perform, tmp
     assert all(map(ends, children(tmp_path)))
 
 
-def test_memory_that_is_mapped_but_not_touched_does_not_count(build: Perform) -> None:
-    text = "import mmap, sys, time; kept = mmap.mmap(-1, 8 << 30); time.sleep(1); sys.exit(70)"
+def test_memory_that_is_mapped_but_not_touched_does_not_count(
+    build: Perform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(root: int) -> int:
+        mapped = (tmp_path / "mapped").exists()
+        found = memory_below(root)
+        if mapped:
+            (tmp_path / "seen").touch()
+        return found
+
+    monkeypatch.setattr(supervise, "memory_below", look)
+    text = """
+import mmap, os, sys, time
+kept = mmap.mmap(-1, 8 << 30)
+open(f"{folder}/mapped", "w").close()
+while not os.path.exists(f"{folder}/seen"):
+    time.sleep(0.01)
+sys.exit(70)
+"""
     attempt = build(text, Policy(timeout=60, memory=250 << 20))
     assert attempt.kind == "infrastructure failed"
     assert 0 < attempt.memory < 100 << 20

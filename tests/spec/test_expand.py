@@ -42,7 +42,7 @@ def test_values_of_defines_are_texts_and_not_expressions() -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("{{ env.y }}", "env.y has no value: give it with -D y=..."),
+        ("{{ env.y }}", "env.y has no value: give it with -D y=... (in a registry.yaml: defines)"),
         ("{{ model.nam }}", "model.nam has no value in this spec"),
         ("{{ model.tags }}", "model.tags has no value in this spec"),
         ("{{ foo }}", "foo is not defined: expressions may use model.* and env.*"),

@@ -228,7 +228,7 @@ sourc: .
         "1: model.version: is required",
         "2: model.name: 'int' is a C++ keyword",
         "3: model.saved_modl: unknown key; did you mean saved_model?",
-        "4: model.author: env.who has no value: give it with -D who=...",
+        "4: model.author: env.who has no value: give it with -D who=... (in a registry.yaml: defines)",
         "5: model.author: is given twice (first on line 4)",
         "9: compilation.batch_sizes[1]: must be at least 1, got -2",
         "10: compilation.batch_sizes[2]: must be an integer, got the string 'x'",
@@ -374,7 +374,7 @@ def test_an_undefined_variable_hides_no_other_fault(faults_of: FaultsOf, good: s
     found = faults_of(changed(good, model_name="{{ env.n }}", compilation_weights="x"))
     assert [fault.partition(": ")[2] for fault in found] == [
         "compilation.weights: must be shared or embedded, got 'x'",
-        "model.name: env.n has no value: give it with -D n=...",
+        "model.name: env.n has no value: give it with -D n=... (in a registry.yaml: defines)",
     ]
 
 

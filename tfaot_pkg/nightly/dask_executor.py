@@ -11,15 +11,16 @@ import os
 import queue
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import dask
 import distributed
 
-from tfaot_pkg.errors import NetworkError, TfaotError
-from tfaot_pkg.nightly.attempt import Attempt, Request
-from tfaot_pkg.nightly.executors import Done, next_of
+from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.nightly.attempt import Request
+from tfaot_pkg.nightly.executors import Done, lost, next_of
 from tfaot_pkg.nightly.supervise import perform
 
 _distributed: Any = distributed  # mostly without types
@@ -56,8 +57,9 @@ class DaskExecutor:
     ) -> None:
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
+        self._running: dict[str, None] = {}
         self._waiting: deque[Request] = deque()
-        self._in_flight = self._tries = 0
+        self._tries = 0
         self._cluster: Any = None
         with dask.config.set(_SETTINGS):
             if slots:
@@ -86,9 +88,12 @@ class DaskExecutor:
     def next(self, timeout: float | None) -> Done | None:
         ended = next_of(self._done, timeout)
         if ended is not None:
-            self._in_flight -= 1
+            del self._running[ended[0].decision.task.id]
             self._fill()
         return ended
+
+    def running(self) -> Sequence[str]:
+        return list(self._running)
 
     def workers(self) -> dict[str, int]:
         """The process of each worker by its address."""
@@ -108,10 +113,11 @@ class DaskExecutor:
 
     def _fill(self) -> None:
         """Give Dask as much as can run: what waited at a worker would be lost with it."""
-        room = self._capacity() - self._in_flight if self._waiting else 0
+        room = self._capacity() - len(self._running) if self._waiting else 0
         for _ in range(min(room, len(self._waiting))):
-            self._in_flight += 1
-            self._start(self._waiting.popleft())
+            request = self._waiting.popleft()
+            self._running[request.decision.task.id] = None
+            self._start(request)
 
     def _start(self, request: Request) -> None:
         self._tries += 1
@@ -119,7 +125,7 @@ class DaskExecutor:
         try:
             future = self._client.submit(perform, request, key=name, pure=False)
         except Exception as error:  # noqa: BLE001 (whatever it is: Dask could not take it)
-            self._done.put((request, _lost(request, error)))
+            self._done.put((request, lost(request, error)))
             return
         self._futures[name] = future
         future.add_done_callback(lambda ended: self._ended(request, ended))
@@ -128,7 +134,7 @@ class DaskExecutor:
         try:
             attempt = future.result()
         except BaseException as error:  # noqa: BLE001 (KilledWorker, CancelledError, lost connections)
-            attempt = _lost(request, error)
+            attempt = lost(request, error)
         self._futures.pop(future.key, None)
         self._done.put((request, attempt))
 
@@ -153,13 +159,3 @@ def _wait_for(file: Path, timeout: float) -> None:
         if time.monotonic() > end:
             raise FileNotFoundError(errno.ENOENT, f"no such file after {timeout:g} s", str(file))
         time.sleep(0.1)
-
-
-def _lost(request: Request, error: BaseException) -> Attempt:
-    words = str(error) if isinstance(error, TfaotError) else f"{type(error).__name__}: {error}"
-    return Attempt(
-        kind="infrastructure failed",
-        night=request.night,
-        error=f"the worker was lost: {words}",
-        error_class="lost worker",
-    )

@@ -118,7 +118,7 @@ def _as_written(value: Any, path: Place, document: Document) -> Any:
         return [_as_written(one, (*path, number), document) for number, one in enumerate(value)]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
-    return document.texts[path] if is_number and name in _TEXTS else value
+    return document.texts[path] if is_number and (name in _TEXTS or "defines" in path) else value
 
 
 def _path(location: tuple[int | str, ...]) -> Place:
@@ -218,6 +218,7 @@ def _entry(form: ModelEntryForm) -> ModelEntry:
         specs=specs_of,
         toolchains=tuple(form.toolchains or ()),
         targets=tuple(form.targets or ()),
+        defines=dict(form.defines or {}),
         depends=tuple(form.depends or ()),
         known_broken=_known_broken(form.known_broken or {}),
     )

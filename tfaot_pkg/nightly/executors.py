@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import queue
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.supervise import perform, stop_all
 
@@ -30,6 +32,9 @@ class Executor(Protocol):
     def next(self, timeout: float | None) -> Done | None:
         """One that has ended; None where none has within `timeout` seconds."""
 
+    def running(self) -> Sequence[str]:
+        """The tasks that are at work, the oldest first."""
+
     def close(self) -> None:
         """Stop what runs. To be called once, however the night ends."""
 
@@ -42,12 +47,25 @@ class LocalExecutor:
         self.description = f"{slots} at a time on this machine"
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="build")
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
+        self._running: dict[str, None] = {}
 
     def submit(self, request: Request) -> None:
-        self._pool.submit(lambda: self._done.put((request, perform(request))))
+        self._pool.submit(self._perform, request)
 
     def next(self, timeout: float | None) -> Done | None:
         return next_of(self._done, timeout)
+
+    def running(self) -> Sequence[str]:
+        return list(self._running)
+
+    def _perform(self, request: Request) -> None:
+        self._running[request.decision.task.id] = None
+        try:
+            attempt = perform(request)
+        except Exception as error:  # noqa: BLE001 (whatever it is: the night waits for an answer)
+            attempt = lost(request, error)
+        del self._running[request.decision.task.id]
+        self._done.put((request, attempt))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -67,3 +85,14 @@ def next_of(done: queue.SimpleQueue[Done], timeout: float | None) -> Done | None
         return done.get(timeout=timeout)
     except queue.Empty:
         return None
+
+
+def lost(request: Request, error: BaseException) -> Attempt:
+    """What became of `request` where whoever performed it failed."""
+    words = str(error) if isinstance(error, TfaotError) else f"{type(error).__name__}: {error}"
+    return Attempt(
+        kind="infrastructure failed",
+        night=request.night,
+        error=f"the worker was lost: {words}",
+        error_class="lost worker",
+    )

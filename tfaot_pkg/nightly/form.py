@@ -23,6 +23,7 @@ BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 MAX_RETRIES = 10
 _ISSUE = r"https?://[^\s\x00-\x1f<>\"']+"
 _PERCENT = r"(100|[0-9]{1,2}(\.[0-9]+)?) ?%"
+_KEY = r"[A-Za-z][A-Za-z0-9_]*"
 _REMOTE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 
 
@@ -127,6 +128,7 @@ Percentage = Annotated[str, _check(_like(_PERCENT, "20%", "a percentage")), _wri
 Day = Annotated[str, _check(_date_fault), _written("[0-9]{4}-[0-9]{2}-[0-9]{2}")]
 Address = Annotated[str, _check(_like(_ISSUE, "https://HOST/issues/1", "an address")), _written(_ISSUE)]
 Remote = Annotated[str, _check(_like(_REMOTE, "models", "the name of a Conan remote")), _written(_REMOTE)]
+Key = Annotated[str, _check(_like(_KEY, "KIND", "a name of letters, digits and _")), _written(_KEY)]
 Retries = Annotated[
     int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
 ]
@@ -160,6 +162,7 @@ class ModelEntryForm(Form):
     )
     toolchains: Toolchains | None = Field(None, description="Instead of those for all models.")
     targets: Targets | None = Field(None, description="Instead of those for all models.")
+    defines: dict[Key, str] | None = Field(None, description="Values of `env.*` in the specs, as `-D` gives them.")
     depends: Models | None = Field(None, description="Models that have to be published before.")
     known_broken: dict[Toolchain, KnownBrokenForm] | None = Field(
         None, description="Toolchains with which it is not tried."

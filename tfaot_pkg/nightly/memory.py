@@ -99,17 +99,16 @@ class Memory:
             self.changed = self.digests.pop(name, None) is not None or self.changed
         return digest
 
-    def spec(self, path: Path) -> ModelSpec:
+    def spec(self, path: Path, defines: Mapping[str, str]) -> ModelSpec:
         """`load_spec`. Raises SpecError."""
         tuning = tuning_path(path)
         try:
-            key = sha256_bytes(
-                canonical_json([str(path), self.digest(path), self.digest(tuning) if tuning.exists() else ""])
-            )
+            digests = [self.digest(path), self.digest(tuning) if tuning.exists() else ""]
         except OSError:
-            return load_spec(path)  # says what is wrong
+            return load_spec(path, defines)  # says what is wrong
+        key = sha256_bytes(canonical_json([str(path), *digests, dict(defines)]))
         if key not in self.specs:
-            self.specs[key] = load_spec(path)
+            self.specs[key] = load_spec(path, defines)
             self.changed = True
         self.used.add(key)
         return self.specs[key]

@@ -40,6 +40,7 @@ class Model:
                 targets=self.entry.targets or definition.targets or spec.compilation.targets,
                 spec=spec.path,
                 depends=self.entry.depends,
+                defines=self.entry.defines,
             )
 
 
@@ -67,9 +68,13 @@ class Models:
 
 
 def load_models(
-    definition: NightlyDefinition, read: Callable[[Path], ModelSpec], *, folders: Folders, progress: Progress
+    definition: NightlyDefinition,
+    read: Callable[[Path, Mapping[str, str]], ModelSpec],
+    *,
+    folders: Folders,
+    progress: Progress,
 ) -> Models:
-    """All models of `definition`; `read` gives the spec at a path.
+    """All models of `definition`; `read` gives the spec at a path with these values of `env.*`.
 
     Raises SpecError where they do not go together: a name twice, unknown names, cycles of dependencies.
     """
@@ -77,7 +82,7 @@ def load_models(
     unreadable: list[Unreadable] = []
     for number, entry, path in _places(definition):
         try:
-            spec = read(path if path is not None else _fetched(entry, folders, progress))
+            spec = read(path if path is not None else _fetched(entry, folders, progress), entry.defines)
             readable.append(Model(spec=spec, entry=entry, number=number))
         except TfaotError as error:
             unreadable.append(_unreadable(error, entry, number, path, definition))

@@ -138,6 +138,7 @@ def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Select
                 targets=one.entry.targets or definition.targets,
                 spec=one.path,
                 depends=one.entry.depends,
+                defines=one.entry.defines,
             )
             yield failed(task, one.error)
 

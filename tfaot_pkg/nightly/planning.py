@@ -113,6 +113,8 @@ class _Where:
             return f"{self._definition.path.name}:{line_of(self._definition, elsewhere)}"
         document, field = self._document(model.spec.path), tuple(path.split("."))
         name = model.spec.path.name
+        if field[0] == "source" and ("source",) not in document.lines:  # a folder beside the spec, or above it
+            field = ("model", "saved_model")
         return f"{name}:{document.lines[field]}" if field in document.lines else name
 
 

@@ -20,6 +20,7 @@ from tfaot_pkg.components import (
     WORKER,
 )
 from tfaot_pkg.nightly.types import FAILURES, KnownBroken, Outcome, Reason
+from tfaot_pkg.nightly.written import first_words
 
 NEVER_BUILT = Reason(what="never built", detail="")
 NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
@@ -52,7 +53,8 @@ def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str
 def last_outcome(outcome: Outcome | None) -> tuple[Reason, ...]:
     """What the last try says, where it did not end well."""
     if outcome is not None and outcome.kind in FAILURES:
-        said = outcome.error_class or outcome.error.partition("\n")[0]
+        # Classes such as "timed out" only say the kind again.
+        said = outcome.error_class if outcome.error_class not in ("", outcome.kind) else first_words(outcome.error)
         kind = "" if outcome.kind == "build failed" else outcome.kind
         return (Reason(what="last build failed", detail=": ".join(filter(None, (kind, said)))),)
     if outcome is not None and outcome.kind == "withheld":

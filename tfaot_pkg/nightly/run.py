@@ -50,8 +50,11 @@ class Watch(Protocol):
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
         """`again`: the night was cut off, and `known` are the outcomes that it had."""
 
-    def building(self, count: int, where: str) -> None:
-        """`count` tasks are to be built now."""
+    def stored(self, count: int) -> None:
+        """`count` tasks need no build: an earlier one verified them, or failed in this night."""
+
+    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
+        """`count` tasks are to be built now; `running` tells which are at work."""
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         """A build ended; what is verified is not published yet."""
@@ -154,26 +157,32 @@ class _Night:
     def _build(self) -> None:
         """Build what is neither known nor stored."""
         wanted = [one for one in self._decisions if one.action == "build" and one.task.id not in self._outcomes]
-        missing = []
+        results = self._with.state.results
+        stored = {one.task.id: results.get(one.key, self._night.name) for one in wanted}
+        missing = [one for one in wanted if stored[one.task.id] is None]
+        if len(missing) < len(wanted):
+            self._with.watch.stored(len(wanted) - len(missing))
         for decision in wanted:
-            stored = self._with.state.results.get(decision.key, self._night.name)
-            if stored is None:
-                missing.append(decision)
-            else:
-                self._built(decision, stored, 1)
-        if not missing:
+            if (attempt := stored[decision.task.id]) is not None:
+                self._known(decision, attempt, 1)
+        requests = [self._request(one) for one in self._with_toolchain(missing)]
+        if not requests:
             return
-        broken = self._with.prepare(sorted({one.task.toolchain for one in missing}))
-        for decision in missing:
-            if why := broken.get(decision.task.toolchain):
-                attempt = Attempt(kind="infrastructure failed", night=self._night.name, error=why)
-                self._built(decision, attempt, 1)
-        requests = [self._request(one) for one in missing if one.task.toolchain not in broken]
         with closing(self._with.executor(len(requests))) as executor:
-            self._with.watch.building(len(requests), executor.description)
+            self._with.watch.building(len(requests), executor.description, executor.running)
             ended = attempts(executor, requests, retries=self._with.policy.retries, pause=self._with.pause)
             for request, attempt, tries in ended:
-                self._built(request.decision, attempt, tries)
+                self._with.watch.built(request.decision, attempt)
+                self._known(request.decision, attempt, tries)
+
+    def _with_toolchain(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Those of `decisions` that can be built; where the toolchain cannot be made, that is the outcome."""
+        broken = self._with.prepare(sorted({one.task.toolchain for one in decisions})) if decisions else {}
+        for decision in decisions:
+            if why := broken.get(decision.task.toolchain):
+                attempt = Attempt(kind="infrastructure failed", night=self._night.name, error=why)
+                self._known(decision, attempt, 1)
+        return [one for one in decisions if one.task.toolchain not in broken]
 
     def _request(self, decision: Decision) -> Request:
         return Request(
@@ -186,8 +195,7 @@ class _Night:
             program=self._with.program,
         )
 
-    def _built(self, decision: Decision, attempt: Attempt, tries: int) -> None:
-        self._with.watch.built(decision, attempt)
+    def _known(self, decision: Decision, attempt: Attempt, tries: int) -> None:
         if attempt.kind == "verified":
             self._verified[decision.task.id] = (attempt, tries)
         else:

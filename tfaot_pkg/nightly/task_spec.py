@@ -12,7 +12,7 @@ from tfaot_pkg.spec.types import ModelSpec
 
 def spec_for(task: Task, release: str) -> ModelSpec:
     """The spec of `task`, read now, that gives the version `release`. Raises SpecError."""
-    return at_release(load_spec(task.spec), task, release)
+    return at_release(load_spec(task.spec, task.defines), task, release)
 
 
 def at_release(spec: ModelSpec, task: Task, release: str) -> ModelSpec:

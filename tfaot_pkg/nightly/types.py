@@ -76,13 +76,14 @@ class GitSpec:
 class ModelEntry:
     """One model, or all that a glob names. `specs` is a glob relative to the definition's folder, or a spec elsewhere.
 
-    Empty `toolchains` and `targets` stand for the definition's. `depends` names models that must be published before
-    this one; `known_broken` goes by toolchain.
+    Empty `toolchains` and `targets` stand for the definition's. `defines` are the values of `env.*` in the specs,
+    `depends` names models that must be published before this one; `known_broken` goes by toolchain.
     """
 
     specs: str | GitSpec
     toolchains: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    defines: Mapping[str, str] = field(default_factory=dict)
     depends: tuple[str, ...] = ()
     known_broken: Mapping[str, KnownBroken] = field(default_factory=dict)
 
@@ -105,7 +106,7 @@ class NightlyDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One model to be kept fresh for one toolchain and one set of targets."""
+    """One model to be kept fresh for one toolchain and one set of targets. `defines` are for reading its spec."""
 
     model: str
     version: str
@@ -113,6 +114,7 @@ class Task:
     targets: tuple[str, ...]
     spec: Path
     depends: tuple[str, ...] = ()
+    defines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

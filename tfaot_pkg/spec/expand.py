@@ -92,7 +92,7 @@ class _Values:
 
     def missing(self, key: str) -> str:
         """What to say of a `key` without a value."""
-        hint = f": give it with -D {key}=..." if self._label == "env" else " in this spec"
+        hint = f": give it with -D {key}=... (in a registry.yaml: defines)" if self._label == "env" else " in this spec"
         return f"{self._label}.{key} has no value{hint}"
 
     def __getitem__(self, key: str) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -18,8 +18,11 @@ from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.run import Watch
 from tfaot_pkg.nightly.state import Verdict
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
+from tfaot_pkg.nightly.written import counted, first_words
 
 _SHOWN = 8
+_TOLD_BY_COUNTS = ("up to date", "skipped", "withheld")
+"""Of these a line each would say nothing that the counts, or the gate's words, do not."""
 
 
 class Lines:
@@ -27,20 +30,23 @@ class Lines:
 
     def __init__(self) -> None:
         self._total = self._ended = 0
+        self._told: set[str] = set()
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
-        _print(
-            f"night {night}: {len(decisions)} tasks"
-            + (f", taken up where it was cut off: {len(known)} are known" if again else "")
-        )
+        _print(_head(night, decisions, known, again=again))
 
-    def building(self, count: int, where: str) -> None:
+    def stored(self, count: int) -> None:
+        _print(f"{counted(count, 'task')} built before: the results are used")
+
+    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
         self._total = count
-        _print(f"building {count}: {where}")
+        _print(f"building {count:,}: {where}")
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self._ended += 1
-        place = f"[{self._ended}/{max(self._total, self._ended)}]"
+        if attempt.kind != "verified":
+            self._told.add(decision.task.id)
+        place = f"[{self._ended}/{self._total}]"
         _print(f"{place} {decision.task.id}: {attempt.kind} ({attempt.seconds:.0f} s){_why(attempt.error)}")
 
     def gate(self, verdict: Verdict) -> None:
@@ -48,65 +54,71 @@ class Lines:
             _print(f"nothing is published: {verdict}")
 
     def outcome(self, outcome: Outcome) -> None:
-        if outcome.kind in ("published", "dependency failed"):
+        if outcome.kind not in _TOLD_BY_COUNTS and outcome.task not in self._told:
             _print(f"{outcome.task}: {outcome.kind} ({outcome.release}){_why(outcome.error)}")
 
 
 class LiveTable:
-    """Counts, a bar, and what ended last."""
+    """Counts, a bar, what is at work, and what ended last. What is drawn is made anew each time: seconds pass."""
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._head = self._where = ""
+    def __init__(self) -> None:
+        self._head = self._where = self._stored = ""
         self._total = self._ended = 0
         self._counts: Counter[str] = Counter()
         self._last: list[tuple[str, str, str]] = []
+        self._running: Callable[[], Sequence[str]] = tuple
         self._start = time.monotonic()
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
-        self._head = f"night {night}: {len(decisions)} tasks" + (
-            f", taken up where it was cut off: {len(known)} are known" if again else ""
-        )
+        self._head = _head(night, decisions, known, again=again)
         self._counts.update(one.kind for one in known)
-        self._update()
 
-    def building(self, count: int, where: str) -> None:
-        self._total, self._ended, self._where = count, 0, where
-        self._update()
+    def stored(self, count: int) -> None:
+        self._stored = f", {count:,} built before"
+
+    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
+        self._total, self._where, self._running = count, where, running
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self._ended += 1
         self._last.append((decision.task.id, attempt.kind, f"{attempt.seconds:.0f} s{_why(attempt.error)}"))
-        self._update()
 
     def gate(self, verdict: Verdict) -> None:
+        self._running = tuple
         if verdict.withheld:
             self._last.append(("", "withheld", str(verdict)))
-        self._update()
 
     def outcome(self, outcome: Outcome) -> None:
         self._counts[outcome.kind] += 1
         if outcome.kind in ("published", "dependency failed"):
             self._last.append((outcome.task, outcome.kind, outcome.release + _why(outcome.error)))
-        self._update()
 
-    def _update(self) -> None:
-        self._live.update(self._table())
-
-    def _table(self) -> RenderableType:
-        counts = ", ".join(f"{count} {kind}" for kind, count in self._counts.items())
+    def __rich__(self) -> RenderableType:
         seconds = time.monotonic() - self._start
+        progress = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=max(1, self._total), completed=self._ended, width=40)
+        progress.add_row(bar, f"{self._ended:,} of {self._total:,} built{self._stored}, {seconds:.0f} s")
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in self._counts.items())
+        running = ", ".join(self._running())
+        at_work = [Text(f"at work: {running}", overflow="ellipsis", no_wrap=True)] if running else []
+        head, where = Text(self._head, style="bold"), Text(self._where, style="dim")
+        return Group(head, progress, where, Text(counts), *at_work, self._rows())
+
+    def _rows(self) -> Table:
         rows = Table(box=None, pad_edge=False, show_header=False)
         for name, kind, detail in self._last[-_SHOWN:]:
             style = "bold red" if kind in FAILURES else "yellow" if kind == "withheld" else "green"
-            rows.add_row(name, Text(kind, style=style), Text(detail, overflow="ellipsis", no_wrap=True))
-        bar = ProgressBar(total=max(1, self._total), completed=self._ended, width=40)
-        state = Text(f"{self._ended} of {self._total} built, {seconds:.0f} s   {self._where}", style="dim")
-        return Group(Text(self._head, style="bold"), bar, state, Text(counts), rows)
+            rows.add_row(Text(name), Text(kind, style=style), Text(detail, overflow="ellipsis", no_wrap=True))
+        return rows
+
+
+def _head(night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> str:
+    taken_up = f", taken up where it was cut off: {counted(len(known), 'outcome')} known" if again else ""
+    return f"night {night}: {counted(len(decisions), 'task')}{taken_up}"
 
 
 def _why(error: str) -> str:
-    return f": {error.splitlines()[0]}" if error else ""
+    return f": {first_words(error)}" if error else ""
 
 
 def _print(text: str) -> None:
@@ -119,5 +131,6 @@ def make_watch() -> Iterator[Watch]:
     if not sys.stderr.isatty():
         yield Lines()
         return
-    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
-        yield LiveTable(live)
+    table = LiveTable()
+    with Live(table, console=Console(stderr=True), refresh_per_second=4):
+        yield table

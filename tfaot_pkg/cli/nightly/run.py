@@ -187,10 +187,12 @@ def _text(done: NightRun) -> str:
 
 
 def _lines(done: NightRun) -> Iterator[str]:
+    from tfaot_pkg.nightly.written import first_words
+
     quiet = ("published", "up to date", "skipped")
     for one in done.outcomes:
         if one.kind not in quiet:
-            yield f"{one.task}: {one.kind}: {one.error.splitlines()[0] if one.error else ''}"
+            yield f"{one.task}: {one.kind}: {first_words(one.error)}"
             if one.log:
                 yield f"  log: {done.night.folder / one.log}"
             yield f"  by hand: {one.command}"

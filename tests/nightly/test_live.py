@@ -1,0 +1,121 @@
+"""What a night shows while it runs."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
+from tfaot_pkg.cli.nightly.live import Lines, LiveTable
+from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.executors import LocalExecutor
+from tfaot_pkg.nightly.state import Verdict
+from tfaot_pkg.nightly.types import Decision, Outcome
+from tfaot_pkg.nightly.written import first_words
+
+WHERE = "2 at a time on Dask, tls://127.0.0.1:41219; dashboard: http://127.0.0.1:38311/status"
+ERROR = "the model holds operations that cannot be compiled:\n  StringJoin (node join)\n  another"
+
+
+def attempt(kind: str = "verified", error: str = "") -> Attempt:
+    return Attempt(kind=kind, night="2026-11-21.1", seconds=41.2, error=error)  # type: ignore[arg-type]
+
+
+def outcome(decision: Decision, kind: str, error: str = "") -> Outcome:
+    return Outcome(
+        task=decision.task.id, model=decision.task.model, toolchain="2.17.1", kind=kind,  # type: ignore[arg-type]
+        release=decision.release, key=decision.key, error=error,
+    )  # fmt: skip
+
+
+def drawn(table: LiveTable, width: int = 100) -> list[str]:
+    console = Console(width=width, record=True, force_terminal=True, file=io.StringIO())
+    console.print(table)
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_the_table_has_counts_what_is_at_work_what_ended_and_whole_addresses() -> None:
+    first, second, third = (stub_decision(name) for name in ("a", "b", "c"))
+    table = LiveTable()
+    table.begin("2026-11-21.1", [first, second, third], [outcome(third, "build failed")], again=True)
+    table.stored(1)
+    table.building(2, WHERE, lambda: [second.task.id])
+    table.built(first, attempt())
+    table.outcome(outcome(first, "published"))
+    lines = drawn(table)
+    assert lines[0] == "night 2026-11-21.1: 3 tasks, taken up where it was cut off: 1 outcome known"
+    assert re.fullmatch(r"[━╸╺]{40} 1 of 2 built, 1 built before, \d+ s", lines[1]), lines[1]
+    assert lines[2:5] == [WHERE, "1 build failed, 1 published", f"at work: {second.task.id}"]
+    assert [line.split(maxsplit=2) for line in lines[5:7]] == [
+        [first.task.id, "verified", "41 s"], [first.task.id, "published", first.release],
+    ]  # fmt: skip
+    assert all(len(line) <= 60 for line in drawn(table, width=60)), "a terminal would cut it off"
+
+
+def test_the_table_says_why_nothing_is_published() -> None:
+    table = LiveTable()
+    table.begin("2026-11-21.1", [stub_decision("a")], [], again=False)
+    table.built(stub_decision("a"), attempt("build failed", ERROR))
+    table.gate(Verdict(built=4, failed=2, limit=0.2))
+    text = "\n".join(drawn(table, width=200))
+    assert "1 task\n" in text and "StringJoin (node join)" in text
+    assert "2 of 4 builds newly failed, and policy.max_failures allows 20%" in text
+
+
+def test_lines_count_what_is_built_now_and_tell_of_each_outcome_once(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, third = (stub_decision(name) for name in ("a", "b", "c"))
+    lines = Lines()
+    lines.begin("2026-11-21.1", [first, second, third], [], again=False)
+    lines.outcome(outcome(third, "infrastructure failed", "the toolchain 2.17.1 cannot be made: no network"))
+    lines.stored(1)
+    lines.building(2, WHERE, tuple)
+    lines.built(first, attempt("build failed", ERROR))
+    lines.outcome(outcome(first, "build failed", ERROR))
+    lines.built(second, attempt())
+    lines.outcome(outcome(second, "withheld"))
+    assert capsys.readouterr().err.splitlines() == [
+        "night 2026-11-21.1: 3 tasks",
+        f"{third.task.id}: infrastructure failed ({third.release}): the toolchain 2.17.1 cannot be made: no network",
+        "1 task built before: the results are used",
+        f"building 2: {WHERE}",
+        f"[1/2] {first.task.id}: build failed (41 s): the model holds operations that cannot be compiled: StringJoin (node join)",
+        f"[2/2] {second.task.id}: verified (41 s)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [("", ""), ("a", "a"), ("a\nb", "a"), ("a:\n  b\nc", "a: b"), ("a:", "a:")],
+)
+def test_an_error_in_short_has_what_its_first_line_announces(error: str, words: str) -> None:
+    assert first_words(error) == words
+
+
+class Looks(Seen):
+    """When a build has ended it waits until the next one is at work, but for the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[list[str]] = []
+
+    def built(self, decision: Decision, attempt: Attempt) -> None:
+        deadline = time.monotonic() + 60
+        while len(self.seen) < 2 and not self.running() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.seen.append(list(self.running()))
+
+
+def test_what_is_at_work_is_what_runs(tmp_path: Path) -> None:
+    decisions = [stub_decision(f"model{number}") for number in range(3)]
+    watch = Looks()
+    night = coordinator(
+        tmp_path, home_of(tmp_path), watch=watch, program=stub(0.3), executor=lambda _: LocalExecutor(1)
+    ).run(lambda: decisions)
+    assert night.exit_code == 0
+    second, third = decisions[1].task.id, decisions[2].task.id
+    assert watch.seen == [[second], [third], []]
