@@ -22,7 +22,7 @@ SPEC, DEFINES, SOURCE, TEMPLATES = "spec.", "defines.", "source/", "templates/"
 
 INPUTS, TUNING = "validation inputs", "tuning file"
 TOOLCHAIN, COMPILER, FLAGS = "toolchain", "compiler", "compiler flags"
-TOOL, WORKER, HEADERS = "tool", "worker program", "headers"
+TOOL, WORKER, HEADERS, KERNELS = "tool", "worker program", "headers", "kernel library"
 
 _TEMPLATES = ("package", "native", "tools", "notices")
 
@@ -59,6 +59,7 @@ def _of_tool() -> dict[str, str]:
         TOOL: __version__,
         WORKER: worker_program_digest(),
         HEADERS: resources.digest(resources.headers()),
+        KERNELS: resources.digest(resources.kernels()),
         **{f"{TEMPLATES}{name}": resources.digest(templates / name) for name in _TEMPLATES},
     }
 

@@ -40,6 +40,11 @@ def headers() -> Path:
     return _resource("recipes/tfaot/all/include")
 
 
+def kernels() -> Path:
+    """The folder of the kernel library: `include/` and `src/`."""
+    return _resource("recipes/tfaot-kernels/all")
+
+
 def base_recipe() -> Path:
     """The folder of `conanfile.py` that every model's recipe builds on."""
     return _BUNDLED if _BUNDLED.exists() else _CHECKOUT

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.compiled.model import _correct, _number_of_buffers, _require_shapes, weight_offsets
+from tfaot_pkg.compiled.header import correct, number_of_buffers, require_shapes
+from tfaot_pkg.compiled.model import weight_offsets
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.toolchain.definition import toolchain
@@ -43,32 +44,32 @@ def _header(folder: Path, *, shape: str = "3, 4", size: int = 48 << 2 | 1) -> Pa
 
 
 def test_shapes_as_promised_pass_those_of_scalars_too(tmp_path: Path) -> None:
-    _require_shapes(_header(tmp_path), SIGNATURE, 3)
+    require_shapes(_header(tmp_path), SIGNATURE, 3)
 
 
 def test_another_shape_than_promised_is_the_models_fault(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"output 'y' has the shape \[3, 4\] at batch size 2.*promises \[2, 4\]"):
-        _require_shapes(_header(tmp_path), SIGNATURE, 2)
+        require_shapes(_header(tmp_path), SIGNATURE, 2)
     with pytest.raises(ModelError, match=r"has the shape \[12\]"):
-        _require_shapes(_header(tmp_path, shape="12"), SIGNATURE, 3)
+        require_shapes(_header(tmp_path, shape="12"), SIGNATURE, 3)
 
 
 def test_a_result_with_its_size_behind_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="the shape of output 'y' depends on the values"):
-        _require_shapes(_header(tmp_path, size=(48 + 8) << 2 | 1), SIGNATURE, 3)
+        require_shapes(_header(tmp_path, size=(48 + 8) << 2 | 1), SIGNATURE, 3)
 
 
 def test_a_header_of_an_unknown_form_is_the_toolchains_fault(tmp_path: Path) -> None:
     path = tmp_path / "unit.h"
     path.write_text("class Unit {};")
     with pytest.raises(ToolchainError, match="unknown form"):
-        _number_of_buffers(path)
+        number_of_buffers(path)
     with pytest.raises(ToolchainError, match="unknown form"):
-        _require_shapes(path, SIGNATURE, 3)
+        require_shapes(path, SIGNATURE, 3)
 
 
 def test_the_number_of_buffers_is_read(tmp_path: Path) -> None:
-    assert _number_of_buffers(_header(tmp_path)) == 3
+    assert number_of_buffers(_header(tmp_path)) == 3
 
 
 def test_products_of_complex_matrices_get_their_missing_bracket(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_products_of_complex_matrices_get_their_missing_bracket(tmp_path: Path) 
     other = "::xla::cpu::internal::TypedMatMul<float, float, float>(\n"
     path.write_text(wrong + other)
     for _ in range(2):
-        _correct(path, toolchain("2.21.0"))
+        correct(path, toolchain("2.21.0"))
         assert path.read_text() == wrong.replace(">(", ">>(") + other
 
 

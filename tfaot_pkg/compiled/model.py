@@ -13,21 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.compiled.header import correct, number_of_buffers, require_shapes
+from tfaot_pkg.compiled.substitution import all_weights, call_arguments, with_calls
+from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
+from tfaot_pkg.kernels.calls import Call
+from tfaot_pkg.kernels.choice import VERSION as CHOICE_VERSION
+from tfaot_pkg.kernels.choice import calls_of_units
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.elf import defined_symbols
 from tfaot_pkg.progress import Progress, Step
-from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 STAGE = "compiled"
-_VERSION = 2
-_EMBEDDED = "embedded.json"
+_VERSION = 3
+_WEIGHTS = "weights.json"
 _ALIGNMENT = 64
 _UNITS_PER_WORKER = 8  # below, starting another worker (an import of TensorFlow) costs more than it saves
 
@@ -36,13 +40,14 @@ _UNITS_PER_WORKER = 8  # below, starting another worker (an import of TensorFlow
 class CompiledUnit:
     """One batch size for one target: `PREFIX.h` and its objects in the folder of the target.
 
-    `num_buffers` is the size of the computation's table of buffers.
+    `num_buffers` is the size of the computation's table of buffers, `calls` what its code leaves to the kernel library.
     """
 
     batch_size: int
     target: Target
     folder: Path
     num_buffers: int
+    calls: tuple[Call, ...]
 
     @property
     def prefix(self) -> str:
@@ -57,8 +62,8 @@ class CompiledUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
-    """All units. `weights` are those of the frozen model that are arguments of the units, in their order; XLA may have
-    needed the values of others, which are constants inside of the units then.
+    """All units. `weights` are the weights and parameters of the frozen model that are arguments of the units, in their
+    order. Others are not needed, or constants inside of the units, because XLA had to know their values.
     """
 
     folder: Path
@@ -90,6 +95,7 @@ def compiled_key(spec: ModelSpec, frozen: Key) -> Key:
             "targets": list(spec.compilation.targets),
             "xla_flags": list(spec.compilation.xla_flags),
             "tf_xla_flags": list(spec.compilation.tf_xla_flags),
+            "kernels": [spec.compilation.kernels, CHOICE_VERSION],
         },
     )
 
@@ -106,7 +112,12 @@ def compile_model(
         folder = cache.get_or_make(
             STAGE, key, lambda folder: _make(spec, frozen, pool=pool, compiler=compiler, folder=folder, step=step)
         )
-    return _read(spec, frozen, folder, key)
+    calls = _calls(spec, frozen, pool.environment.toolchain)
+    return _read(spec, frozen, folder, key, calls)
+
+
+def _calls(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> dict[tuple[int, str], tuple[Call, ...]]:
+    return calls_of_units(spec.compilation, frozen.layers, custom_calls=toolchain.custom_calls)
 
 
 def _prefix(batch_size: int) -> str:
@@ -121,8 +132,12 @@ def _make(
     targets = [TARGETS[name] for name in spec.compilation.targets]
     for target in targets:
         (made / target.name).mkdir()
+    calls = _calls(spec, frozen, toolchain)
+    graphs = with_calls(frozen, calls.values(), pool=pool, folder=made)
     units = [
         {
+            "graph": str(graphs.path(calls[size, target.name])),
+            "calls": call_arguments(calls[size, target.name], size),
             "prefix": f"{target.name}/{_prefix(size)}",
             "name": _prefix(size),
             "batch_size": size,
@@ -134,21 +149,22 @@ def _make(
         for target in targets
     ]
     arguments = {
-        "graph": str(frozen.graph),
         "out": str(made),
         "inputs": frozen.inputs,
         "outputs": frozen.outputs,
-        "weights": frozen.weights,
+        "weights": graphs.weights,
         "blob": str(frozen.weights_file or ""),
         "constants": "constants" in toolchain.object_kinds,
     }
     embedded = _compile(spec, pool, arguments, units, step)
-    (made / _EMBEDDED).write_text(json.dumps(sorted(embedded)))
+    kept = [weight["node"] for weight in graphs.weights if weight["node"] not in embedded]
+    (made / _WEIGHTS).write_text(json.dumps(kept))
     for target in targets:
         for size in spec.compilation.batch_sizes:
-            _correct(made / target.name / f"{_prefix(size)}.h", toolchain)
+            correct(made / target.name / f"{_prefix(size)}.h", toolchain)
             _stabilize(made / target.name, _prefix(size), toolchain, compiler)
-            _require_shapes(made / target.name / f"{_prefix(size)}.h", frozen.signature, size)
+            require_shapes(made / target.name / f"{_prefix(size)}.h", frozen.signature, size)
+    graphs.remove()
     for path in made.iterdir():
         shutil.move(path, folder / path.name)
 
@@ -194,14 +210,6 @@ def _run_workers(
             raise
 
 
-def _correct(header: Path, toolchain: Toolchain) -> None:
-    """Mend known faults of generated headers."""
-    text = header.read_text()
-    for pattern, replacement in toolchain.corrections:
-        text = re.sub(pattern, replacement, text)
-    header.write_text(text)
-
-
 def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compiler) -> None:
     """Take out of symbol names what differs from one compilation to the next."""
     if not toolchain.unstable_symbols:
@@ -214,61 +222,20 @@ def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compil
     header.write_text(pattern.sub("", text))
 
 
-def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key) -> CompiledModel:
-    embedded = set(json.loads((folder / _EMBEDDED).read_text()))
+def _read(
+    spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, calls: Mapping[tuple[int, str], tuple[Call, ...]]
+) -> CompiledModel:
     units = tuple(
         CompiledUnit(
             batch_size=size,
             target=TARGETS[name],
             folder=folder / name,
-            num_buffers=_number_of_buffers(folder / name / f"{_prefix(size)}.h"),
+            num_buffers=number_of_buffers(folder / name / f"{_prefix(size)}.h"),
+            calls=calls[size, name],
         )
         for name in spec.compilation.targets
         for size in spec.compilation.batch_sizes
     )
-    weights = tuple(weight for weight in frozen.weights if weight["node"] not in embedded)
+    by_node = {weight["node"]: weight for weight in all_weights(frozen)}
+    weights = tuple(by_node[node] for node in json.loads((folder / _WEIGHTS).read_text()))
     return CompiledModel(folder=folder, key=key, units=units, weights=weights)
-
-
-def _number_of_buffers(header: Path) -> int:
-    found = re.search(r"\bkNumBuffers = ([0-9]+);", header.read_text())
-    if found is None:
-        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
-    return int(found.group(1))
-
-
-def _require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
-    """ModelError where an output's compiled shape is not what the signature says for this batch size."""
-    text = header.read_text()
-    sizes = _result_sizes(header, text)
-    for index, tensor in enumerate(signature.outputs):
-        shape = _result_shape(header, text, index)
-        if shape != tensor.shape_at(batch_size):
-            raise ModelError(
-                f"output {tensor.name!r} has the shape {list(shape)} at batch size {batch_size}, but the signature "
-                f"promises {list(tensor.shape_at(batch_size))}: only the first axis may grow, and only with the batch",
-                hint="reshape the output so that its first axis is the batch, and its other axes are fixed",
-            )
-        # An array whose size depends on values carries that size behind its elements.
-        if sizes[index] != tensor.nbytes_at(batch_size):
-            raise ModelError(
-                f"the shape of output {tensor.name!r} depends on the values of the inputs",
-                hint="compiled code has fixed shapes: give all rows, and a mask as another output",
-            )
-
-
-def _result_shape(header: Path, text: str, index: int) -> tuple[int, ...]:
-    found = re.search(rf"\bkResult{index}Shapes\[\] = \{{([-0-9,\s]*)\}}", text)
-    if found is None:
-        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
-    numbers = tuple(int(word) for word in found.group(1).replace(",", " ").split())
-    return () if numbers == (-1,) else numbers  # a scalar's list is one -1: C++ has no empty arrays
-
-
-def _result_sizes(header: Path, text: str) -> list[int]:
-    """Bytes of each result's buffer."""
-    sizes = [int(packed) >> 2 for packed in re.findall(r"Encoded\w+Info\{([0-9]+)ULL,", text)]
-    found = re.search(r"\bkResultIndexToBufferIndex\[kNumResults\] = \{([-0-9,\s]*)\}", text)
-    if found is None:
-        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
-    return [sizes[int(word)] for word in found.group(1).replace(",", " ").split()]

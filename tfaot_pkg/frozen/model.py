@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import Key, files_below, key_of, sha256_tree
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.signature import DType, Signature, Tensor
@@ -20,7 +21,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 STAGE = "frozen"
-_VERSION = 2
+_VERSION = 3
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
@@ -44,7 +45,8 @@ class FrozenModel:
     """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
 
     `inputs`, `outputs` and `weights` are the worker's words for tensors (with the graph's node names), in the order of
-    arguments and results; `signature` is the same for people. `warnings` tell what compiled code does differently.
+    arguments and results; `signature` is the same for people. `layers` are what the kernel library can compute of it;
+    their parameters lie behind the weights. `warnings` tell what compiled code does differently.
     `work` is how much it computes, for estimates of costs. `outline` is the graph to look at, as values for JSON
     (worker_program/outline.py), None where it would say nothing.
     """
@@ -55,6 +57,7 @@ class FrozenModel:
     inputs: tuple[Mapping[str, Any], ...]
     outputs: tuple[Mapping[str, Any], ...]
     weights: tuple[Mapping[str, Any], ...]
+    layers: tuple[Layer, ...]
     warnings: tuple[str, ...]
     work: Work
     outline: Mapping[str, object] | None
@@ -69,7 +72,7 @@ class FrozenModel:
         return path if path.exists() else None
 
     def weight(self, weight: Mapping[str, Any]) -> bytes:
-        """The values of one of `weights`, row-major."""
+        """The values of one of `weights`, or of the parameters of a layer, row-major."""
         with (self.folder / "weights.bin").open("rb") as blob:
             blob.seek(weight["offset"])
             return blob.read(weight_size(weight))
@@ -151,6 +154,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         inputs=tuple(description["inputs"]),
         outputs=tuple(description["outputs"]),
         weights=tuple(description["weights"]),
+        layers=tuple(Layer.from_worker(item) for item in description["layers"]),
         warnings=tuple(description["warnings"]),
         work=Work(**description["work"]),
         outline=description["graph"],

@@ -16,6 +16,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
 from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.kernels.calls import plan_of
 from tfaot_pkg.keys import Key, key_of, sha256_bytes
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
@@ -98,6 +99,7 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "compiler": compiler.identity,
             "flags": list(compiler.flags),
             "templates": resources.digest(resources.templates() / "native"),
+            "kernels": resources.digest(resources.kernels()),
             "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
         },
     )
@@ -121,7 +123,7 @@ def build_native(
     # The uid is in the symbols: it names the content, and does not change with the compiler.
     uid = sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled.key}".encode())[:_UID_DIGITS]
     targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
-    total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes
+    total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes + sum(bool(unit.calls) for unit in compiled.units)
     with progress.step("link", total=total, unit="files") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
@@ -184,6 +186,7 @@ class _Build:
         sources += [partial(make, work, symbol) for make in (self._model, self._table)]
         sources.append(partial(self._weights, work))
         glue = [partial(self._glue, work, symbol, unit) for unit in self.compiled.units]
+        glue += [partial(self._calls, work, unit) for unit in self.compiled.units if unit.calls]
         objects = together([*glue, *sources])[len(glue) :]
         targets = together([partial(self._target, work, symbol, target) for target in self._targets])
         parts = [path for target in targets for path in target]
@@ -270,6 +273,14 @@ class _Build:
         # Generated headers are not ours to warn about: they are system headers to the compiler.
         return self._compile(work, source, [*unit.target.flags, *_WARNINGS, "-isystem", unit.folder])
 
+    def _calls(self, work: Path, unit: CompiledUnit) -> Path:
+        """The functions that the unit's code calls."""
+        plans = [(call, plan_of(call, unit.batch_size)) for call in unit.calls]
+        source = self._rendered(work, "calls.cc.j2", f"{_name(unit)}_calls.cc", {"unit": unit, "plans": plans})
+        kernels: list[str | Path] = ["-isystem", resources.kernels() / "include"]
+        namespace = f"-DTFAOT_KERNELS_TARGET={unit.target.identifier}"
+        return self._compile(work, source, [*unit.target.flags, *_WARNINGS, namespace, *kernels])
+
     def _table(self, work: Path, symbol: str) -> Path:
         """The functions that give the units of each target."""
         units = {target: self.compiled.of_target(target) for target in self._targets}
@@ -283,7 +294,7 @@ class _Build:
         What units need of the parts gets names that no other target and no other model has.
         """
         units = self.compiled.of_target(target)
-        objects = [[work / f"{_name(unit)}.o", *unit.objects] for unit in units]
+        objects = [[*self._glue_objects(work, unit), *unit.objects] for unit in units]
         parts = self.parts.objects_for(target, [path for paths in objects for path in paths])
         listed = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
         (work / f"{target.identifier}.{_PARTS}").write_text(json.dumps([asdict(part) for part in listed]))
@@ -298,6 +309,9 @@ class _Build:
         linked = self._merge([*parts.values()], work / f"parts_{target.identifier}.o", keep=[*names])
         self.compiler.rename_symbols(linked, names)
         return [linked]
+
+    def _glue_objects(self, work: Path, unit: CompiledUnit) -> list[Path]:
+        return [work / f"{_name(unit)}{suffix}.o" for suffix in ("", *(["_calls"] if unit.calls else []))]
 
     def _objects(self, work: Path, symbol: str, common: Sequence[Path]) -> list[Path]:
         """One object per batch size, for all targets, and one of what they have in common."""

@@ -85,6 +85,7 @@ class Parts:
                 "source": part.source,
                 "defines": list(part.defines),
                 "sources": self._sources_digest(),
+                "kernels": resources.digest(resources.kernels()),
                 "toolchain": self.environment.identity,
                 "target": list(target.flags),
                 "compiler": self.compiler.identity,
@@ -113,6 +114,8 @@ class Parts:
             native,
             *[word for name in self._stand_ins for word in ("-I", native / name)],
         ]
+        kernels = resources.kernels()
+        includes += ["-I", kernels / "include", "-I", kernels / "src", f"-DTFAOT_KERNELS_TARGET={target.identifier}"]
         # Of Eigen, only what may be linked into anything (MPL 2.0).
         eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
         flags = [*target.flags, "-Wall", "-Wextra", "-Werror", *part.defines, *includes, *eigen]

@@ -11,6 +11,7 @@ from tfaot_pkg.components import (
     FLAGS,
     HEADERS,
     INPUTS,
+    KERNELS,
     SOURCE,
     SPEC,
     TEMPLATES,
@@ -153,7 +154,7 @@ def _flags(these: Mapping[str, str], others: Mapping[str, str]) -> str:
 def _tool(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
     if templates := [name.removeprefix(TEMPLATES) for name in _differing(before, now, TEMPLATES)]:
         yield Reason(what="templates", detail=", ".join(sorted(templates)))
-    for name in (HEADERS, WORKER):
+    for name in (HEADERS, KERNELS, WORKER):
         if before.get(name) != now.get(name):
             yield Reason(what=name, detail="changed")
     if before.get(TOOL) != now.get(TOOL):

@@ -256,6 +256,11 @@ class CompilationForm(Form):
         None,
         description="shared: one copy of the weights in the library; embedded: one in each object.",
     )
+    kernels: Annotated[str, _check(rules.kernels_fault), _as_choice("auto", "none")] | None = Field(
+        None,
+        description="auto: dense layers, convolutions and what is around them are computed by the kernel library where "
+        "that is faster; none: all of the model is XLA's code.",
+    )
 
 
 class ValidationForm(Form):

@@ -68,6 +68,10 @@ def weights_fault(weights: str) -> str:
     return "" if weights in ("shared", "embedded") else f"must be shared or embedded, got {shown(weights)}"
 
 
+def kernels_fault(kernels: str) -> str:
+    return "" if kernels in ("auto", "none") else f"must be auto or none, got {shown(kernels)}"
+
+
 def path_fault(path: str) -> str:
     if fault := filled_line_fault(path):
         return fault

@@ -95,6 +95,7 @@ def _compilation_lines(batch_sizes: tuple[int, ...]) -> list[str]:
         f"  # namespace: {defaults.namespace}",
         f"  # tensorflow: {defaults.tensorflow}",
         f"  # weights: {defaults.weights}  # or embedded: a copy in every object",
+        f"  # kernels: {defaults.kernels}  # or none: all of the model is XLA's code",
         "  # xla_flags: []",
         "  # tf_xla_flags: []",
     ]

@@ -17,6 +17,7 @@ DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
 
 Weights = Literal["shared", "embedded"]
+Kernels = Literal["auto", "none"]
 
 _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.IGNORECASE)
 
@@ -84,7 +85,8 @@ class Compilation:
     """How the model is compiled.
 
     `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
-    architecture, lowest level first; flags are single words that start with `--`.
+    architecture, lowest level first; flags are single words that start with `--`. `kernels` says whether layers may be
+    computed by the kernel library instead of XLA's code.
     """
 
     batch_sizes: tuple[int, ...]
@@ -94,6 +96,7 @@ class Compilation:
     tensorflow: str = DEFAULT_TENSORFLOW
     targets: tuple[str, ...] = DEFAULT_TARGETS
     weights: Weights = "shared"
+    kernels: Kernels = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +193,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "tensorflow": compilation.tensorflow,
             "targets": list(compilation.targets),
             "weights": compilation.weights,
+            "kernels": compilation.kernels,
         },
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),

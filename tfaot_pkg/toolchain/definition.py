@@ -54,6 +54,8 @@ class Toolchain:
     """Regular expressions and replacements for faults of the generated headers."""
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
+    custom_calls: bool = False
+    """Whether compiled code may call functions of ours (`XlaCustomCallV2`): what the kernel library needs."""
 
 
 def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
@@ -87,6 +89,7 @@ _CLASSIC_PARTS = (
     _part("__xla_cpu_runtime_EigenSingleThreadedConv[23]DF(16|32)", "classic/convolution.cc"),
     _part("__xla_cpu_runtime_(KeyValueSort|TopKF32)", "classic/sort.cc"),
     _part("XlaCustomCallStatusSet(Success|Failure)|__xla_cpu_runtime_StatusIsSuccess", "classic/status.cc"),
+    _part("_ZN13tfaot_kernels.*", "runtime/kernels.cc"),
     _INTRINSICS,
 )
 
@@ -122,6 +125,7 @@ _KNOWN = (
         alignment=16,
         parts=_CLASSIC_PARTS,
         eigen="3.4.90",
+        custom_calls=True,
     ),
     Toolchain(
         version="2.21.0",

@@ -65,6 +65,10 @@ def _operation(name: str):
         import freeze
 
         return freeze.freeze
+    if name == "substitute":
+        import substitute
+
+        return substitute.substitute
     if name == "compile":
         import compile_units
 

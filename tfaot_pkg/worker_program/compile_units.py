@@ -1,24 +1,25 @@
-"""Compile a frozen graph: one object and header per unit (batch size x target), by tfcompile in this process."""
+"""Compile frozen graphs: one object and header per unit (batch size x target), by tfcompile in this process."""
 
 import os
 import re
 
 import specialize
+import substitute
 from faults import ModelFault
 
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
 
 
 def compile_units(args: dict, report) -> dict:
-    """Compile args["units"] of args["graph"] into args["out"].
+    """Compile args["units"] into args["out"].
 
     Returns {"seconds": {prefix: time}, "embed": [node, ...]}.
 
-    A unit is {prefix, name, batch_size, target, triple, cpu}: `prefix` of its files, `name` of its symbols. Feeds are
-    the inputs, then the weights, in the order given, but for args["embed"]: weights that stay constants of the graph.
-    Where "embed" of the answer is not empty, XLA must know the values of those weights too, and the answer holds
-    nothing else: call again with them embedded. With args["constants"] the toolchain writes a second object, for
-    constants.
+    A unit is {graph, prefix, name, batch_size, target, triple, cpu, calls}: `prefix` of its files, `name` of its
+    symbols, `calls` as for substitute.resize. Feeds are the inputs, then the weights, in the order given, but for
+    args["embed"]: weights that stay constants of the graph. Where "embed" of the answer is not empty, XLA must know the
+    values of those weights too, and the answer holds nothing else: call again with them embedded. With
+    args["constants"] the toolchain writes a second object, for constants.
     """
     import time
 
@@ -60,7 +61,7 @@ class _Job:
     def __init__(self, args: dict) -> None:
         self._args = args
         self._weights = [weight for weight in args["weights"] if weight["node"] not in args["embed"]]
-        self._graph = _read_graph(args)
+        self._graphs: dict = {}
         self._folding = False  # on from the first unit that needs it
 
     def compile(self, unit: dict) -> list:
@@ -74,15 +75,21 @@ class _Job:
                 self._run(unit, self._path(unit, folding=True))
                 self._folding = True
         except _NeedsConstant as fault:
-            return self._blamed(fault) or _refuse(unit, fault.text)
+            return self._blamed(unit, fault) or _refuse(unit, fault.text)
         return []
 
-    def _blamed(self, fault: _NeedsConstant) -> list:
+    def _graph(self, unit: dict):
+        path = unit["graph"]
+        if path not in self._graphs:
+            self._graphs[path] = _read_graph(path, self._args)
+        return self._graphs[path]
+
+    def _blamed(self, unit: dict, fault: _NeedsConstant) -> list:
         """The weights that the operation's inputs are made of; where that cannot be told, all."""
         from freeze import ancestors
 
         names = [weight["node"] for weight in self._weights]
-        made_of = ancestors(self._graph, [fault.node])
+        made_of = ancestors(self._graph(unit), [fault.node])
         return [name for name in names if name in made_of] or names
 
     def _feeds(self) -> list:
@@ -90,9 +97,10 @@ class _Job:
 
     def _path(self, unit: dict, *, folding: bool) -> str:
         """The file of the graph to compile."""
-        if not folding and not self._args["embed"]:
-            return self._args["graph"]
-        graph = self._graph
+        if not folding and not self._args["embed"] and not unit["calls"]:
+            return unit["graph"]
+        graph = self._graph(unit)
+        substitute.resize(graph, unit["calls"])
         if folding:
             graph = specialize.at_batch_size(graph, self._feeds(), unit["batch_size"])
             graph = specialize.folded(graph, self._feeds(), self._args["outputs"])
@@ -133,7 +141,7 @@ class _Job:
             _refuse(unit, text[:600])
         finally:
             os.unlink(config)
-            if graph != self._args["graph"]:
+            if graph != unit["graph"]:
                 os.unlink(graph)
         os.unlink(prefix + ".metadata.o")  # not needed, and not reproducible
 
@@ -145,14 +153,14 @@ def _refuse(unit: dict, text: str):
     )
 
 
-def _read_graph(args: dict):
-    """The frozen graph, with the weights of args["embed"] as constants again."""
+def _read_graph(path: str, args: dict):
+    """The graph at `path`, with the weights of args["embed"] as constants again."""
     import numpy as np
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import dtypes, tensor_util
 
     graph = graph_pb2.GraphDef()
-    with open(args["graph"], "rb") as file:
+    with open(path, "rb") as file:
         graph.ParseFromString(file.read())
     weights = {weight["node"]: weight for weight in args["weights"] if weight["node"] in args["embed"]}
     for node in graph.node:

@@ -7,12 +7,9 @@ import operations
 import outline
 import saved_model
 import specialize
+import weights
 import work
 from faults import ModelFault
-
-_ALIGNMENT = 64
-_SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
-"""int32 and int64 stay constants: XLA may need their values (shapes, axes) while it compiles. float16 cannot be fed."""
 
 _SILENT = {
     "Assert": "assertions vanish: a failing one is not reported",
@@ -74,14 +71,17 @@ def freeze(args: dict, report) -> dict:
         }
     operations.require_compilable(graph_def)
     used = ancestors(graph_def, [tensor["node"] for tensor in outputs], control=False)
-    amount = work.work_of(graph_def, used, inputs, _PROBES)
-    weights = _extract_weights(graph_def, used, args) if args["weights"] == "shared" else []
+    amount = work.work_of(graph_def, used, inputs, specialize.PROBES)
+    shared, described = (
+        weights.share(graph_def, used, inputs, outputs, args) if args["weights"] == "shared" else ([], [])
+    )
     with open(os.path.join(args["out"], "graph.pb"), "wb") as file:
         file.write(graph_def.SerializeToString(deterministic=True))
     return {
         "inputs": inputs,
         "outputs": outputs,
-        "weights": weights,
+        "weights": shared,
+        "layers": described,
         "warnings": warnings,
         "work": amount,
         "graph": outline.outline(frozen.graph, inputs, outputs),
@@ -178,17 +178,13 @@ def _fix_shapes(inputs: list, shapes: dict) -> None:
         tensor["shape"] = interface.input_shape(tensor["name"], tensor["shape"], shapes.get(tensor["name"]))
 
 
-_PROBES = (5, 7)
-"""Two batch sizes that tell an axis that grows with the batch from one that does not."""
-
-
 def _find_shapes(outputs: list, inputs: list, frozen, graph_def) -> None:
     """Set the shapes of `outputs`, None for the batch axis; ModelFault where one grows otherwise."""
-    known = [_inferred(graph_def, inputs, outputs, size) for size in _PROBES]
+    known = [_inferred(graph_def, inputs, outputs, size) for size in specialize.PROBES]
     if any(shape is None or None in shape for shapes in known for shape in shapes):
-        known = [_observed(frozen, inputs, outputs, size) for size in _PROBES]
+        known = [_observed(frozen, inputs, outputs, size) for size in specialize.PROBES]
     for output, first, second in zip(outputs, *known, strict=True):
-        output["shape"] = interface.output_shape(output["name"], _PROBES, (first, second))
+        output["shape"] = interface.output_shape(output["name"], specialize.PROBES, (first, second))
 
 
 def _inferred(graph_def, inputs: list, outputs: list, batch_size: int) -> list:
@@ -263,31 +259,3 @@ def ancestors(graph_def, names: list, *, control: bool = True) -> set:
         inputs = [text for text in inputs_of.get(name, ()) if control or not text.startswith("^")]
         waiting.extend(text.lstrip("^").split(":")[0] for text in inputs)
     return seen
-
-
-def _extract_weights(graph_def, used: set, args: dict) -> list:
-    """Turn large constants into placeholders; write their values, each aligned to 64 bytes, to weights.bin."""
-    from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
-
-    weights, offset = [], 0
-    with open(os.path.join(args["out"], "weights.bin"), "wb") as blob:
-        for node in sorted(graph_def.node, key=lambda node: node.name):
-            if (
-                node.op != "Const"
-                or node.name not in used
-                or dtypes.as_dtype(node.attr["dtype"].type).name not in _SHARED_DTYPES
-            ):
-                continue
-            values = tensor_util.MakeNdarray(node.attr["value"].tensor)
-            if values.nbytes < args["threshold"]:
-                continue
-            blob.write(bytes(offset - blob.tell()))
-            blob.write(values.tobytes())
-            weights.append(
-                {"node": node.name, "dtype": values.dtype.name, "shape": list(values.shape), "offset": offset}
-            )
-            offset = -(-blob.tell() // _ALIGNMENT) * _ALIGNMENT
-            node.op = "Placeholder"
-            del node.attr["value"]
-            node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(values.shape).as_proto())
-    return weights

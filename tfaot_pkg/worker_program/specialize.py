@@ -1,5 +1,8 @@
 """A frozen graph at one batch size: all shapes known, what depends on shapes alone computed."""
 
+PROBES = (5, 7)
+"""Two batch sizes that tell an axis that grows with the batch from one that does not."""
+
 
 def at_batch_size(graph_def, feeds: list, batch_size: int):
     """A copy of `graph_def` with placeholders of the shapes of `feeds` ({node, shape}), None meaning `batch_size`."""

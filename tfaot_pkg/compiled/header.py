@@ -1,0 +1,62 @@
+"""What tfcompile's generated headers say of a unit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.signature import Signature
+from tfaot_pkg.toolchain.definition import Toolchain
+
+
+def correct(header: Path, toolchain: Toolchain) -> None:
+    """Mend known faults of generated headers."""
+    text = header.read_text()
+    for pattern, replacement in toolchain.corrections:
+        text = re.sub(pattern, replacement, text)
+    header.write_text(text)
+
+
+def number_of_buffers(header: Path) -> int:
+    found = re.search(r"\bkNumBuffers = ([0-9]+);", header.read_text())
+    if found is None:
+        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
+    return int(found.group(1))
+
+
+def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
+    """ModelError where an output's compiled shape is not what the signature says for this batch size."""
+    text = header.read_text()
+    sizes = _result_sizes(header, text)
+    for index, tensor in enumerate(signature.outputs):
+        shape = _result_shape(header, text, index)
+        if shape != tensor.shape_at(batch_size):
+            raise ModelError(
+                f"output {tensor.name!r} has the shape {list(shape)} at batch size {batch_size}, but the signature "
+                f"promises {list(tensor.shape_at(batch_size))}: only the first axis may grow, and only with the batch",
+                hint="reshape the output so that its first axis is the batch, and its other axes are fixed",
+            )
+        # An array whose size depends on values carries that size behind its elements.
+        if sizes[index] != tensor.nbytes_at(batch_size):
+            raise ModelError(
+                f"the shape of output {tensor.name!r} depends on the values of the inputs",
+                hint="compiled code has fixed shapes: give all rows, and a mask as another output",
+            )
+
+
+def _result_shape(header: Path, text: str, index: int) -> tuple[int, ...]:
+    found = re.search(rf"\bkResult{index}Shapes\[\] = \{{([-0-9,\s]*)\}}", text)
+    if found is None:
+        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
+    numbers = tuple(int(word) for word in found.group(1).replace(",", " ").split())
+    return () if numbers == (-1,) else numbers  # a scalar's list is one -1: C++ has no empty arrays
+
+
+def _result_sizes(header: Path, text: str) -> list[int]:
+    """Bytes of each result's buffer."""
+    sizes = [int(packed) >> 2 for packed in re.findall(r"Encoded\w+Info\{([0-9]+)ULL,", text)]
+    found = re.search(r"\bkResultIndexToBufferIndex\[kNumResults\] = \{([-0-9,\s]*)\}", text)
+    if found is None:
+        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
+    return [sizes[int(word)] for word in found.group(1).replace(",", " ").split()]

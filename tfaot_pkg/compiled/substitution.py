@@ -1,0 +1,86 @@
+"""Graphs in which calls of the kernel library stand for layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.kernels.calls import Call, plan_of
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+Weight = Mapping[str, Any]
+_Variant = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    """The graph's file for each set of calls, and the weights and parameters that any of them needs."""
+
+    paths: Mapping[_Variant, Path]
+    weights: tuple[Weight, ...]
+    made: tuple[Path, ...]
+
+    def path(self, calls: Sequence[Call]) -> Path:
+        return self.paths[_variant(calls)]
+
+    def remove(self) -> None:
+        """Once all is compiled."""
+        for path in self.made:
+            path.unlink()
+
+
+def all_weights(frozen: FrozenModel) -> tuple[Weight, ...]:
+    """The weights of `frozen`, then the parameters of its layers."""
+    return (*frozen.weights, *(layer.parameters for layer in frozen.layers if layer.parameters is not None))
+
+
+def with_calls(frozen: FrozenModel, units: Iterable[tuple[Call, ...]], *, pool: WorkerPool, folder: Path) -> Graphs:
+    """The graph of `frozen` with the calls of each of `units`, below `folder`."""
+    variants = {_variant(calls): calls for calls in units}
+    if not any(variants):
+        return Graphs(paths={(): frozen.graph}, weights=frozen.weights, made=())
+    ordered = sorted(variants)
+    arguments = {
+        "graph": str(frozen.graph),
+        "out": str(folder),
+        "outputs": frozen.outputs,
+        "variants": [[_description(call) for call in variants[variant]] for variant in ordered],
+    }
+    answer = pool.get().call("substitute", arguments)
+    paths = [Path(path) for path in answer["graphs"]]
+    needed = set(answer["weights"])
+    return Graphs(
+        paths=dict(zip(ordered, paths, strict=True)),
+        weights=tuple(weight for weight in all_weights(frozen) if weight["node"] in needed),
+        made=tuple(paths),
+    )
+
+
+def call_arguments(calls: Sequence[Call], batch_size: int) -> dict[str, dict[str, object]]:
+    """What the worker needs to know of a unit's calls (worker_program/substitute.py)."""
+    return {
+        call.name: {
+            "function": call.function(batch_size),
+            "sizes": [batch_size * call.layers[-1].output_size, plan_of(call, batch_size).memory],
+        }
+        for call in calls
+    }
+
+
+def _description(call: Call) -> dict[str, object]:
+    last = call.layers[-1]
+    return {
+        "name": call.name,
+        "reads": list(call.layers[0].reads),
+        "gives": last.name,
+        "shape": list(last.output_shape),
+        "parameters": [layer.parameters for layer in call.with_parameters],
+    }
+
+
+def _variant(calls: Sequence[Call]) -> _Variant:
+    """What tells sets of calls apart."""
+    return tuple(tuple(layer.name for layer in call.layers) for call in calls)

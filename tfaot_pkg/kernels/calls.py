@@ -1,0 +1,138 @@
+"""Calls: chains of layers that one function computes, and the plan of that function for a batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.kernels.layer import Layer
+
+_CACHE = 1 << 20
+"""Bytes: what is half of a usual second-level cache."""
+_IMAGES = 1 << 18
+"""Bytes of activations that images worked on at a time may have."""
+_ROWS = 64
+"""Rows that are followed through several layers at a time: as many as the kernels handle together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Layers, each of which reads what the one before it gives, as one call out of XLA's code."""
+
+    index: int
+    layers: tuple[Layer, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the graph's node."""
+        return f"tfaot_call_{self.index}"
+
+    def function(self, batch_size: int) -> str:
+        return f"{self.name}_b{batch_size}"
+
+    @property
+    def with_parameters(self) -> tuple[Layer, ...]:
+        """The layers that have parameters: operands of the call behind its input."""
+        return tuple(layer for layer in self.layers if layer.parameters is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where floats lie: `offset` into "input", "result" or "memory"; `row_size` of each row that is passed."""
+
+    base: str
+    offset: int
+    row_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One layer, from `source` to `target`; `operand` is the number of its parameters among the call's."""
+
+    layer: Layer
+    source: Place
+    target: Place
+    operand: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Steps that `rows` rows of the batch take together before the next rows do."""
+
+    rows: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A call at `batch_size`. `memory` is what it needs beside its result, in floats, of which the kernels' scratch
+    begins at `scratch`.
+    """
+
+    batch_size: int
+    stages: tuple[Stage, ...]
+    scratch: int
+    memory: int
+
+
+def calls_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[Call, ...]:
+    """The longest chains of `chosen` layers that hold a product."""
+    chains: dict[str, list[Layer]] = {}  # by the name of their last layer
+    for layer in layers:
+        if layer.name in chosen:
+            chains[layer.name] = [*chains.pop(layer.after, []), layer]
+    kept = [chain for chain in chains.values() if any(layer.is_product for layer in chain)]
+    return tuple(Call(index=index, layers=tuple(chain)) for index, chain in enumerate(kept))
+
+
+def plan_of(call: Call, batch_size: int) -> Plan:
+    """How `call` is computed at `batch_size`."""
+    parts = _parts(call.layers)
+    operands = {layer.name: index for index, layer in enumerate(call.with_parameters)}
+    stages: list[Stage] = []
+    source, end = Place(base="input", offset=0, row_size=call.layers[0].input_size), 0
+    for number, part in enumerate(parts):
+        rows = min(_rows(part), batch_size)
+        if number == len(parts) - 1:
+            target = Place(base="result", offset=0, row_size=part[-1].output_size)
+        else:
+            target = Place(base="memory", offset=end, row_size=part[-1].output_size)
+            end += _aligned(batch_size * part[-1].output_size)
+        widest = [_aligned(rows * max((s.output_size for s in part[:-1][i::2]), default=0)) for i in (0, 1)]
+        between = (end, end + widest[0])
+        steps = []
+        here = source
+        for index, layer in enumerate(part):
+            last = index == len(part) - 1
+            there = target if last else Place(base="memory", offset=between[index % 2], row_size=0)
+            steps.append(Step(layer=layer, source=here, target=there, operand=operands.get(layer.name)))
+            here = there
+        stages.append(Stage(rows=rows, steps=tuple(steps)))
+        end += sum(widest)
+        source = target
+    scratch = max(layer.scratch for layer in call.layers)
+    return Plan(batch_size=batch_size, stages=tuple(stages), scratch=end, memory=max(1, end + scratch))
+
+
+def _parts(layers: Sequence[Layer]) -> list[list[Layer]]:
+    """Layers on images apart from layers on vectors."""
+    parts: list[list[Layer]] = []
+    for layer in layers:
+        if parts and parts[-1][-1].is_spatial == layer.is_spatial:
+            parts[-1].append(layer)
+        else:
+            parts.append([layer])
+    return parts
+
+
+def _rows(part: Sequence[Layer]) -> int:
+    """Rows that go through `part` together."""
+    if part[0].is_spatial:
+        return max(1, _IMAGES // (4 * max(layer.output_size for layer in part)))
+    if sum(layer.parameters_size for layer in part) <= _CACHE:
+        return _ROWS
+    return 1 << 30  # layer by layer: else all weights would come from memory for each few rows
+
+
+def _aligned(floats: int) -> int:
+    return -(-floats // 16) * 16

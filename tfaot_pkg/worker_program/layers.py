@@ -1,0 +1,204 @@
+"""The layers of a frozen graph that the kernel library (recipes/tfaot-kernels) can compute.
+
+A layer reads one tensor and gives one; both are so many floats per row of the batch, row-major, so that reshaping
+between layers is nothing. Biases and activations behind a product belong to its layer, and so do scales and offsets
+(batch normalization) before and behind it:
+
+    act((x * s + t) W + b)      =  act(x (diag(s) W) + (t W + b))
+    act((x W + b) * s + t)      =  act(x (W diag(s)) + (b * s + t))
+
+Such sums are made in float64 and rounded once.
+"""
+
+import math
+from dataclasses import dataclass
+
+import packing
+from affine import repeated
+from surroundings import following, origin_of
+
+PARAMETERS = "tfaot_parameters"
+"""How the name of a layer's parameters ends."""
+
+_POOLING = {"MaxPool": "max_pool", "AvgPool": "average_pool"}
+
+
+@dataclass
+class Layer:
+    """`operation` says what the layer computes, in the words of tfaot_kernels/kernels.h; `parameters` is one array of
+    its packed weights and its bias, in this order, None where it has none. `reads` and `gives` are tensors, `steps`
+    those between `reads` and the layer's first operation.
+    """
+
+    name: str
+    operation: dict
+    reads: tuple
+    gives: tuple
+    steps: list
+    parameters: object = None
+    after: str = ""
+    """The layer that alone makes what this one reads, where nothing else uses it."""
+
+
+def find(view) -> list:
+    """All layers of a GraphView, each after those that it takes its values from."""
+    found: list = []
+    giving: dict = {}
+    for node in view.ordered():
+        match = _MATCHES.get(node.op)
+        layer = match(view, node) if match and view.dtype((node.name, 0)) == "float32" else None
+        if layer is not None:
+            way = [layer.reads, *layer.steps]
+            if layer.reads in giving and all(view.only_consumer(tensor) is not None for tensor in way):
+                layer.after = giving[layer.reads]
+            found.append(layer)
+            giving[layer.gives] = layer.name
+    return found
+
+
+def _dense(view, node):
+    import numpy as np
+
+    source, weights = view.input(node, 0), view.constant(view.input(node, 1))
+    shape = view.row_shape(source)
+    if weights is None or weights.ndim != 2 or shape is None or not shape[1]:
+        return None
+    if node.attr["transpose_a"].b or node.attr["adj_x"].b:
+        return None
+    turned = node.attr["transpose_b"].b or node.attr["adj_y"].b
+    matrix = np.asarray(weights.T if turned else weights, np.float64)
+    inputs, outputs = matrix.shape
+    origin = origin_of(view, source, inputs)
+    bias = np.zeros(outputs)
+    if origin.affine.offset is not None:
+        bias = repeated(origin.affine.offset, inputs) @ matrix
+    if origin.affine.scale is not None:
+        matrix = matrix * repeated(origin.affine.scale, inputs)[:, None]
+    rows = shape[0] * math.prod(shape[1][:-1])
+    operation = {"kind": "dense", "rows": rows, "inputs": inputs, "outputs": outputs}
+    return _product(view, node, operation, origin, matrix, bias, packing.packed_dense)
+
+
+def _convolution(view, node):
+    filters = view.constant(view.input(node, 1))
+    window = _window(view, node, () if filters is None else filters.shape[:2])
+    if window is None:
+        return None
+    return _filtered(view, node, window, filters, window["channels"] // filters.shape[2])
+
+
+def _depthwise(view, node):
+    filters = view.constant(view.input(node, 1))
+    window = _window(view, node, () if filters is None else filters.shape[:2])
+    if window is None:
+        return None
+    height, width, channels, multiplier = filters.shape
+    return _filtered(view, node, window, filters.reshape(height, width, 1, channels * multiplier), channels)
+
+
+def _filtered(view, node, window: dict, filters, groups: int):
+    """A convolution with `filters` of shape (height, width, channels / groups, filters)."""
+    import numpy as np
+
+    channels, count = window["channels"], filters.shape[3]
+    # Padding is zeros: behind a scale and offset it would not be.
+    padded = window["pad_top"] or window["pad_left"] or not _covers(window)
+    origin = origin_of(view, view.input(node, 0), 0 if padded else channels)
+    matrix, bias = np.asarray(filters, np.float64), np.zeros(count)
+    by_group = matrix.reshape(*matrix.shape[:3], groups, count // groups)  # each group has its own channels
+    if origin.affine.offset is not None:
+        offset = repeated(origin.affine.offset, channels).reshape(groups, -1)
+        bias = np.einsum("gc,hwcgf->gf", offset, by_group).reshape(count)
+    if origin.affine.scale is not None:
+        scale = repeated(origin.affine.scale, channels).reshape(groups, -1)
+        matrix = (by_group * scale.T[:, :, None]).reshape(matrix.shape)
+    operation = {"kind": "conv2d", **window, "filters": count, "groups": groups}
+    return _product(
+        view, node, operation, origin, matrix, bias, lambda values: packing.packed_conv2d(values, groups=groups)
+    )
+
+
+def _product(view, node, operation: dict, origin, matrix, bias, pack):
+    import numpy as np
+
+    gives, affine, activation = following(view, (node.name, 0), bias.size)
+    matrix, bias = affine.applied(matrix, bias)
+    packed = pack(matrix.astype(np.float32))
+    return Layer(
+        name=gives[0],
+        operation={**operation, "activation": activation},
+        reads=origin.tensor,
+        gives=gives,
+        steps=origin.steps,
+        parameters=np.concatenate([packed.ravel(), bias]).astype(np.float32),
+    )
+
+
+def _pooling(view, node):
+    size = list(node.attr["ksize"].list.i)
+    window = _window(view, node, size[1:3] if len(size) == 4 and size[0] == size[3] == 1 else ())
+    return None if window is None else _plain(view, node, {"kind": _POOLING[node.op], **window})
+
+
+def _softmax(view, node):
+    shape = view.row_shape(view.input(node, 0))
+    if shape is None or not shape[1]:
+        return None
+    return _plain(view, node, {"kind": "softmax", "rows": shape[0] * math.prod(shape[1][:-1]), "size": shape[1][-1]})
+
+
+def _plain(view, node, operation: dict):
+    """A layer without parameters."""
+    origin = origin_of(view, view.input(node, 0))
+    return Layer(name=node.name, operation=operation, reads=origin.tensor, gives=(node.name, 0), steps=origin.steps)
+
+
+def _window(view, node, size):
+    """The fields of `Window` for a kernel of `size`, None where `node` is not over an NHWC image of each row."""
+    source, result = view.row_shape(view.input(node, 0)), view.row_shape((node.name, 0))
+    if node.attr["data_format"].s not in (b"", b"NHWC") or len(size) != 2 or source is None or result is None:
+        return None
+    if source[0] != 1 or result[0] != 1 or len(source[1]) != 3:
+        return None
+    strides, dilations = (list(node.attr[name].list.i) or [1] * 4 for name in ("strides", "dilations"))
+    window: dict = {"channels": source[1][2]}
+    for axis, edge, name in ((0, "pad_top", "height"), (1, "pad_left", "width")):
+        window |= {
+            f"in_{name}": source[1][axis],
+            f"out_{name}": result[1][axis],
+            name: int(size[axis]),
+            f"stride_{name}": strides[axis + 1],
+            f"dilation_{name}": dilations[axis + 1],
+        }
+        window[edge] = _padding(node, window, name, axis)
+    return window
+
+
+def _padding(node, window: dict, name: str, axis: int) -> int:
+    """What is padded before the image along an axis (tf.nn.convolution's rules)."""
+    padding = node.attr["padding"].s
+    if padding == b"EXPLICIT":
+        return int(node.attr["explicit_paddings"].list.i[2 * (axis + 1)])
+    return max(0, _reach(window, name) - window[f"in_{name}"]) // 2 if padding == b"SAME" else 0
+
+
+def _reach(window: dict, name: str) -> int:
+    """How far the last window reaches, from where the first one begins."""
+    steps = (window[f"out_{name}"] - 1) * window[f"stride_{name}"]
+    return steps + (window[name] - 1) * window[f"dilation_{name}"] + 1
+
+
+def _covers(window: dict) -> bool:
+    """Whether no window reaches beyond the image's lower and right edge."""
+    return all(_reach(window, name) <= window[f"in_{name}"] for name in ("height", "width"))
+
+
+_MATCHES = {
+    "MatMul": _dense,
+    "BatchMatMulV2": _dense,
+    "Conv2D": _convolution,
+    "DepthwiseConv2dNative": _depthwise,
+    "MaxPool": _pooling,
+    "AvgPool": _pooling,
+    "Softmax": _softmax,
+}

@@ -1,0 +1,133 @@
+"""Put calls of the kernel library into a frozen graph, in place of the operations that they stand for.
+
+A call is an `XlaCustomCallV2`: the code that tfcompile writes calls a function by its name, with the addresses of the
+results, of the call's input and of its parameters. All of them are flat, so that XLA has no layout to choose. The first
+result is the call's, the second memory for it to work in.
+"""
+
+import os
+
+from graph_view import tensor_of
+
+_OPERATION = "XlaCustomCallV2"
+_HARMLESS = frozenset("NoOp Identity Const Placeholder".split())
+
+
+def substitute(args: dict, report) -> dict:
+    """Write a graph for each of args["variants"], lists of calls, to args["out"].
+
+    A call is {name, reads: [node, index], gives: node, shape: of a row of the result, parameters: [{node, shape}]}.
+    Returns {"graphs": [path, ...], "weights": [nodes]}: the weights and parameters that any of the graphs needs.
+    """
+    from tensorflow.core.framework import graph_pb2
+
+    graph = graph_pb2.GraphDef()
+    with open(args["graph"], "rb") as file:
+        graph.ParseFromString(file.read())
+    paths, needed = [], set()
+    for number, calls in enumerate(args["variants"]):
+        variant = graph_pb2.GraphDef()
+        variant.CopyFrom(graph)
+        nodes = {node.name: node for node in variant.node}
+        for call in calls:
+            _put(variant, nodes[call["gives"]], call)
+        needed |= _prune(variant, [output["node"] for output in args["outputs"]])
+        paths.append(os.path.join(args["out"], f"graph{number}.pb"))
+        with open(paths[-1], "wb") as file:
+            file.write(variant.SerializeToString(deterministic=True))
+    return {"graphs": paths, "weights": sorted(needed)}
+
+
+def resize(graph_def, calls: dict) -> None:
+    """Give the calls of `graph_def` the names of functions and the sizes of results of one unit.
+
+    `calls` is {name: {"function", "sizes": floats of each result}}.
+    """
+    for node in graph_def.node:
+        if node.op == _OPERATION and node.name in calls:
+            call = calls[node.name]
+            node.attr["call_target_name"].s = call["function"].encode()
+            shapes = node.attr["result_shapes"].list.shape
+            del shapes[:]
+            for size in call["sizes"]:
+                shapes.add().dim.add(size=size)
+
+
+def _put(graph, gives, call: dict) -> None:
+    """Add `call`; the node `gives` becomes what passes its result on."""
+    from tensorflow.core.framework import types_pb2
+
+    name, parameters = call["name"], call["parameters"]
+    for parameter in parameters:
+        node = graph.node.add(name=parameter["node"], op="Placeholder")
+        node.attr["dtype"].type = types_pb2.DT_FLOAT
+        for size in parameter["shape"]:
+            node.attr["shape"].shape.dim.add(size=size)
+    source = "{}:{}".format(*call["reads"])
+    _add_reshape(graph, f"{name}/input", source, [-1])
+    node = graph.node.add(name=name, op=_OPERATION)
+    node.input.extend([f"{name}/input", *[parameter["node"] for parameter in parameters]])
+    node.attr["operand_dtypes"].list.type.extend([types_pb2.DT_FLOAT] * (1 + len(parameters)))
+    node.attr["result_dtypes"].list.type.extend([types_pb2.DT_FLOAT] * 2)
+    node.attr["backend_config"].s = b""
+    node.attr["has_side_effect"].b = False
+    _add_reshape(graph, f"{name}/result", f"{name}:0", [-1, *call["shape"]])
+    gives.op = "Identity"
+    del gives.input[:]
+    gives.input.append(f"{name}/result")
+    gives.attr.clear()
+    gives.attr["T"].type = types_pb2.DT_FLOAT
+
+
+def _add_reshape(graph, name: str, source: str, shape: list) -> None:
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.core.framework import types_pb2
+
+    constant = graph.node.add(name=f"{name}/shape", op="Const")
+    constant.attr["dtype"].type = types_pb2.DT_INT32
+    constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.array(shape, np.int32)))
+    node = graph.node.add(name=name, op="Reshape")
+    node.input.extend([source, constant.name])
+    node.attr["T"].type = types_pb2.DT_FLOAT
+    node.attr["Tshape"].type = types_pb2.DT_INT32
+
+
+def _prune(graph, outputs: list) -> set:
+    """Leave only what `outputs` need, in any order of effects that matters; the names of the placeholders left."""
+    nodes = {node.name: node for node in graph.node}
+    harmless: dict = {}
+    for node in graph.node:
+        kept = [text for text in node.input if text[0] != "^" or not _is_harmless(text[1:], nodes, harmless)]
+        del node.input[:]
+        node.input.extend(kept)
+    seen, waiting = set(), list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(tensor_of(text.lstrip("^"))[0] for text in nodes[name].input)
+    kept = [node for node in graph.node if node.name in seen]
+    names = {node.name for node in kept if node.op == "Placeholder"}
+    copies = [node.SerializeToString(deterministic=True) for node in kept]
+    del graph.node[:]
+    for copy in copies:
+        graph.node.add().ParseFromString(copy)
+    return names
+
+
+def _is_harmless(name: str, nodes: dict, known: dict) -> bool:
+    """Whether waiting for `name` is waiting for nothing that does anything."""
+    waiting, seen = [name], set()
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if nodes[one].op not in _HARMLESS or known.get(one) is False:
+            known[name] = False
+            return False
+        if known.get(one) is not True:
+            waiting.extend(tensor_of(text.lstrip("^"))[0] for text in nodes[one].input)
+    known.update(dict.fromkeys(seen, True))
+    return True

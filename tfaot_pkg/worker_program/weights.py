@@ -1,0 +1,82 @@
+"""Weights in one blob: large constants of a graph, and the parameters of what the kernel library can compute."""
+
+import os
+
+import graph_view
+import layers
+import specialize
+
+_ALIGNMENT = 64
+_SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
+"""int32 and int64 stay constants: XLA may need their values (shapes, axes) while it compiles. float16 cannot be fed."""
+
+
+def share(graph_def, used: set, inputs: list, outputs: list, args: dict) -> tuple:
+    """(weights, layers): large constants become placeholders, and their values go to weights.bin.
+
+    Behind them go the parameters of the layers that the kernel library can compute, in its order: what is needed of
+    both is decided later.
+    """
+    try:
+        view = graph_view.GraphView(graph_def, inputs, outputs, specialize.PROBES)
+        found = layers.find(view)
+    except ValueError:  # the model does not fit these batch sizes: shapes cannot be told
+        found = []
+    with open(os.path.join(args["out"], "weights.bin"), "wb") as file:
+        blob = _Blob(file)
+        weights = _extract_weights(graph_def, used, blob, args["threshold"])
+        described = [_described(layer, view, blob) for layer in found]
+    return weights, described
+
+
+class _Blob:
+    """Arrays one after the other in a file, each aligned to 64 bytes."""
+
+    def __init__(self, file) -> None:
+        self._file = file
+
+    def append(self, node: str, values) -> dict:
+        """What a weight is described by."""
+        offset = -(-self._file.tell() // _ALIGNMENT) * _ALIGNMENT
+        self._file.write(bytes(offset - self._file.tell()))
+        self._file.write(values.tobytes())
+        return {"node": node, "dtype": values.dtype.name, "shape": list(values.shape), "offset": offset}
+
+
+def _described(layer, view, blob: _Blob) -> dict:
+    _, shape = view.row_shape(layer.gives)
+    parameters = None
+    if layer.parameters is not None:
+        parameters = blob.append(f"{layer.name}/{layers.PARAMETERS}", layer.parameters)
+    return {
+        "name": layer.name,
+        "operation": layer.operation,
+        "reads": list(layer.reads),
+        "after": layer.after,
+        "input_size": view.row_size(layer.reads),
+        "output_size": view.row_size(layer.gives),
+        "output_shape": list(shape),
+        "parameters": parameters,
+    }
+
+
+def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:
+    """Turn constants of `threshold` bytes and more into placeholders, and append their values to `blob`."""
+    from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
+
+    weights = []
+    for node in sorted(graph_def.node, key=lambda node: node.name):
+        if (
+            node.op != "Const"
+            or node.name not in used
+            or dtypes.as_dtype(node.attr["dtype"].type).name not in _SHARED_DTYPES
+        ):
+            continue
+        values = tensor_util.MakeNdarray(node.attr["value"].tensor)
+        if values.nbytes < threshold:
+            continue
+        weights.append(blob.append(node.name, values))
+        node.op = "Placeholder"
+        del node.attr["value"]
+        node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(values.shape).as_proto())
+    return weights
