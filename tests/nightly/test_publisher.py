@@ -17,6 +17,12 @@ from tests.bad_input.conftest import write_spec
 from tests.conan.test_upload import PASSWORD, USER, Server
 from tests.nightly.nights import REPOSITORY
 from tfaot_pkg.conan.home import ConanHome
+from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
+from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly.publisher import Publisher
+from tfaot_pkg.nightly.state import State
+from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Plan, initialize
 from tfaot_pkg.trust.roles import Lifetimes
@@ -85,3 +91,23 @@ def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan
     assert list(listed["theirs"]) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
     again = tfaot(home, *command, CONAN_PASSWORD_OURS=PASSWORD, TFAOT_REGISTRY_PASSPHRASE=_PASSPHRASE)
     assert json.loads(again.stdout)["counts"] == {"up to date": 1}
+    require_that_a_lost_server_leaves_work_for_the_next_night(tmp_path, home, server)
+
+
+def require_that_a_lost_server_leaves_work_for_the_next_night(root: Path, home: Path, server: Server) -> None:
+    """What a remote did not get is not in the registry either: else no night would upload it any more."""
+    state = State(root=root / "nightly-state")
+    (decision,) = state.nights()[0].decisions()
+    folders = Folders(cache=home / "cache", data=home / "data")
+    remote = ConanRemotes.of(folders).get("ours")
+    publisher = Publisher(
+        registry=root / "another", keys=Keys(), folders=folders,
+        remotes=[(remote, credentials_for(remote, {"CONAN_PASSWORD_OURS": PASSWORD}))],
+    )  # fmt: skip
+    server.stop()
+    with pytest.raises(NetworkError):
+        publisher.publish(decision, state.results)
+    assert FolderRegistry.find(root / "another") is None
+    server.start()
+    publisher.publish(decision, state.results)
+    assert FolderRegistry.open(root / "another").resolve("dense").version == decision.release

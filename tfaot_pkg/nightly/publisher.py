@@ -49,16 +49,18 @@ class Publisher:
     def publish(self, decision: Decision, results: Results) -> None:
         """Publish the verified result of `decision`. The same again does nothing, and completes what was cut off.
 
+        The registry comes last: what it has is published, and the next night would not look at the remotes again.
+
         Raises RegistryError (the version is there with other content), TrustError, ConanError, NetworkError,
         StorageError.
         """
         release = results.release(decision.key)
         if release.entry.key != decision.key or release.entry.version != decision.release:
             raise TrustError(f"the stored result of {decision.task.id} is not what was planned: {release.entry}")
-        registry = FolderRegistry.create(self.registry, keys=self.keys)
-        into_registry(release, registry, self.progress)
         if self.remotes:
             self._upload(decision, release)
+        registry = FolderRegistry.create(self.registry, keys=self.keys)
+        into_registry(release, registry, self.progress)
 
     def _upload(self, decision: Decision, release: Release) -> None:
         spec = spec_for(decision.task, decision.release)
