@@ -132,41 +132,40 @@ TFAOT_INLINE Vector geluTanh(Vector x) {
 }
 
 template <class Function>
-TFAOT_INLINE void transform(Function function, float* data, std::size_t rows, std::size_t stride) {
+TFAOT_INLINE void transform(Function function, float* data, std::size_t rows, std::size_t width, std::size_t stride) {
   for (std::size_t row = 0; row < rows; ++row, data += stride) {
-    TFAOT_UNROLL
-    for (int v = 0; v < kVectors; ++v) store(data + v * kLanes, function(load(data + v * kLanes)));
+    for (std::size_t v = 0; v < width; ++v) store(data + v * kLanes, function(load(data + v * kLanes)));
   }
 }
 
-/// Activates `rows` rows of kPanel floats in place. One copy of this serves every kernel: it is called per block.
-__attribute__((noinline)) void activateBlock(Activation activation, float* data, std::size_t rows,
+/// Activates `rows` rows of `width` vectors in place. One copy of this serves every kernel: it is called per block.
+__attribute__((noinline)) void activateBlock(Activation activation, float* data, std::size_t rows, std::size_t width,
                                              std::size_t stride) {
+  const auto apply = [&](auto function) { transform(function, data, rows, width, stride); };
   switch (activation) {
     case Activation::none: return;
-    case Activation::relu: return transform([](Vector x) { return positivePart(x); }, data, rows, stride);
-    case Activation::elu: return transform([](Vector x) { return elu(x); }, data, rows, stride);
-    case Activation::selu: return transform([](Vector x) { return selu(x); }, data, rows, stride);
-    case Activation::tanh: return transform([](Vector x) { return hyperbolicTangent(x); }, data, rows, stride);
-    case Activation::sigmoid:
-      return transform([](Vector x) { return timesSigmoid(broadcast(1.0f), x); }, data, rows, stride);
-    case Activation::softplus: return transform([](Vector x) { return softplus(x); }, data, rows, stride);
-    case Activation::gelu_erf: return transform([](Vector x) { return geluErf(x); }, data, rows, stride);
-    case Activation::gelu_tanh: return transform([](Vector x) { return geluTanh(x); }, data, rows, stride);
-    case Activation::swish: return transform([](Vector x) { return timesSigmoid(x, x); }, data, rows, stride);
+    case Activation::relu: return apply([](Vector x) { return positivePart(x); });
+    case Activation::elu: return apply([](Vector x) { return elu(x); });
+    case Activation::selu: return apply([](Vector x) { return selu(x); });
+    case Activation::tanh: return apply([](Vector x) { return hyperbolicTangent(x); });
+    case Activation::sigmoid: return apply([](Vector x) { return timesSigmoid(broadcast(1.0f), x); });
+    case Activation::softplus: return apply([](Vector x) { return softplus(x); });
+    case Activation::gelu_erf: return apply([](Vector x) { return geluErf(x); });
+    case Activation::gelu_tanh: return apply([](Vector x) { return geluTanh(x); });
+    case Activation::swish: return apply([](Vector x) { return timesSigmoid(x, x); });
   }
 }
 
 /// Activates `count` floats in place, the last ones beside zeros.
 inline void activateRow(Activation activation, float* data, std::size_t count) {
   if (activation == Activation::none) return;
-  const std::size_t whole = count / kPanel;
-  activateBlock(activation, data, whole, kPanel);
-  if (const std::size_t rest = count % kPanel) {
-    float padded[kPanel] = {};
-    std::memcpy(padded, data + whole * kPanel, rest * sizeof(float));
-    activateBlock(activation, padded, 1, kPanel);
-    std::memcpy(data + whole * kPanel, padded, rest * sizeof(float));
+  const std::size_t whole = count / kLanes;
+  activateBlock(activation, data, 1, whole, 0);
+  if (const std::size_t rest = count % kLanes) {
+    float padded[kLanes] = {};
+    std::memcpy(padded, data + whole * kLanes, rest * sizeof(float));
+    activateBlock(activation, padded, 1, 1, 0);
+    std::memcpy(data + whole * kLanes, padded, rest * sizeof(float));
   }
 }
 

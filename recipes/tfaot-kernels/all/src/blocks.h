@@ -1,7 +1,7 @@
-// blocks.h: the one micro-kernel: a block of rows times panels of packed weights, with bias and activation.
+// blocks.h: the one micro-kernel: a block of rows times vectors of columns of packed weights, with bias and activation.
 //
-// Dense layers and convolutions of every kind are made of it. What a row is, the caller says: it lies in one or more
-// segments, so that a convolution's window need not be copied.
+// Dense layers and convolutions of every kind are made of it. What a row is, the caller says: a pointer to its first
+// input, and for all rows alike where the others lie, so that a convolution's window need not be copied.
 #ifndef TFAOT_KERNELS_BLOCKS_H_
 #define TFAOT_KERNELS_BLOCKS_H_
 
@@ -10,18 +10,14 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Rows that are handled together: their inputs stay in the cache while panel after panel passes.
+/// Rows that are handed over together at most.
 inline constexpr std::size_t kRowsAtATime = 64;
 
-/// One row of a left-hand matrix: segments that lie `stride` floats apart.
-struct Row {
-  const float* data;
-  std::size_t stride;
-};
-
-/// How every row is cut: `count` segments of `length` floats.
+/// Where the inputs of a row lie, in floats from its first one: `height` x `width` segments of `length`.
 struct Segments {
-  std::size_t count, length;
+  std::size_t length;
+  std::size_t width = 1, height = 1;
+  std::size_t right = 0, down = 0;  ///< from a segment to the next one, and from a line of them to the next one
 };
 
 /// The right-hand side and what happens to the product.
@@ -30,50 +26,81 @@ struct Product {
   const float* bias;     ///< or null
   std::size_t columns;
   std::size_t panelSize;  ///< floats of one panel
+  Segments segments;
   Activation activation;
-  /// Whether sums are made in kChains chains, see `chained`. Rows have one segment then.
-  bool chained;
-  /// Whether to ask for weights before they are used: it pays where few rows use them.
-  bool fetchAhead;
+  bool chained;  ///< whether sums are made in kChains chains, see `sumChains`; rows have one segment then
 };
 
-inline constexpr int kChains = 4;
+inline constexpr int kMostWidth = 8;  // vectors of a strip at most
 
-template <int kRows, int kStrands>
-using Sums = Vector[kRows][kStrands][kVectors];
+inline constexpr float kZeros[kMostWidth * kLanes] = {};
 
-/// Adds the products of `kRows` rows with `kStrands` strips of weights. Strand i reads the rows from i * rowStep on and
-/// the weights from i * weightStep on: several panels (rowStep 0), or several stretches of one panel.
-template <int kRows, int kStrands>
-TFAOT_INLINE void accumulate(Sums<kRows, kStrands>& sums, const Row* rows, std::size_t rowStep, const float* weights,
-                             std::size_t weightStep, Segments segments, [[maybe_unused]] bool fetchAhead = false) {
-  const float* from[kRows];
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) from[r] = rows[r].data;
-  for (std::size_t s = 0;;) {
-    for (std::size_t k = 0; k < segments.length; ++k, weights += kPanel) {
+/// Some vectors of columns of the right-hand side.
+struct Strip {
+  const float* weights[kMostWidth];  ///< of each vector, in its panel's first row
+  const float* bias;                 ///< zeros behind the last column
+
+  /// `padded` is where a bias that ends within the strip is copied to, for as long as the strip is used.
+  Strip(const Product& product, std::size_t vector, std::size_t width, float (&padded)[kMostWidth * kLanes]) {
+    for (std::size_t v = 0; v < width; ++v) {
+      const std::size_t number = vector + v;
+      weights[v] = product.weights + number / kVectors * product.panelSize + number % kVectors * kLanes;
+    }
+    bias = kZeros;
+    if (product.bias == nullptr) return;
+    bias = product.bias + vector * kLanes;
+    const std::size_t columns = product.columns - vector * kLanes;
+    if (columns >= width * kLanes) return;
+    std::memset(padded, 0, sizeof padded);
+    std::memcpy(padded, bias, columns * sizeof(float));
+    bias = padded;
+  }
+};
+
+template <int kRows, int kWidth>
+using Sums = Vector[kRows][kWidth];
+
+/// Adds products of `kRows` rows with `kWidth` vectors of weights: inputs from `begin` up to `end`, one row of
+/// panels each.
+template <int kRows, int kWidth>
+TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&rows)[kRows], std::size_t begin,
+                             std::size_t end, const float* (&weights)[kWidth]) {
+  for (std::size_t k = begin; k < end; ++k) {
+    if constexpr (kRows < kWidth) {  // few rows: their inputs stay in registers, weights pass
+      Vector inputs[kRows];
       TFAOT_UNROLL
-      for (int i = 0; i < kStrands; ++i) {
-        if constexpr (kStrands == 1) {  // several strands are several streams, which hardware follows well enough
-          if (fetchAhead) prefetch(weights);
-        }
-        Vector weight[kVectors];
+      for (int r = 0; r < kRows; ++r) {
+        inputs[r] = broadcast(rows[r][k]);
+        if constexpr (kRows > 1) keepInRegister(inputs[r]);
+      }
+      TFAOT_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        Vector weight = load(weights[v]);
+        if constexpr (kRows > 1) keepInRegister(weight);
         TFAOT_UNROLL
-        for (int v = 0; v < kVectors; ++v) {
-          weight[v] = load(weights + i * weightStep + v * kLanes);
-          if constexpr (kRows > 1) keepInRegister(weight[v]);
-        }
+        for (int r = 0; r < kRows; ++r) sums[r][v] += inputs[r] * weight;
+      }
+    } else {
+      Vector weight[kWidth];
+      TFAOT_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        weight[v] = load(weights[v]);
+        if constexpr (kRows > 1) keepInRegister(weight[v]);
+      }
+      TFAOT_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const Vector input = broadcast(rows[r][k]);
         TFAOT_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const Vector input = broadcast(from[r][i * rowStep + k]);
-          TFAOT_UNROLL
-          for (int v = 0; v < kVectors; ++v) sums[r][i][v] += input * weight[v];
-        }
+        for (int v = 0; v < kWidth; ++v) sums[r][v] += input * weight[v];
       }
     }
-    if (++s == segments.count) return;
     TFAOT_UNROLL
-    for (int r = 0; r < kRows; ++r) from[r] += rows[r].stride;
+    for (int v = 0; v < kWidth; ++v) {
+      if constexpr (kRows > 1 && kRows <= kFetchRows) {
+        if (v == 0 || v % kVectors == 0) prefetch(weights[v]);
+      }
+      weights[v] += kPanel;
+    }
   }
 }
 
@@ -83,148 +110,158 @@ struct Target {
   std::size_t stride;  ///< floats from row to row
 };
 
-/// The bias of the panel that begins at `column`, with zeros behind the last one.
-TFAOT_INLINE void loadBias(const Product& product, std::size_t column, Vector (&bias)[kVectors]) {
-  float padded[kPanel] = {};
-  const float* from = padded;
-  if (product.bias != nullptr) {
-    if (product.columns - column >= kPanel) {
-      from = product.bias + column;
-    } else {
-      std::memcpy(padded, product.bias + column, (product.columns - column) * sizeof(float));
-    }
-  }
+/// The sums of `kRows` rows and a strip of `kWidth` vectors.
+template <int kRows, int kWidth>
+void sumBlock(const Strip& strip, const Segments& segments, const float* const* rows, Target out) {
+  const float* from[kRows];
   TFAOT_UNROLL
-  for (int v = 0; v < kVectors; ++v) bias[v] = load(from + v * kLanes);
-}
-
-/// Activates and stores the sums of one panel. What is not there of a last panel is not stored.
-template <int kRows, int kStrands>
-TFAOT_INLINE void finish(const Sums<kRows, kStrands>& sums, int strand, const Product& product, std::size_t column,
-                         Target out) {
-  float last[kRows * kPanel];
-  const std::size_t columns = product.columns - column;
-  const Target to = columns >= kPanel ? Target{out.data + column, out.stride} : Target{last, kPanel};
+  for (int r = 0; r < kRows; ++r) from[r] = rows[r];
+  const float* weights[kWidth];
+  Vector bias[kWidth];
+  TFAOT_UNROLL
+  for (int v = 0; v < kWidth; ++v) {
+    weights[v] = strip.weights[v];
+    bias[v] = load(strip.bias + v * kLanes);
+  }
+  Sums<kRows, kWidth> sums;
   TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) {
     TFAOT_UNROLL
-    for (int v = 0; v < kVectors; ++v) store(to.data + r * to.stride + v * kLanes, sums[r][strand][v]);
+    for (int v = 0; v < kWidth; ++v) sums[r][v] = bias[v];
   }
-  if (product.activation != Activation::none) activateBlock(product.activation, to.data, kRows, to.stride);
-  if (columns >= kPanel) return;
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    std::memcpy(out.data + r * out.stride + column, last + r * kPanel, columns * sizeof(float));
-  }
-}
-
-/// `kRows` rows times `kPanels` panels from `panel` on.
-template <int kRows, int kPanels>
-void block(const Product& product, Segments segments, const Row* rows, std::size_t panel, Target out) {
-  Sums<kRows, kPanels> sums;
-  TFAOT_UNROLL
-  for (int i = 0; i < kPanels; ++i) {
-    Vector bias[kVectors];
-    loadBias(product, (panel + i) * kPanel, bias);
-    TFAOT_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      TFAOT_UNROLL
-      for (int v = 0; v < kVectors; ++v) sums[r][i][v] = bias[v];
+  std::size_t line = 0;
+  for (std::size_t y = segments.height; y > 0; --y, line += segments.down) {
+    std::size_t begin = line;
+    for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
+      accumulate<kRows, kWidth>(sums, from, begin, begin + segments.length, weights);
     }
   }
-  accumulate<kRows, kPanels>(sums, rows, 0, product.weights + panel * product.panelSize, product.panelSize, segments,
-                             product.fetchAhead);
   TFAOT_UNROLL
-  for (int i = 0; i < kPanels; ++i) finish<kRows, kPanels>(sums, i, product, (panel + i) * kPanel, out);
+  for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) store(out.data + r * out.stride + v * kLanes, sums[r][v]);
+  }
 }
 
-/// The same for one panel of a layer that has too few columns to keep the arithmetic units busy when there is one row
-/// only: a quarter of the sum in each of four chains, the remainder in the first one's, added in a fixed order. One row
-/// runs all chains at once, more rows run one chain after the other; the bits are the same.
-template <int kRows>
-void chained(const Product& product, std::size_t length, const Row* rows, std::size_t panel, Target out) {
+using Block = void (*)(const Strip&, const Segments&, const float* const* rows, Target out);
+
+template <int kRows, int kWidth>
+constexpr Block blockOf() {
+  if constexpr (kWidth <= kBlockWidth[kRows]) return &sumBlock<kRows, kWidth>;
+  return nullptr;
+}
+
+struct Blocks {
+  Block byRowsAndWidth[kBlockRows][kMostWidth];  ///< both less one
+};
+
+template <int... kRow>
+constexpr Blocks allBlocks(std::integer_sequence<int, kRow...>) {
+  return {{{blockOf<kRow + 1, 1>(), blockOf<kRow + 1, 2>(), blockOf<kRow + 1, 3>(), blockOf<kRow + 1, 4>(),
+            blockOf<kRow + 1, 5>(), blockOf<kRow + 1, 6>(), blockOf<kRow + 1, 7>(), blockOf<kRow + 1, 8>()}...}};
+}
+
+inline constexpr Blocks kBlocks = allBlocks(std::make_integer_sequence<int, kBlockRows>{});
+
+inline constexpr int kChains = 4;
+inline constexpr std::size_t kMostSums = 32 * kLanes;  // floats of the largest block's sums
+
+/// Sums of one row in four chains, of a quarter each, the remainder in the last one's.
+template <int kWidth>
+void sumRowInChains(const Strip& strip, std::size_t length, const float* row, float (&parts)[kChains][kMostSums]) {
   const std::size_t part = length / kChains;
-  const std::size_t rest = length % kChains;
-  const float* weights = product.weights + panel * product.panelSize;
-  Sums<kRows, kChains> sums = {};
+  Vector sums[kChains][kWidth] = {};
   TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) loadBias(product, panel * kPanel, sums[r][0]);
-  if constexpr (kRows == 1) {
-    accumulate<kRows, kChains>(sums, rows, part, weights, part * kPanel, {1, part});
+  for (int v = 0; v < kWidth; ++v) sums[0][v] = load(strip.bias + v * kLanes);
+  const auto add = [&](int chain, std::size_t k) {
+    const Vector input = broadcast(row[k]);
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) sums[chain][v] += input * load(strip.weights[v] + k * kPanel);
+  };
+  for (std::size_t k = 0; k < part; ++k) {
+    TFAOT_UNROLL
+    for (int i = 0; i < kChains; ++i) add(i, i * part + k);
+  }
+  for (std::size_t k = kChains * part; k < length; ++k) add(kChains - 1, k);
+  TFAOT_UNROLL
+  for (int i = 0; i < kChains; ++i) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) store(parts[i] + v * kLanes, sums[i][v]);
+  }
+}
+
+/// The sums of layers that have too few columns to keep the arithmetic units busy when there is one row only: in four
+/// chains, added in a fixed order. One row runs all chains at once, more rows run one chain after the other; the bits
+/// are the same.
+inline void sumChains(const Strip& strip, std::size_t length, const float* const* rows, std::size_t count,
+                      std::size_t width, Target out) {
+  alignas(64) float parts[kChains][kMostSums];
+  if (count == 1) {
+    const auto sumRow = width == 1 ? sumRowInChains<1> : sumRowInChains<2>;
+    sumRow(strip, length, rows[0], parts);
   } else {
-    TFAOT_UNROLL
-    for (int i = 0; i < kChains; ++i) {
-      Row shifted[kRows];
-      Sums<kRows, 1> chain;
-      TFAOT_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        shifted[r] = {rows[r].data + i * part, 0};
-        TFAOT_UNROLL
-        for (int v = 0; v < kVectors; ++v) chain[r][0][v] = sums[r][i][v];
+    const std::size_t part = length / kChains;
+    Strip rest = strip;
+    const float* from[kBlockRows];
+    for (std::size_t i = 0; i < kChains; ++i) {
+      for (std::size_t r = 0; r < count; ++r) from[r] = rows[r] + i * part;
+      const Segments segments = {i == kChains - 1 ? length - i * part : part};
+      kBlocks.byRowsAndWidth[count - 1][width - 1](rest, segments, from, {parts[i], width * kLanes});
+      for (std::size_t v = 0; v < width; ++v) rest.weights[v] += part * kPanel;
+      rest.bias = kZeros;
+    }
+  }
+  for (std::size_t r = 0; r < count; ++r) {
+    for (std::size_t v = 0; v < width; ++v) {
+      const std::size_t i = (r * width + v) * kLanes;
+      store(out.data + r * out.stride + v * kLanes,
+            (load(parts[0] + i) + load(parts[1] + i)) + (load(parts[2] + i) + load(parts[3] + i)));
+    }
+  }
+}
+
+/// `blocks` blocks of `size` rows times all columns, in strips of nearly equal width.
+inline void multiplyBlocks(const Product& product, const float* const* rows, std::size_t size, std::size_t blocks,
+                           Target out) {
+  const std::size_t vectors = (product.columns + kLanes - 1) / kLanes;
+  const std::size_t most = product.chained ? 2 : kBlockWidth[size];
+  std::size_t strips = (vectors + most - 1) / most;
+  for (std::size_t vector = 0; vector < vectors; --strips) {
+    const std::size_t width = (vectors - vector + strips - 1) / strips;
+    alignas(64) float bias[kMostWidth * kLanes];
+    const Strip strip(product, vector, width, bias);
+    const std::size_t column = vector * kLanes;
+    vector += width;
+    const bool whole = vector * kLanes <= product.columns;
+    alignas(64) float last[kMostSums];
+    for (std::size_t i = 0; i < blocks; ++i) {
+      float* const result = out.data + i * size * out.stride + column;
+      const Target to = whole ? Target{result, out.stride} : Target{last, width * kLanes};
+      if (product.chained) {
+        sumChains(strip, product.segments.length, rows + i * size, size, width, to);
+      } else {
+        kBlocks.byRowsAndWidth[size - 1][width - 1](strip, product.segments, rows + i * size, to);
       }
-      accumulate<kRows, 1>(chain, shifted, 0, weights + i * part * kPanel, 0, {1, part});
-      TFAOT_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        TFAOT_UNROLL
-        for (int v = 0; v < kVectors; ++v) sums[r][i][v] = chain[r][0][v];
+      if (product.activation != Activation::none) {
+        activateBlock(product.activation, to.data, size, width, to.stride);
+      }
+      if (whole) continue;
+      for (std::size_t r = 0; r < size; ++r) {
+        std::memcpy(result + r * out.stride, last + r * width * kLanes, (product.columns - column) * sizeof(float));
       }
     }
   }
-  Sums<kRows, 1> total;
-  Row end[kRows];
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    end[r] = {rows[r].data + kChains * part, 0};
-    TFAOT_UNROLL
-    for (int v = 0; v < kVectors; ++v) total[r][0][v] = sums[r][0][v];
-  }
-  accumulate<kRows, 1>(total, end, 0, weights + kChains * part * kPanel, 0, {1, rest});
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    TFAOT_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      total[r][0][v] = (total[r][0][v] + sums[r][1][v]) + (sums[r][2][v] + sums[r][3][v]);
-    }
-  }
-  finish<kRows, 1>(total, 0, product, panel * kPanel, out);
 }
 
-/// `count` rows times one panel, 0 < count <= kRows.
-template <int kRows = kBlockRows>
-TFAOT_INLINE void onePanel(const Product& product, Segments segments, const Row* rows, std::size_t count,
-                           std::size_t panel, Target out) {
-  if constexpr (kRows > 1) {
-    if (count < kRows) return onePanel<kRows - 1>(product, segments, rows, count, panel, out);
-  }
-  if (product.chained) return chained<kRows>(product, segments.length, rows, panel, out);
-  block<kRows, 1>(product, segments, rows, panel, out);
-}
-
-/// Few rows: several panels at a time, so that there are 8 sums.
-template <int kRows, int kPanels>
-std::size_t wide(const Product& product, Segments segments, const Row* rows, std::size_t panels, Target out) {
-  std::size_t panel = 0;
-  if (!product.chained) {
-    for (; panel + kPanels <= panels; panel += kPanels) block<kRows, kPanels>(product, segments, rows, panel, out);
-  }
-  return panel;
-}
-
-/// At most kRowsAtATime rows times all panels.
-inline void multiply(const Product& product, Segments segments, const Row* rows, std::size_t count, Target out) {
-  const std::size_t panels = (product.columns + kPanel - 1) / kPanel;
-  std::size_t panel = 0;
-  if (count == 1) panel = wide<1, 8 / kVectors>(product, segments, rows, panels, out);
-  if (count == 2) panel = wide<2, 4 / kVectors>(product, segments, rows, panels, out);
-  for (; panel < panels; ++panel) {
-    // Blocks of equal size, or nearly so: 8 rows are 4 and 4 rather than 6 and 2, which would take longer.
-    std::size_t blocks = (count + kBlockRows - 1) / kBlockRows;
-    for (std::size_t row = 0; row < count; --blocks) {
-      const std::size_t size = (count - row + blocks - 1) / blocks;
-      onePanel(product, segments, rows + row, size, panel, {out.data + row * out.stride, out.stride});
-      row += size;
-    }
-  }
+/// `count` rows times all columns. Rows are divided into blocks of nearly equal size: 8 into 4 and 4 rather than 6 and
+/// 2, which would take longer.
+inline void multiply(const Product& product, const float* const* rows, std::size_t count, Target out) {
+  const std::size_t blocks = (count + kBlockRows - 1) / kBlockRows;
+  const std::size_t size = count / blocks;
+  const std::size_t more = count % blocks;
+  if (more > 0) multiplyBlocks(product, rows, size + 1, more, out);
+  const std::size_t done = more * (size + 1);
+  multiplyBlocks(product, rows + done, size, blocks - more, {out.data + done * out.stride, out.stride});
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

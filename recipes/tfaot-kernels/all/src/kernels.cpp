@@ -31,19 +31,15 @@ void pack(const float* weights, std::size_t rows, std::size_t columns, float* pa
   }
 }
 
-// Rows up to which fetching weights takes longer than multiplying with them.
-inline constexpr std::size_t kFewRows = 16;
-
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
-  const bool chained = layer.outputs <= 2 * kPanel;
-  const Product product = {layer.weights,         layer.bias,       layer.outputs,
-                           layer.inputs * kPanel, layer.activation, chained,
-                           batch <= kFewRows};
+  const Product product = {layer.weights,         layer.bias,     layer.outputs,
+                           layer.inputs * kPanel, {layer.inputs}, layer.activation,
+                           layer.outputs <= 2 * kPanel};
   for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
     const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
-    Row rows[kRowsAtATime];
-    for (std::size_t i = 0; i < count; ++i) rows[i] = {in + (first + i) * layer.inputs, 0};
-    multiply(product, {1, layer.inputs}, rows, count, {out + first * layer.outputs, layer.outputs});
+    const float* rows[kRowsAtATime];
+    for (std::size_t i = 0; i < count; ++i) rows[i] = in + (first + i) * layer.inputs;
+    multiply(product, rows, count, {out + first * layer.outputs, layer.outputs});
   }
 }
 
@@ -70,13 +66,16 @@ void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexce
   }
 }
 
-std::size_t conv2dScratch(const Conv2d& layer) noexcept {
-  return needsCopies(layer) && !isDepthwise(layer) ? kRowsAtATime * windowSize(layer) : 0;
-}
+std::size_t conv2dScratch(const Conv2d& layer) noexcept { return Reading(layer).scratch(layer.window); }
 
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
-  if (isDepthwise(layer)) return convolveDepthwise(layer, batch, in, out);
-  for (std::size_t group = 0; group < layer.groups; ++group) convolveGroup(layer, group, batch, in, out, scratch);
+  const Window& window = layer.window;
+  const Reading reading(layer);
+  for (std::size_t i = 0; i < batch; ++i) {
+    convolveLines(layer, reading, in, 0, window.outHeight, out, scratch);
+    in += window.inHeight * window.inWidth * window.channels;
+    out += window.outHeight * window.outWidth * layer.filters;
+  }
 }
 
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
