@@ -19,6 +19,7 @@ from tfaot_pkg.provenance.difference import differences
 from tfaot_pkg.publish import Release, release_of
 from tfaot_pkg.registry.layout import LATENCY
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.storage import storage_errors
 
 _SHOWN = 5
 
@@ -61,7 +62,8 @@ def build(request: Request, scratch: Path) -> None:
     made = pipeline.build(plan)
     if request.policy.reproduce:
         _require_same(made, spec, _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b"))
-    release = release_of(made)
+    with storage_errors("pack the package"):
+        release = release_of(made)
     _require_small(release, request.policy.output)
     seconds = time.monotonic() - start
     attempt = Attempt(kind="verified", night=request.night, seconds=seconds, figures=_figures(made, release, seconds))
