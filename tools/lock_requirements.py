@@ -2,6 +2,7 @@
 
     python tools/lock_requirements.py                              the project's own (make lock)
     python tools/lock_requirements.py --toolchains                 those of TensorFlow's environments
+    python tools/lock_requirements.py --peers                      those of the engines that bench compares with
     python tools/lock_requirements.py OUTPUT REQUIREMENT...        any other, for one Python: --python 3.11
 
 uv resolves once for all Python versions from `--python` up, so one file serves each of them by environment markers.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLCHAINS = ROOT / "tfaot_pkg" / "toolchain" / "requirements"
+PEERS = ROOT / "tfaot_pkg" / "bench" / "requirements"
 OLDEST_PYTHON = "3.10"
 _HEADER = "# Made by tools/lock_requirements.py; do not edit.\n# Where packages come from is the user's choice.\n"
 
@@ -76,13 +78,24 @@ def lock_toolchains() -> None:
         source.with_suffix(".txt").write_text(lock([str(source)], more=more))
 
 
+def lock_peers() -> None:
+    """PEER.txt from PEER.in; tf2onnx stands beside a toolchain and brings nothing of its own."""
+    for source in sorted(PEERS.glob("*.in")):
+        more = ["--no-deps"] if source.stem == "tf2onnx" else []
+        source.with_suffix(".txt").write_text(lock([str(source)], more=more))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", nargs="?", type=Path)
     parser.add_argument("requirement", nargs="*")
     parser.add_argument("--python", help="lock for this version of Python only")
     parser.add_argument("--toolchains", action="store_true", help="lock TensorFlow's environments")
+    parser.add_argument("--peers", action="store_true", help="lock the environments of bench's peers")
     arguments = parser.parse_args()
+    if arguments.peers:
+        lock_peers()
+        return
     if arguments.toolchains:
         lock_toolchains()
         return

@@ -1,0 +1,106 @@
+"""What peers run: a frozen graph converted to their forms, one file per batch size, kept in the build cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.bench.environments import PeerEnvironment
+from tfaot_pkg.bench.peers import Form
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.keys import key_of, sha256_tree
+from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.toolchain.installation import clean_environment
+from tfaot_pkg.verify.latency import processor
+
+STAGE = "bench"
+_VERSION = 1
+PROGRAM = Path(__file__).resolve().parents[1] / "bench_program"
+_TIMEOUT = 1800.0
+_SUFFIXES = {"graph": "pb", "tflite": "tflite", "onnx": "onnx", "iree": "vmfb"}
+_IREE = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-opt-level=O3",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converter:
+    """Converts `frozen`, whose weights are constants, with the TensorFlow of `python`; `onnx` is tf2onnx's place."""
+
+    frozen: FrozenModel
+    python: Path
+    onnx: PeerEnvironment | None
+    cache: BuildCache
+    logs: Path
+
+    def files(
+        self, form: Form, batch_sizes: Sequence[int], environment: PeerEnvironment | None = None
+    ) -> dict[int, Path]:
+        """The model by batch size; `environment` is the peer's, where it compiles by itself.
+
+        Raises ModelError where TensorFlow or the peer cannot convert it.
+        """
+        parts = {
+            "frozen": self.frozen.key,
+            "form": form,
+            "sizes": list(batch_sizes),
+            "program": sha256_tree(PROGRAM, [PROGRAM / "convert.py"]),
+            "onnx": self.onnx.identity if self.onnx and form in ("onnx", "iree") else "",
+            "compiler": [environment.identity, processor(), *_IREE] if environment and form == "iree" else [],
+        }
+
+        def make(folder: Path) -> None:
+            if form == "iree":
+                assert environment is not None
+                self._compile_with_iree(batch_sizes, environment, folder)
+            else:
+                self._convert(form, batch_sizes, folder)
+
+        folder = self.cache.get_or_make(STAGE, key_of(STAGE, _VERSION, parts), make)
+        return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
+
+    def _convert(self, form: Form, batch_sizes: Sequence[int], folder: Path) -> None:
+        request = {
+            "kind": form,
+            "graph": str(self.frozen.graph),
+            "inputs": list(self.frozen.inputs),
+            "outputs": list(self.frozen.outputs),
+            "files": {size: str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
+            "paths": [str(self.onnx.site_packages)] if self.onnx and form == "onnx" else [],
+        }
+        self._run([self.python, "-I", "-B", PROGRAM / "convert.py"], f"TensorFlow cannot convert it to {form}", request)
+
+    def _compile_with_iree(self, batch_sizes: Sequence[int], environment: PeerEnvironment, folder: Path) -> None:
+        for size, onnx in self.files("onnx", batch_sizes).items():
+            text, file = folder / f"{size}.mlir", folder / f"{size}.{_SUFFIXES['iree']}"
+            self._run([environment.programs / "iree-import-onnx", onnx, "-o", text], "IREE cannot import it")
+            self._run([environment.programs / "iree-compile", text, *_IREE, "-o", file], "IREE cannot compile it")
+            text.unlink()
+
+    def _run(self, argv: Sequence[str | Path], what: str, request: object = None) -> None:
+        stdin = None if request is None else json.dumps(request).encode()
+        log = self.logs / "bench-convert.log"
+        try:
+            run(argv, env=quiet_environment(), timeout=_TIMEOUT, log=log, stdin=stdin)
+        except CommandFailed as error:
+            last = [line for line in error.tail.splitlines() if line.strip()][-1:] or [error.reason]
+            raise ModelError(f"{what}: {last[0].strip()[:300]}", log=log) from error
+
+
+def quiet_environment() -> dict[str, str]:
+    """For programs that import peers: one thread, no GPU, nothing that changes which modules they see."""
+    threads = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OPENBLAS_NUM_THREADS")
+    return {
+        **clean_environment(os.environ),
+        **dict.fromkeys(threads, "1"),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "CUDA_VISIBLE_DEVICES": "",
+    }

@@ -1,0 +1,135 @@
+"""What is measured: our library and its peers, each ready to be started, or the reason why one cannot be."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfaot_pkg._version import __version__
+from tfaot_pkg.bench.artifacts import PROGRAM, Converter
+from tfaot_pkg.bench.environments import ensure_packages, installed_here
+from tfaot_pkg.bench.inputs import Inputs
+from tfaot_pkg.bench.peers import Peer
+from tfaot_pkg.bench.programs import Programs
+from tfaot_pkg.bench.results import OURS, Row
+from tfaot_pkg.bench.serving import Program, native_program, python_program
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import lowest
+from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A row of the table to be; `program` is None where `row.reason` says why it cannot run."""
+
+    row: Row
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """All that contenders are made with. `targets` are those that libraries are measured for."""
+
+    spec: ModelSpec
+    targets: tuple[str, ...]
+    library: Path
+    toolchain: ToolchainEnvironment
+    converter: Converter
+    inputs: Inputs
+    programs: Programs
+    pipeline: Pipeline
+
+    def contenders(self, peers: Sequence[Peer]) -> Iterator[Contender]:
+        """Ours first, a row for each target; then `peers`. What is missing of them is installed now."""
+        version = f"{__version__}, {self._tensorflow}"
+        for target in self.targets:
+            row = Row(
+                name=f"{OURS}-{target}", title=f"tfaot {target}", how="this tool's library, through its C interface",
+                version=version, target=target,
+            )  # fmt: skip
+            yield self._library(row, self.library)
+        for peer in peers:
+            yield from self._of(peer)
+
+    @property
+    def _tensorflow(self) -> str:
+        return f"TensorFlow {self.toolchain.toolchain.version}"
+
+    def _of(self, peer: Peer) -> Iterator[Contender]:
+        row = Row(name=peer.name, title=peer.title, how=peer.how)
+        try:
+            if peer.name == "xla":
+                yield from self._xla(row)
+            elif peer.name == "incumbent":
+                yield self._incumbent(row)
+            else:
+                yield self._engine(peer, row)
+        except TfaotError as error:
+            yield Contender(row=replace(row, reason=error.message.splitlines()[0]))
+
+    def _xla(self, row: Row) -> Iterator[Contender]:
+        """One row for each target."""
+        library = self._built(replace(self.spec, compilation=replace(self.spec.compilation, kernels="none")))
+        for target in self.targets:
+            named = replace(row, name=f"{row.name}-{target}", title=f"XLA alone {target}", target=target)
+            yield self._library(replace(named, version=self._tensorflow), library)
+
+    def _incumbent(self, row: Row) -> Contender:
+        """The defaults of tfcompile, in a library of ours: what is called is the same code."""
+        baseline = lowest("x86_64").name
+        compilation = replace(
+            self.spec.compilation,
+            kernels="none",
+            weights="embedded",
+            targets=(baseline,),
+            xla_flags=(),
+            tf_xla_flags=(),
+        )
+        library = self._built(replace(self.spec, compilation=compilation, tuning=None))
+        return self._library(replace(row, version=self._tensorflow, target=baseline), library)
+
+    def _built(self, spec: ModelSpec) -> Path:
+        return self.pipeline.build(self.pipeline.plan(spec)).library.shared
+
+    def _library(self, row: Row, library: Path) -> Contender:
+        argv: list[str | Path] = [self.programs.library, library, row.target, self.inputs.file, str(self.inputs.rows)]
+        return Contender(row=replace(row, model_bytes=library.stat().st_size), program=native_program(argv))
+
+    def _engine(self, peer: Peer, row: Row) -> Contender:
+        python, site, environment = self.toolchain.python, self.toolchain.site_packages, None
+        if peer.packages:
+            environment = installed_here(peer.distributions) or ensure_packages(
+                peer.packages, interpreter=self.toolchain.python, folders=self.pipeline.folders,
+                progress=self.pipeline.progress, wheelhouse=self.pipeline.wheelhouse,
+            )  # fmt: skip
+            python, site = environment.python, environment.site_packages
+        files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
+        options = {
+            "engine": peer.name,
+            "models": {str(size): str(file) for size, file in files.items()},
+            **self.inputs.options(),
+            "calls": str(self.programs.calls),
+            "paths": [],
+        }
+        runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}
+        filled = replace(
+            row,
+            version=_versions(site, peer),
+            model_bytes=sum(file.stat().st_size for file in files.values()),
+            runtime_bytes=sum(path.stat().st_size for path in runtime),
+        )
+        return Contender(row=filled, program=python_program(python, PROGRAM, options))
+
+
+def _versions(site: Path, peer: Peer) -> str:
+    wanted = peer.distributions or ("tensorflow-cpu", "tensorflow")
+    found = {each.metadata["Name"].replace("_", "-").lower(): each.version for each in _distributions(site)}
+    return next((str(found[name]) for name in wanted if name in found), "")
+
+
+def _distributions(site: Path) -> Iterator[importlib.metadata.Distribution]:
+    yield from importlib.metadata.distributions(path=[str(site)])

@@ -1,0 +1,72 @@
+"""The values that all engines run on, in files that each of them reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tfaot_pkg.runtime import Array
+from tfaot_pkg.signature import Signature, Tensor
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """`file` holds all of them, each from the next multiple of 64 bytes on, `files` one each; with `rows` rows."""
+
+    signature: Signature
+    rows: int
+    file: Path
+    files: Mapping[str, Path]
+
+    def options(self) -> dict[str, object]:
+        """As the programs in peers' environments want it (bench_program/__main__.py)."""
+        return {
+            "inputs": [{**tensor.as_dict(), "file": str(self.files[tensor.name])} for tensor in self.signature.inputs],
+            "outputs": [tensor.as_dict() for tensor in self.signature.outputs],
+            "rows": self.rows,
+        }
+
+
+def write_inputs(values: Mapping[str, Array], signature: Signature, rows: int, folder: Path) -> Inputs:
+    """The first `rows` rows of `values`, written below `folder`."""
+    files = {tensor.name: folder / f"input-{i}.bin" for i, tensor in enumerate(signature.inputs)}
+    with (folder / "inputs.bin").open("wb") as every:
+        for tensor in signature.inputs:
+            array = values[tensor.name]
+            content = np.ascontiguousarray(array[:rows] if tensor.has_batch_axis else array).tobytes()
+            files[tensor.name].write_bytes(content)
+            every.write(content + bytes(-len(content) % _ALIGNMENT))
+    return Inputs(signature=signature, rows=rows, file=folder / "inputs.bin", files=files)
+
+
+def errors(answers: Path, batch_size: int, signature: Signature, theirs: Mapping[str, Array]) -> tuple[float, float]:
+    """The largest absolute and relative difference of an engine's outputs, in the file `answers`, from TensorFlow's.
+
+    Relative to the largest value of each output. NaN where one side is not a number and the other is.
+    """
+    content, offset, found = answers.read_bytes(), 0, []
+    for tensor in signature.outputs:
+        size = tensor.nbytes_at(batch_size)
+        ours = np.frombuffer(content[offset : offset + size], tensor.dtype.value).reshape(tensor.shape_at(batch_size))
+        offset += size
+        found.append(_difference(ours, _first(tensor, theirs[f"{batch_size}/{tensor.name}"], batch_size)))
+    return max(absolute for absolute, _ in found), max(relative for _, relative in found)
+
+
+def _first(tensor: Tensor, values: Array, batch_size: int) -> Array:
+    return values[:batch_size] if tensor.has_batch_axis else values
+
+
+def _difference(ours: Array, theirs: Array) -> tuple[float, float]:
+    one, other = ours.astype(np.float64), theirs.astype(np.float64)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(one - other))
+    scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
+    absolute = float(difference.max(initial=0.0))
+    return absolute, absolute / scale if scale > 0 else absolute

@@ -1,0 +1,147 @@
+"""Measuring engines in turns: each round times every one at every batch size for a moment, so that noise is shared."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfaot_pkg.bench.serving import Memory, Program, Serving
+from tfaot_pkg.errors import RunError
+from tfaot_pkg.progress import Step
+
+_STARTS = 5
+_STARTS_TIME = 6e9  # nanoseconds, after which no further process is started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """`slice` is how long an engine is timed at a time, `chunk` how long runs are repeated between looks at the clock.
+
+    Both in nanoseconds.
+    """
+
+    batch_sizes: tuple[int, ...]
+    rounds: int
+    core: int
+    slice: int = 20_000_000
+    chunk: int = 100_000
+
+
+_NO_MEMORY = Memory(empty=0, peak=0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Taken:
+    """What was measured of one engine; with `failure` it is not whole."""
+
+    times: dict[int, list[list[float]]] = field(default_factory=dict)
+    first_inference: float = 0.0
+    memory: Memory = _NO_MEMORY
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Of one target, all rounds: multiply-adds a second, and bytes read a second by amount."""
+
+    multiply_adds: list[float]
+    reads: dict[int, list[float]]
+
+
+def measure(
+    engines: Mapping[str, Program],
+    limits: Mapping[str, Program],
+    sizes_read: Sequence[int],
+    schedule: Schedule,
+    *,
+    answers: Path,
+    logs: Path,
+    step: Step,
+) -> tuple[dict[str, Taken], dict[str, Rates]]:
+    """Measure `engines` by name, and the machine's `limits` by target; their answers go to answers/NAME-SIZE.bin.
+
+    An engine that fails is left out from then on.
+    """
+    taken = {name: Taken() for name in engines}
+    rates = {target: Rates(multiply_adds=[], reads={size: [] for size in sizes_read}) for target in limits}
+    for name, program in engines.items():
+        _start_anew(program, taken[name], schedule, logs / f"bench-{name}.log")
+        step.advance(note=f"{name}, first inference")
+    with ExitStack() as stack:
+        running = {
+            name: stack.enter_context(Serving(program, core=schedule.core, log=logs / f"bench-{name}.log"))
+            for name, program in engines.items()
+            if not taken[name].failure
+        }
+        machines = {
+            target: stack.enter_context(Serving(program, core=schedule.core, log=logs / f"bench-limits-{target}.log"))
+            for target, program in limits.items()
+        }
+        for name, serving in running.items():
+            _answer(serving, name, taken[name], schedule, answers)
+        for number in range(schedule.rounds):
+            for size in schedule.batch_sizes:
+                for target, machine in machines.items():
+                    _rate(machine, rates[target], sizes_read, size, schedule)
+                for name in _turned(list(running), number):
+                    _time(running[name], taken[name], size, schedule)
+            step.advance(note=f"round {number + 1} of {schedule.rounds}")
+    return taken, rates
+
+
+def _start_anew(program: Program, taken: Taken, schedule: Schedule, log: Path) -> None:
+    """First inference and memory, from processes that do nothing else; the median of some, where they are quick."""
+    log.unlink(missing_ok=True)
+    firsts: list[float] = []
+    peaks: list[Memory] = []
+    try:
+        while not firsts or (len(firsts) < _STARTS and sum(firsts) < _STARTS_TIME):
+            with Serving(program, core=schedule.core, log=log) as serving:
+                firsts.append(serving.start(schedule.batch_sizes[0]))
+                for size in schedule.batch_sizes:
+                    serving.times(size, shortest=0, duration=0)
+                peaks.append(serving.memory())
+    except RunError as error:
+        taken.failure = error.message
+        return
+    taken.first_inference = statistics.median(firsts)
+    taken.memory = sorted(peaks, key=lambda memory: memory.peak)[len(peaks) // 2]
+
+
+def _answer(serving: Serving, name: str, taken: Taken, schedule: Schedule, folder: Path) -> None:
+    try:
+        serving.start(schedule.batch_sizes[0])
+        for size in schedule.batch_sizes:
+            serving.write_answers(size, folder / f"{name}-{size}.bin")
+            serving.times(size, shortest=schedule.chunk, duration=0)  # finds how many runs make a chunk
+    except RunError as error:
+        taken.failure = error.message
+
+
+def _time(serving: Serving, taken: Taken, size: int, schedule: Schedule) -> None:
+    if taken.failure:
+        return
+    try:
+        times = serving.times(size, shortest=schedule.chunk, duration=schedule.slice)
+    except RunError as error:
+        taken.failure = error.message
+        return
+    taken.times.setdefault(size, []).append(times)
+
+
+def _rate(machine: Serving, rates: Rates, sizes_read: Sequence[int], size: int, schedule: Schedule) -> None:
+    """The limits beside one batch size: the peak, and the bandwidths in turn."""
+    duration = schedule.slice // 4
+    rates.multiply_adds.append(machine.rate(f"peak {duration}"))
+    place = schedule.batch_sizes.index(size)
+    for amount in sizes_read[place :: len(schedule.batch_sizes)]:
+        rates.reads[amount].append(machine.rate(f"read {amount} {duration}"))
+
+
+def _turned(names: list[str], number: int) -> list[str]:
+    """Another engine begins each round: none always follows the same one."""
+    start = number % len(names) if names else 0
+    return names[start:] + names[:start]

@@ -1,0 +1,157 @@
+"""What a run of the benchmark found, and its form as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tfaot_pkg.bench.roofline import Limits
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One engine at one batch size: nanoseconds of a run, and how far its answers are from TensorFlow's.
+
+    `median`, `minimum` and `p95` are over all chunks of all rounds; `rounds` are the medians of each round.
+    """
+
+    batch_size: int
+    median: float
+    minimum: float
+    p95: float
+    rounds: tuple[float, ...]
+    max_absolute: float
+    max_relative: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One engine. `reason` says why it has no cells; sizes are bytes, memory kB, times nanoseconds.
+
+    `first_inference` is the time from before the engine is loaded to the end of the first run, in a new process;
+    `memory` the peak of a process that has run all batch sizes, `memory_empty` that of the same process, with the
+    inputs, before the engine is loaded.
+    """
+
+    name: str
+    title: str
+    how: str
+    version: str = ""
+    target: str = ""
+    reason: str = ""
+    cells: tuple[Cell, ...] = ()
+    first_inference: float = 0.0
+    memory: int = 0
+    memory_empty: int = 0
+    model_bytes: int = 0
+    runtime_bytes: int = 0
+
+    def cell(self, batch_size: int) -> Cell | None:
+        return next((cell for cell in self.cells if cell.batch_size == batch_size), None)
+
+    @property
+    def is_ours(self) -> bool:
+        return self.name.startswith(OURS)
+
+
+OURS = "tfaot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """The roofline at one target: nanoseconds by batch size."""
+
+    limits: Limits
+    nanoseconds: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One model. `weights` are bytes of constants, `largest_tensors` of inputs and outputs of the largest batch."""
+
+    model: str
+    description: str
+    weights: int
+    largest_tensors: int
+    batch_sizes: tuple[int, ...]
+    rounds: int
+    machine: Mapping[str, object]
+    roofs: tuple[Roof, ...]
+    rows: tuple[Row, ...]
+
+    def row(self, name: str) -> Row | None:
+        return next((row for row in self.rows if row.name == name), None)
+
+    def roof(self, target: str) -> Roof | None:
+        """That of `target`; the highest where `target` is empty, as for engines that choose their code themselves."""
+        return next(
+            (roof for roof in self.roofs if roof.limits.target == target), self.roofs[-1] if self.roofs else None
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "description": self.description,
+            "weights": self.weights,
+            "largest_tensors": self.largest_tensors,
+            "batch_sizes": list(self.batch_sizes),
+            "rounds": self.rounds,
+            "machine": dict(self.machine),
+            "roofline": [
+                {**roof.limits.as_dict(), "nanoseconds": {str(n): round(t, 1) for n, t in roof.nanoseconds.items()}}
+                for roof in self.roofs
+            ],
+            "engines": [_row_dict(row) for row in self.rows],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Bench:
+        """KeyError, TypeError, ValueError where `data` is of another form."""
+        if data["format"] != FORMAT:
+            raise ValueError(f"format {data['format']}, this tool reads {FORMAT}")
+        return cls(
+            **{name: data[name] for name in _PLAIN},
+            batch_sizes=tuple(data["batch_sizes"]),
+            roofs=tuple(map(_roof_from, data["roofline"])),
+            rows=tuple(map(_row_from, data["engines"])),
+        )
+
+
+_PLAIN = ("model", "description", "weights", "largest_tensors", "rounds", "machine")
+
+
+def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], errors: tuple[float, float]) -> Cell:
+    """The cell of chunks' times by round, and of (absolute, relative) errors."""
+    every = sorted(time for times in rounds for time in times)
+    return Cell(
+        batch_size=batch_size,
+        median=round(statistics.median(every), 1),
+        minimum=round(every[0], 1),
+        p95=round(every[min(len(every) - 1, int(0.95 * len(every)))], 1),
+        rounds=tuple(round(statistics.median(times), 1) for times in rounds),
+        max_absolute=errors[0],
+        max_relative=errors[1],
+    )
+
+
+def _row_dict(row: Row) -> dict[str, object]:
+    return {**asdict(row), "cells": [{**asdict(cell), "rounds": list(cell.rounds)} for cell in row.cells]}
+
+
+def _row_from(data: Mapping[str, Any]) -> Row:
+    cells = tuple(Cell(**{**cell, "rounds": tuple(cell["rounds"])}) for cell in data["cells"])
+    return Row(**{**data, "cells": cells})
+
+
+def _roof_from(data: Mapping[str, Any]) -> Roof:
+    limits = Limits(
+        target=data["target"],
+        flops=1e9 * data["gflops"],
+        bandwidths={int(size): 1e9 * rate for size, rate in data["read_gbytes"].items()},
+    )
+    return Roof(limits=limits, nanoseconds={int(n): float(t) for n, t in data["nanoseconds"].items()})

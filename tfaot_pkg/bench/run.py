@@ -1,0 +1,194 @@
+"""One benchmark from end to end: build, convert, measure, compare."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tfaot_pkg.bench.artifacts import Converter
+from tfaot_pkg.bench.contenders import Contender, Field
+from tfaot_pkg.bench.environments import ensure_packages
+from tfaot_pkg.bench.inputs import errors, write_inputs
+from tfaot_pkg.bench.machine import description, free_core
+from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
+from tfaot_pkg.bench.peers import Peer
+from tfaot_pkg.bench.programs import compile_programs
+from tfaot_pkg.bench.results import Bench, Roof, Row, cell_of
+from tfaot_pkg.bench.roofline import Limits, least_time, sizes_read
+from tfaot_pkg.bench.serving import native_program
+from tfaot_pkg.errors import RunError
+from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.pipeline import Build, Pipeline
+from tfaot_pkg.runtime import Array
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.verify.latency import processor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be measured. Empty `batch_sizes` are the spec's, empty `targets` the best of the spec's that runs."""
+
+    peers: tuple[Peer, ...]
+    batch_sizes: tuple[int, ...] = ()
+    targets: tuple[str, ...] = ()
+    rounds: int = 15
+    core: int | None = None
+
+
+def bench(spec: ModelSpec, request: Request, pipeline: Pipeline) -> Bench:
+    """Build `spec`, and measure it beside `request.peers`. Peers that cannot run are rows with a reason.
+
+    Raises all errors of a build; RunError where this machine cannot run the library.
+    """
+    targets = _targets(spec, request)
+    levels = sorted({*spec.compilation.targets, *targets}, key=lambda name: TARGETS[name].level)
+    sizes = request.batch_sizes or spec.compilation.batch_sizes
+    spec = replace(spec, compilation=replace(spec.compilation, targets=tuple(levels), batch_sizes=sizes))
+    build = pipeline.build(pipeline.plan(spec))
+    toolchain = pipeline.environment(spec)
+    with (
+        tempfile.TemporaryDirectory(prefix="tfaot-bench-") as scratch,
+        WorkerPool(toolchain, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool,
+    ):
+        folder = Path(scratch)
+        frozen = _frozen(spec, build, pool, pipeline)
+        values = validation_inputs(spec.validation, frozen.signature, max(sizes))
+        theirs = _reference(spec, build, pool, values)
+        field = Field(
+            spec=spec, targets=targets, library=build.library.shared, toolchain=toolchain,
+            converter=_converter(frozen, toolchain.python, request, pipeline),
+            inputs=write_inputs(values, frozen.signature, max(sizes), folder),
+            programs=compile_programs(build.plan.compiler, targets, folder), pipeline=pipeline,
+        )  # fmt: skip
+        contenders = list(field.contenders(request.peers))
+        schedule = Schedule(batch_sizes=sizes, rounds=request.rounds, core=_core(request))
+        taken, rates = _measured(contenders, field, frozen, schedule, folder)
+        return _bench(spec, build, frozen, contenders, taken, rates, schedule, theirs, folder)
+
+
+def _targets(spec: ModelSpec, request: Request) -> tuple[str, ...]:
+    """What to measure, lowest level first. Raises RunError where this machine cannot run it."""
+    runnable = [name for name in spec.compilation.targets if runs_here(TARGETS[name])]
+    chosen = request.targets or tuple(runnable[-1:])
+    refused = [name for name in chosen or spec.compilation.targets if not runs_here(TARGETS[name])]
+    if refused:
+        raise RunError(
+            f"this machine ({processor()}) cannot run code for {', '.join(refused)}",
+            hint="measure on a machine that can, or choose another target: --target",
+        )
+    return tuple(sorted(chosen, key=lambda name: TARGETS[name].level))
+
+
+def _core(request: Request) -> int:
+    return free_core() if request.core is None else request.core
+
+
+def _frozen(spec: ModelSpec, build: Build, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
+    """The model as peers get it: one graph with its weights inside, nothing replaced."""
+    plain = replace(spec, compilation=replace(spec.compilation, weights="embedded", kernels="none"))
+    return freeze(plain, build.plan.source, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+
+
+def _reference(spec: ModelSpec, build: Build, pool: WorkerPool, values: Mapping[str, Array]) -> dict[str, Array]:
+    """TensorFlow's answers, by "SIZE/OUTPUT"."""
+    signature, folder = build.frozen.signature, pool.new_folder("bench")
+    rows = max(spec.compilation.batch_sizes)
+    batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
+    np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    arguments = {
+        "folder": str(build.plan.source.root / spec.model.saved_model),
+        "tags": list(spec.model.tags),
+        "signature": spec.model.serving_key,
+        "inputs": str(folder / "inputs.npz"),
+        "out": str(folder / "answers.npz"),
+        "batch_sizes": list(spec.compilation.batch_sizes),
+        "batched": batched,
+        "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
+    }
+    pool.get().call("reference", arguments)
+    with np.load(folder / "answers.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+def _converter(frozen: FrozenModel, python: Path, request: Request, pipeline: Pipeline) -> Converter:
+    wants_onnx = any(peer.form in ("onnx", "iree") for peer in request.peers)
+    onnx = None
+    if wants_onnx:
+        onnx = ensure_packages(
+            "tf2onnx", interpreter=python, folders=pipeline.folders, progress=pipeline.progress,
+            wheelhouse=pipeline.wheelhouse,
+        )  # fmt: skip
+    return Converter(frozen=frozen, python=python, onnx=onnx, cache=pipeline.cache, logs=pipeline.folders.logs)
+
+
+def _measured(
+    contenders: Sequence[Contender], field: Field, frozen: FrozenModel, schedule: Schedule, folder: Path
+) -> tuple[dict[str, Taken], dict[str, Rates]]:
+    engines = {each.row.name: each.program for each in contenders if each.program is not None}
+    limits = {target: native_program([program]) for target, program in field.programs.limits.items()}
+    amounts = sizes_read(frozen.work, frozen.signature, schedule.batch_sizes)
+    pipeline = field.pipeline
+    with pipeline.progress.step("measure", total=len(engines) + schedule.rounds, unit="turns") as step:
+        return measure(engines, limits, amounts, schedule, answers=folder, logs=pipeline.folders.logs, step=step)
+
+
+def _bench(
+    spec: ModelSpec,
+    build: Build,
+    frozen: FrozenModel,
+    contenders: Sequence[Contender],
+    taken: Mapping[str, Taken],
+    rates: Mapping[str, Rates],
+    schedule: Schedule,
+    theirs: Mapping[str, Array],
+    folder: Path,
+) -> Bench:
+    signature = frozen.signature
+
+    def row(contender: Contender) -> Row:
+        name = contender.row.name
+        if name not in taken:
+            return contender.row
+        found = taken[name]
+        if found.failure:
+            return replace(contender.row, reason=found.failure)
+        cells = tuple(
+            cell_of(size, found.times[size], errors(folder / f"{name}-{size}.bin", size, signature, theirs))
+            for size in schedule.batch_sizes
+        )
+        return replace(
+            contender.row, cells=cells, first_inference=found.first_inference,
+            memory=found.memory.peak, memory_empty=found.memory.empty,
+        )  # fmt: skip
+
+    largest = max(schedule.batch_sizes)
+    return Bench(
+        model=spec.model.name,
+        description=spec.model.description,
+        weights=frozen.work.constant_bytes,
+        largest_tensors=sum(t.nbytes_at(largest) for t in (*signature.inputs, *signature.outputs)),
+        batch_sizes=schedule.batch_sizes,
+        rounds=schedule.rounds,
+        machine=description(schedule.core, build.plan.compiler.version),
+        roofs=tuple(_roof(target, found, frozen, schedule) for target, found in rates.items()),
+        rows=tuple(map(row, contenders)),
+    )
+
+
+def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) -> Roof:
+    """From the medians of the rounds."""
+    limits = Limits(
+        target=target,
+        flops=2 * statistics.median(rates.multiply_adds),
+        bandwidths={amount: statistics.median(found) for amount, found in rates.reads.items()},
+    )
+    times = {size: least_time(frozen.work, frozen.signature, size, limits) for size in schedule.batch_sizes}
+    return Roof(limits=limits, nanoseconds=times)

@@ -1,0 +1,142 @@
+"""Processes that serve runs of a model: one engine each, pinned to a core, asked one thing at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfaot_pkg.bench.artifacts import quiet_environment
+from tfaot_pkg.errors import RunError
+from tfaot_pkg.process import describe_exit, kill_group
+
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """How to start an engine: `argv` with the number of the file descriptor for answers at `{}`.
+
+    `greeting` is the first line on its standard input ("" for none).
+    """
+
+    argv: tuple[str, ...]
+    greeting: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Peak resident memory in kB: with the inputs but before the engine was loaded, and after all batch sizes."""
+
+    empty: int
+    peak: int
+
+
+class Serving:
+    """One running engine. Errors of the engine are RunError."""
+
+    def __init__(self, program: Program, *, core: int, log: Path) -> None:
+        self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._answers, theirs = os.pipe()
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [word.replace("{}", str(theirs)) for word in program.argv],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=[theirs],
+                    env=quiet_environment(),
+                    start_new_session=True,
+                )
+        finally:
+            os.close(theirs)
+        os.sched_setaffinity(self._process.pid, {core})
+        self._buffer = b""
+        if program.greeting:
+            self._send(program.greeting)
+
+    def start(self, batch_size: int) -> float:
+        """Load the engine and run once; nanoseconds of both."""
+        return float(self._ask(f"start {batch_size}")["nanoseconds"])
+
+    def times(self, batch_size: int, *, shortest: int, duration: int) -> list[float]:
+        """Nanoseconds of one run, by chunks of at least `shortest` nanoseconds, for `duration` nanoseconds."""
+        return list(self._ask(f"time {batch_size} {shortest} {duration}")["times"])
+
+    def write_answers(self, batch_size: int, file: Path) -> None:
+        self._ask(f"answers {batch_size} {file}")
+
+    def memory(self) -> Memory:
+        return Memory(**self._ask("memory"))
+
+    def rate(self, request: str) -> float:
+        """A limit of the machine, from templates/bench/limits.cc."""
+        return float(self._ask(request)["rate"])
+
+    def close(self) -> None:
+        kill_group(self._process)
+        self._process.wait()
+        if self._process.stdin is not None:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+        os.close(self._answers)
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, request: str) -> dict[str, Any]:
+        self._send(request)
+        answer = json.loads(self._line())
+        assert isinstance(answer, dict)
+        if "error" in answer:
+            raise RunError(str(answer["error"]), log=self._log)
+        return answer
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def _line(self) -> bytes:
+        end = time.monotonic() + _TIMEOUT
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise RunError(f"no answer within {_TIMEOUT:g} s", log=self._log)
+            data = os.read(self._answers, 1 << 20)
+            if not data:
+                raise self._ended()
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _ended(self) -> RunError:
+        code = self._process.wait()
+        lines = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        last = "".join(f": {line}" for line in lines)
+        return RunError(f"the process ended ({describe_exit(code)}){last}", log=self._log)
+
+
+def python_program(python: Path, program: Path, options: object) -> Program:
+    return Program(argv=(str(python), "-I", "-B", str(program), "{}"), greeting=json.dumps(options))
+
+
+def native_program(argv: Sequence[str | Path]) -> Program:
+    first, *others = map(str, argv)
+    return Program(argv=(first, "{}", *others))
