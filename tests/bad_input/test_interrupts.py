@@ -85,8 +85,8 @@ def test_ctrl_c_in_every_stage(
     home, registry = tmp_path / "home", tmp_path / "registry"
     warm_up(home, shared_home_folder, parts=False)  # so that linking compiles XLA's parts, for many seconds
     tfaot = CommandLine(home=home, scratch=scratch)
-    # A flag makes compiling need a worker of its own.
-    flags = {"xla_flags": ["--xla_cpu_enable_fast_math=false"]}
+    # A flag makes compiling need a worker of its own; XLA's own products take long to compile.
+    flags = {"xla_flags": ["--xla_cpu_enable_fast_math=false"], "kernels": "none"}
     spec = write_spec(tmp_path / "spec.yaml", models["dense"], compilation=flags)
     for turn, (stage, after) in enumerate(STAGES.items()):
         if stage == "validate":

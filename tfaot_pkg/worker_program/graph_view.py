@@ -34,19 +34,16 @@ class GraphView:
                     self._consumers.setdefault(self.input(node, index), []).append(node)
 
     def ordered(self) -> list:
-        """The used nodes, each after what it takes its values from."""
-        order, seen = [], set()
+        """The used nodes, each after what it takes its values from, as far as there are no circles (loops)."""
+        order, entered = [], set()
         waiting = sorted(self.used, reverse=True)
         while waiting:
-            name = waiting[-1]
-            needed = [one for one, _ in map(tensor_of, data_inputs(self._nodes[name])) if one not in seen]
-            if name in seen or not needed:
-                waiting.pop()
-                if name not in seen:
-                    seen.add(name)
-                    order.append(self._nodes[name])
-            else:
-                waiting.extend(needed)
+            name = waiting.pop()
+            if name is None:  # all before the last one entered are done
+                order.append(self._nodes[waiting.pop()])
+            elif name not in entered:
+                entered.add(name)
+                waiting += [name, None, *(one for one, _ in map(tensor_of, data_inputs(self._nodes[name])))]
         return order
 
     def node(self, tensor: tuple):
