@@ -21,8 +21,8 @@ import yaml
 from typer.testing import CliRunner
 
 from tfaot_pkg.cli.app import app
-from tfaot_pkg.errors import SpecError
-from tfaot_pkg.nightly.ci.job import Job
+from tfaot_pkg.errors import ConanError, SpecError
+from tfaot_pkg.nightly.ci.job import Job, Remote
 from tfaot_pkg.nightly.ci.render import System, render
 from tfaot_pkg.nightly.ci.workers import worker_script
 from tfaot_pkg.nightly.types import Policy
@@ -47,7 +47,8 @@ def job(**fields: Any) -> Job:
     return Job(**given | fields)
 
 
-FULL = {"signed": True, "remotes": ("HEP",)}
+HEP = Remote(name="hep", url="https://conan.example.org/models")
+FULL = {"signed": True, "remotes": (HEP,)}
 BOTH = pytest.mark.parametrize("fields", [{}, FULL], ids=["plain", "with secrets"])
 
 
@@ -183,7 +184,7 @@ def test_cron_runs_in_its_folder_with_the_variables_of_a_file(run: Run, tmp_path
     config.parent.mkdir(parents=True)
     config.write_text(f'CONAN_PASSWORD_HEP="{SECRET}"\n')
     (tmp_path / "models").mkdir()
-    text = only("cron", folder=str(tmp_path / "models"), program="tfaot-pkg", remotes=("HEP",))
+    text = only("cron", folder=str(tmp_path / "models"), program="tfaot-pkg", remotes=(HEP,))
     done = run(shell_of("cron", text), RUN_CODE="24", REPORT_CODE="24")
     assert done.returncode == 24
     assert (tmp_path / "calls").read_text().count(SECRET) == 2
@@ -207,7 +208,8 @@ def test_keys_reach_the_run_only_and_nothing_is_printed_or_left(system: System, 
     else:
         done = run(shell_of(system, text), "bash" if system == "gitlab" else "sh", **secrets)
     assert done.returncode == 0, done.stderr
-    calls = (tmp_path / "calls").read_text().splitlines()
+    added, *calls = (tmp_path / "calls").read_text().splitlines()
+    assert added.startswith("conan-remote add") and added.split("|")[1] == "", "it got the keys"
     assert calls[0].split("|")[2] == SECRET and calls[1] == "the root key"
     folder = Path(calls[0].split("|")[1])
     assert folder.is_relative_to(tmp_path) and not folder.exists(), "the keys were left behind"
@@ -227,6 +229,22 @@ def test_github_shows_the_summary_and_ends_as_the_report(run: Run, tmp_path: Pat
 def test_a_word_that_means_something_to_a_shell_is_refused(field: str, word: str) -> None:
     with pytest.raises(SpecError, match="cannot be written"):
         job(**{field: word})
+
+
+@pytest.mark.parametrize("remote", [Remote(name="a b", url=HEP.url), Remote(name="hep", url="https://a/$(id)")])
+def test_so_is_one_of_a_remote(remote: Remote) -> None:
+    with pytest.raises(SpecError, match="cannot be written"):
+        job(remotes=(remote,))
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab", "jenkins"])
+def test_a_job_on_a_new_machine_makes_its_remotes_known_before_it_runs(
+    system: System, run: Run, tmp_path: Path
+) -> None:
+    done = run(shell_of(system, only(system, remotes=(HEP,))), "bash" if system != "jenkins" else "sh")
+    assert done.returncode == 0, done.stderr
+    calls = [line.partition("|")[0] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert calls[0] == "conan-remote add hep https://conan.example.org/models" and calls[1].startswith("nightly run ")
 
 
 @pytest.mark.parametrize("time", ["24:00", "1:17", "01:60", "* *", "01:17\n"])
@@ -318,6 +336,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_command_writes_what_it_would_print(repository: Path) -> None:
     runner = CliRunner()
+    with pytest.raises(ConanError, match="no Conan remote of the name hep-models"):
+        runner.invoke(app, ["nightly", "ci", "github"], catch_exceptions=False)
+    know_the_remote()
     shown = runner.invoke(app, ["nightly", "ci", "github", "--at", "23:05"], catch_exceptions=False)
     path = ".github/workflows/nightly.yml"
     done = runner.invoke(app, ["nightly", "ci", "github", "--at", "23:05", "-o", path], catch_exceptions=False)
@@ -326,9 +347,16 @@ def test_the_command_writes_what_it_would_print(repository: Path) -> None:
     assert text == shown.stdout
     assert '"5 23 * * *"' in text and "CONAN_PASSWORD_HEP_MODELS: ${{ secrets.CONAN_PASSWORD_HEP_MODELS }}" in text
     assert str(repository) not in text
+    assert "tfaot-pkg conan-remote add hep-models http://conan.example.org --allow-http\n" in text
+
+
+def know_the_remote() -> None:
+    argv = ["conan-remote", "add", "hep-models", "http://conan.example.org", "--allow-http"]
+    assert CliRunner().invoke(app, argv, catch_exceptions=False).exit_code == 0
 
 
 def test_units_are_two_files_in_a_folder_with_whole_paths(repository: Path) -> None:
+    know_the_remote()
     CliRunner().invoke(app, ["nightly", "ci", "systemd", "-o", "units"], catch_exceptions=False)
     service = (repository / "units/tfaot-nightly.service").read_text()
     assert f"nightly run {repository}/registry/registry.yaml --state {repository}/build/nightly-state" in service

@@ -16,7 +16,7 @@ from tfaot_pkg.cli.options import DebugFlag, JsonFlag
 from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
-    from tfaot_pkg.nightly.ci.job import Job
+    from tfaot_pkg.nightly.ci.job import Job, Remote
     from tfaot_pkg.nightly.ci.render import System
     from tfaot_pkg.nightly.ci.workers import BatchSystem
     from tfaot_pkg.nightly.types import NightlyDefinition
@@ -104,8 +104,17 @@ def _job(
         at=at,
         user=user,
         signed=signed,
-        remotes=tuple(name.replace("-", "_").upper() for name in definition.remotes),
+        remotes=tuple(_remote(name) for name in definition.remotes),
     )
+
+
+def _remote(name: str) -> Remote:
+    """The Conan remote of that name: jobs on a new machine have to be told its address. Raises ConanError."""
+    from tfaot_pkg.conan.remotes import ConanRemotes
+    from tfaot_pkg.nightly.ci.job import Remote
+
+    known = ConanRemotes.of(Session().folders).get(name)
+    return Remote(name=known.name, url=known.url, allow_http=known.address.allow_http)
 
 
 def _program() -> str:

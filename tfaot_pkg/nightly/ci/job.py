@@ -13,10 +13,23 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """A Conan remote as jobs have to know it; with `allow_http` its address may be plain HTTP."""
+
+    name: str
+    url: str
+    allow_http: bool = False
+
+    @property
+    def arguments(self) -> str:
+        """What `conan-remote add` gets."""
+        return f"{self.name} {self.url}{' --allow-http' if self.allow_http else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """`definition`, `state`, `report` and `registry` are paths as the job sees them, `program` is tfaot-pkg, `folder`
-    is where it runs; `at` is HH:MM. With `signed` the job hands over keys, with `remotes` (Conan's part of the
-    variables' names) users and passwords.
+    is where it runs; `at` is HH:MM. With `signed` the job hands over keys, for `remotes` users and passwords.
 
     Raises SpecError for a word that would mean something to a shell.
     """
@@ -31,15 +44,15 @@ class Job:
     at: str = "01:17"
     user: str = "tfaot"
     signed: bool = False
-    remotes: tuple[str, ...] = ()
+    remotes: tuple[Remote, ...] = ()
 
     def __post_init__(self) -> None:
         words = (self.definition, self.state, self.report, self.registry, self.folder, self.program, self.user)
-        for word in (*words, *self.remotes):
+        for word in (*words, *(word for remote in self.remotes for word in (remote.name, remote.url))):
             if not _WORD.fullmatch(word) or word.startswith("-"):
                 raise SpecError(
                     f"cannot be written into a job's definition: {word!r}",
-                    hint="use paths of letters, digits and _ . / + = , @ : - only",
+                    hint="use paths and addresses of letters, digits and _ . / + = , @ : - only",
                 )
         if not _TIME.fullmatch(self.at):
             raise SpecError(f"--at: must be a time such as 01:17, got {self.at!r}")
@@ -55,7 +68,8 @@ class Job:
     @property
     def passwords(self) -> tuple[str, ...]:
         """The variables that Conan reads users and passwords of the remotes from."""
-        return tuple(f"{kind}_{name}" for name in self.remotes for kind in ("CONAN_LOGIN_USERNAME", "CONAN_PASSWORD"))
+        names = [remote.name.replace("-", "_").upper() for remote in self.remotes]
+        return tuple(f"{kind}_{name}" for name in names for kind in ("CONAN_LOGIN_USERNAME", "CONAN_PASSWORD"))
 
 
 def inside(path: Path, folder: Path) -> str:
