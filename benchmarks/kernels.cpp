@@ -125,9 +125,10 @@ EXPORT double denseTime(std::size_t width, std::size_t layers, std::size_t batch
   });
 }
 
-/// Seconds of one convolution with a square kernel, stride 1, valid or (`same`) with the input's size.
+/// Seconds of one convolution with a square kernel, stride 1, valid or (`same`) with the input's size, and (`pooled`)
+/// a 2 x 2 maximum with stride 2 behind it.
 EXPORT double conv2dTime(std::size_t size, std::size_t channels, std::size_t filters, std::size_t kernel,
-                         std::size_t groups, int same, std::size_t batch, int activation) {
+                         std::size_t groups, int same, int pooled, std::size_t batch, int activation) {
   kernels::Conv2d layer = {};
   const std::size_t out = same != 0 ? size : size - kernel + 1;
   layer.window = {size, size, channels, out, out, kernel, kernel, 1, 1};
@@ -139,9 +140,23 @@ EXPORT double conv2dTime(std::size_t size, std::size_t channels, std::size_t fil
   const Floats bias = numbers(filters);
   layer.weights = weights.data();
   layer.bias = bias.data();
+  const kernels::Window pool = {out, out, filters, out / 2, out / 2, 2, 2, 2, 2};
   const Floats in = numbers(batch * size * size * channels);
-  Floats result(batch * out * out * filters), scratch(kernels::conv2dScratch(layer));
-  return leastTime([&] { kernels::conv2d(layer, batch, in.data(), result.data(), scratch.data()); });
+  Floats result(batch * out * out * filters), scratch(kernels::conv2dMaxPoolScratch(layer, pool));
+  return leastTime([&] {
+    if (pooled != 0) {
+      kernels::conv2dMaxPool(layer, pool, batch, in.data(), result.data(), scratch.data());
+    } else {
+      kernels::conv2d(layer, batch, in.data(), result.data(), scratch.data());
+    }
+  });
+}
+
+/// Seconds of softmax.
+EXPORT double softmaxTime(std::size_t rows, std::size_t size) {
+  const Floats in = numbers(rows * size);
+  Floats out(rows * size);
+  return leastTime([&] { kernels::softmax(rows, size, in.data(), out.data()); });
 }
 
 /// Seconds of a 2 x 2 maximum with stride 2.

@@ -87,8 +87,11 @@ class Timer:
     def dense(self, width: int, layers: int, batch: int, activation: str) -> float:
         return self._time("denseTime", width, layers, batch, ACTIVATIONS.index(activation))
 
-    def conv2d(self, case: tuple[int, int, int, int, int, bool], batch: int, activation: str) -> float:
-        return self._time("conv2dTime", *map(int, case), batch, ACTIVATIONS.index(activation))
+    def conv2d(self, case: tuple[int, int, int, int, int, bool], batch: int, activation: str, *, pooled: bool) -> float:
+        return self._time("conv2dTime", *map(int, case), int(pooled), batch, ACTIVATIONS.index(activation))
+
+    def softmax(self, rows: int, size: int) -> float:
+        return self._time("softmaxTime", rows, size)
 
     def max_pool(self, size: int, channels: int, batch: int) -> float:
         return self._time("maxPoolTime", size, channels, batch)
@@ -141,9 +144,9 @@ def measure(timer: Timer, rounds: int, batches: tuple[int, ...]) -> tuple[list[L
             out = size if same else size - kernel + 1
             name = f"conv {size}x{size}x{channels} {filters} of {kernel}x{kernel}"
             name += (f", {groups} groups" if groups > 1 else "") + (", same" if same else "")
-            for activation in ("none", "elu"):
-                key = (f"{name} {activation}", 4, 4 * out**2 * weights, weights)
-                times.setdefault(key, []).append((limits, timer.conv2d(case, 4, activation)))
+            for activation, pooled in (("none", False), ("elu", False), ("elu", True)):
+                key = (f"{name} {activation}{', pool' * pooled}", 4, 4 * out**2 * weights, weights)
+                times.setdefault(key, []).append((limits, timer.conv2d(case, 4, activation, pooled=pooled)))
     return seen, [summed_up(*key, found) for key, found in times.items()]
 
 
@@ -162,6 +165,7 @@ def main() -> None:
     peak = 2e-9 * statistics.median(limits.multiply_adds for limits in seen)
     reads = [4e-9 * statistics.median(limits.reads[i] for limits in seen) for i in range(len(READ_SIZES))]
     pool = 1e6 * statistics.median(timer.max_pool(62, 32, 1) for _ in range(rounds))
+    rows = {f"{n} x {size}": 1e6 * timer.softmax(n, size) for size in (2, 8, 10, 100, 1000) for n in (1, 256)}
     count = 4096
     activations = {
         name: 1e9 / count * statistics.median(timer.activation(name, count) for _ in range(rounds))
@@ -169,7 +173,11 @@ def main() -> None:
     }
     if options.json:
         limits = {"peak_gflops": peak, "read_gbytes": dict(zip(READ_SIZES, reads, strict=True))}
-        extra = {"max_pool_62x62x32_microseconds": pool, "activation_nanoseconds": activations}
+        extra = {
+            "max_pool_62x62x32_microseconds": pool,
+            "softmax_microseconds": rows,
+            "activation_nanoseconds": activations,
+        }
         print(json.dumps({"limits": limits, "cases": [asdict(result) for result in results], **extra}, indent=1))
         return
     sizes = ", ".join(f"{read:.0f} GB/s of {4 * n // 1024} KB" for n, read in zip(READ_SIZES, reads, strict=True))
@@ -178,6 +186,7 @@ def main() -> None:
     for r in results:
         print(f"{r.case:44} {r.batch:5} {r.microseconds:9.1f} {r.gflops:8.1f} {r.peak:5.2f} {r.limit:6.2f}")
     print(f"max pool 2x2 of 62x62x32: {pool:.1f} us")
+    print("softmax, us: " + ", ".join(f"{size} {value:.3f}" for size, value in rows.items()))
     print("ns per value: " + ", ".join(f"{name} {value:.2f}" for name, value in activations.items()))
 
 

@@ -35,6 +35,15 @@ EXPORT void conv2d(const kernels::Conv2d* layer, std::size_t batch, const float*
   kernels::conv2d(*layer, batch, in, out, scratch);
 }
 
+EXPORT std::size_t conv2d_max_pool_scratch(const kernels::Conv2d* layer, const kernels::Window* pool) {
+  return kernels::conv2dMaxPoolScratch(*layer, *pool);
+}
+
+EXPORT void conv2d_max_pool(const kernels::Conv2d* layer, const kernels::Window* pool, std::size_t batch,
+                            const float* in, float* out, float* scratch) {
+  kernels::conv2dMaxPool(*layer, *pool, batch, in, out, scratch);
+}
+
 EXPORT void max_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
   kernels::maxPool(*window, batch, in, out);
 }

@@ -153,7 +153,7 @@ class Kernels:
         self.path = library
         self.at_end = at_end
         self._library = ctypes.CDLL(str(library))
-        for name in ("packed_size", "packed_conv2d_size", "conv2d_scratch"):
+        for name in ("packed_size", "packed_conv2d_size", "conv2d_scratch", "conv2d_max_pool_scratch"):
             getattr(self._library, name).restype = ctypes.c_size_t
 
     def beside_start(self) -> Kernels:
@@ -208,15 +208,25 @@ class Kernels:
         *,
         groups: int = 1,
         activation: str = "none",
+        pool: Shape | None = None,
     ) -> Floats:
+        """With a maximum pooling behind it if `pool` says how."""
         packed, data = self.pack_conv2d(shape, filters, groups), self._in(images)
         terms = None if bias is None else self._in(bias)
         layer = _Conv2d(shape.window(), filters.shape[3], groups, _address(packed), _address(terms))
         layer.activation = ACTIVATIONS.index(activation)
-        scratch = self._out(self._library.conv2d_scratch(ctypes.byref(layer)))
-        out = self._out(len(images), *shape.out, filters.shape[3])
+        count = ctypes.c_size_t(len(images))
+        if pool is None:
+            scratch = self._out(self._library.conv2d_scratch(ctypes.byref(layer)))
+            out = self._out(len(images), *shape.out, filters.shape[3])
+            pointers = [ctypes.c_void_p(array.ctypes.data) for array in (data, out, scratch)]
+            self._library.conv2d(ctypes.byref(layer), count, *pointers)
+            return out
+        window = pool.window()
+        scratch = self._out(self._library.conv2d_max_pool_scratch(ctypes.byref(layer), ctypes.byref(window)))
+        out = self._out(len(images), *pool.out, filters.shape[3])
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in (data, out, scratch)]
-        self._library.conv2d(ctypes.byref(layer), ctypes.c_size_t(len(images)), *pointers)
+        self._library.conv2d_max_pool(ctypes.byref(layer), ctypes.byref(window), count, *pointers)
         return out
 
     def pool(self, name: str, shape: Shape, images: Floats) -> Floats:

@@ -3,7 +3,6 @@
 #define TFAOT_KERNELS_CONVOLUTION_H_
 
 #include "blocks.h"
-#include "windows.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -129,6 +128,10 @@ inline void convolveGroup(const Conv2d& layer, std::size_t group, Seen seen, std
     places -= count;
   }
 }
+
+/// Channels of a depthwise convolution that are held in registers, and vectors of these.
+inline constexpr std::size_t kChannelsAtATime = 2 * kPanel;
+inline constexpr int kChannelVectors = 2 * kVectors;
 
 /// Sums over one window for kChannelsAtATime channels from `channel` on.
 inline void depthwiseBlock(const Conv2d& layer, const float* from, std::size_t lineStride, std::size_t channel,

@@ -1,13 +1,12 @@
 // kernels.cpp: the whole library, compiled once per target with that target's flags.
 #include "tfaot_kernels/kernels.h"
 
-#include <limits>
-
 #include "activations.h"
 #include "blocks.h"
 #include "convolution.h"
+#include "fusion.h"
+#include "pooling.h"
 #include "softmax.h"
-#include "windows.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -78,18 +77,35 @@ void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out,
   }
 }
 
+std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
+  const Ring ring(layer, pool);
+  return conv2dScratch(layer) + ring.lines * ring.lineSize;
+}
+
+void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
+                   float* scratch) noexcept {
+  const Reading reading(layer);
+  const Ring ring(layer, pool);
+  Conv2d first = layer;
+  Activation last = Activation::none;
+  if (isMonotone(layer.activation)) std::swap(first.activation, last);
+  for (std::size_t i = 0; i < batch; ++i) {
+    convolveAndPool(first, reading, pool, ring, last, in, out, scratch);
+    in += layer.window.inHeight * layer.window.inWidth * layer.window.channels;
+    out += pool.outHeight * pool.outWidth * pool.channels;
+  }
+}
+
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
-  // In this order NaN is never taken.
-  const auto most = [](auto known, auto value) { return larger(value, known); };
-  pool(window, batch, in, out, -std::numeric_limits<float>::infinity(), most, [](float*, std::size_t) {});
+  visitLines(window, batch, in, out,
+             [&](auto lineOf, std::size_t row, float* line) { kLargest(window, row, lineOf, line); });
 }
 
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
-  const auto add = [](auto sum, auto value) { return sum + value; };
-  const auto divide = [&window](float* sums, std::size_t count) {
-    for (std::size_t c = 0; c < window.channels; ++c) sums[c] /= static_cast<float>(count);
-  };
-  pool(window, batch, in, out, 0.0f, add, divide);
+  visitLines(window, batch, in, out, [&](auto lineOf, std::size_t row, float* line) {
+    kSum(window, row, lineOf, line);
+    divideByCounts(window, row, line);
+  });
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -2,14 +2,11 @@
 #ifndef TFAOT_KERNELS_SOFTMAX_H_
 #define TFAOT_KERNELS_SOFTMAX_H_
 
-#include <limits>
-
 #include "activations.h"
+#include "pooling.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
-
-inline constexpr float kLowest = -std::numeric_limits<float>::infinity();  // whose exponential is zero
 
 /// Combines every lane with the others of its group of `kGroup` lanes, a power of two; each gets the same result.
 template <int kGroup, class Combine>
@@ -21,70 +18,37 @@ TFAOT_INLINE Vector reduceGroups(Vector x, Combine combine) {
   return x;
 }
 
-// The order passes over NaN, as XLA does; it comes back where the largest value is subtracted.
-struct Largest {
-  template <class T>
-  TFAOT_INLINE T operator()(T known, T value) const {
-    return larger(value, known);
-  }
-};
+// The largest value passes over NaN, as in XLA; it comes back where that value is subtracted.
 
-struct Sum {
-  template <class T>
-  TFAOT_INLINE T operator()(T a, T b) const {
-    return a + b;
-  }
-};
-
-/// Rows of at most kGroup floats, as many at a time as fit into a vector.
+/// Rows of kGroup floats, as many at a time as fit into a vector.
 template <int kGroup>
-void softmaxShort(std::size_t rows, std::size_t size, const float* in, float* out) {
-  constexpr std::size_t kRows = static_cast<std::size_t>(kLanes / kGroup);
-  for (std::size_t row = 0; row < rows; row += kRows, in += kRows * size, out += kRows * size) {
-    const std::size_t count = rows - row < kRows ? rows - row : kRows;
-    const bool whole = size == kGroup && count == kRows;
-    Vector x;
-    if (whole) {
-      x = load(in);
-    } else {
-      x = broadcast(kLowest);
-      float padded[kLanes];
-      store(padded, x);
-      for (std::size_t r = 0; r < count; ++r) {
-        for (std::size_t i = 0; i < size; ++i) padded[r * kGroup + i] = in[r * size + i];
-      }
-      x = load(padded);
-    }
-    // A row of padding alone has no largest value; what becomes of it is not stored.
+void softmaxShort(std::size_t rows, const float* in, float* out) {
+  for (std::size_t left = rows * kGroup; left > 0;) {
+    const std::size_t count = left < kLanes ? left : kLanes;
+    const Vector x = count == kLanes ? load(in) : loadFirst(in, count);
     const Vector largest = reduceGroups<kGroup>(larger(x, broadcast(kLowest)), Largest{});
     const Vector e = exponential(x - largest, Vector{}).value();
     const Vector result = e / reduceGroups<kGroup>(e, Sum{});
-    if (whole) {
+    if (count == kLanes) {
       store(out, result);
     } else {
-      float padded[kLanes];
-      store(padded, result);
-      for (std::size_t r = 0; r < count; ++r) {
-        for (std::size_t i = 0; i < size; ++i) out[r * size + i] = padded[r * kGroup + i];
-      }
+      storeFirst(out, count, result);
     }
+    left -= count;
+    in += count;
+    out += count;
   }
 }
 
 /// One vector of a row, the last one of it beside minus infinity.
 TFAOT_INLINE Vector loadPart(const float* from, std::size_t count) {
   if (count >= kLanes) return load(from);
-  float padded[kLanes];
-  store(padded, broadcast(kLowest));
-  std::memcpy(padded, from, count * sizeof(float));
-  return load(padded);
+  return firstLanes(count) ? loadFirst(from, count) : broadcast(kLowest);
 }
 
 TFAOT_INLINE void storePart(float* to, std::size_t count, Vector value) {
   if (count >= kLanes) return store(to, value);
-  float padded[kLanes];
-  store(padded, value);
-  std::memcpy(to, padded, count * sizeof(float));
+  storeFirst(to, count, value);
 }
 
 /// One row of any length.
@@ -102,10 +66,10 @@ inline void softmaxLong(std::size_t size, const float* in, float* out) {
   for (std::size_t i = 0; i < size; i += kLanes) storePart(out + i, size - i, loadPart(out + i, size - i) / sum);
 }
 
-/// The shortest group that holds a row.
+/// Rows of any length: a group of lanes each if they fill one, or vector by vector.
 template <int kGroup = 1>
 TFAOT_INLINE void softmaxRows(std::size_t rows, std::size_t size, const float* in, float* out) {
-  if (size <= kGroup) return softmaxShort<kGroup>(rows, size, in, out);
+  if (size == kGroup) return softmaxShort<kGroup>(rows, in, out);
   if constexpr (kGroup < kLanes) {
     softmaxRows<2 * kGroup>(rows, size, in, out);
   } else {

@@ -59,6 +59,41 @@ TFAOT_INLINE Vector load(const float* from) {
 
 TFAOT_INLINE void store(float* to, Vector value) { std::memcpy(to, &value, sizeof value); }
 
+template <int... kLane>
+TFAOT_INLINE Mask laneNumbers(std::integer_sequence<int, kLane...>) {
+  return Mask{kLane...};
+}
+
+/// Set in the first `count` lanes.
+TFAOT_INLINE Mask firstLanes(std::size_t count) {
+  return laneNumbers(std::make_integer_sequence<int, kLanes>{}) < static_cast<std::int32_t>(count);
+}
+
+/// The first `count` floats, at most kLanes, and zeros.
+TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
+#elif defined(__AVX2__)
+  return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
+#else
+  float padded[kLanes] = {};
+  for (std::size_t i = 0; i < count; ++i) padded[i] = from[i];
+  return load(padded);
+#endif
+}
+
+TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1u), value);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(to, reinterpret_cast<__m256i>(firstLanes(count)), value);
+#else
+  float padded[kLanes];
+  store(padded, value);
+  for (std::size_t i = 0; i < count; ++i) to[i] = padded[i];
+#endif
+}
+
 /// Asks for what lies 4 KB behind `from`, which need not exist: hardware does not look beyond a page by itself.
 TFAOT_INLINE void prefetch(const float* from) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + 4096));

@@ -109,6 +109,15 @@ std::size_t conv2dScratch(const Conv2d& layer) noexcept;
 /// `in`: batch x inHeight x inWidth x channels, `out`: batch x outHeight x outWidth x filters.
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
 
+/// Floats of scratch that conv2dMaxPool needs, whatever the batch.
+std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
+
+/// conv2d and maxPool one after the other, without the image between them: `pool` moves over the convolution's output,
+/// whose sizes it has. Activations that never fall (all up to softplus) are applied to the largest values only, which
+/// gives the same within the error of the activation. `out`: batch x pool.outHeight x pool.outWidth x filters.
+void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
+                   float* scratch) noexcept;
+
 /// The largest value of each window, padding left out. NaN is passed over as TensorFlow and XLA do; a window of
 /// nothing but NaN gives minus infinity.
 void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;

@@ -1,0 +1,116 @@
+// fusion.h: a convolution and the maximum pooling behind it, without the whole of the image between them.
+#ifndef TFAOT_KERNELS_FUSION_H_
+#define TFAOT_KERNELS_FUSION_H_
+
+#include "convolution.h"
+#include "pooling.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// Whether the activation of the largest value is the largest activation.
+inline bool isMonotone(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+    case Activation::relu:
+    case Activation::elu:
+    case Activation::selu:
+    case Activation::tanh:
+    case Activation::sigmoid:
+    case Activation::softplus: return true;
+    default: return false;
+  }
+}
+
+/// Lines of a convolution that are kept for pooling: line y at y % lines.
+struct Ring {
+  std::size_t lineSize;  ///< floats
+  std::size_t lines;
+  std::size_t pooledAtATime;  ///< lines of the output that are made from what is kept
+
+  Ring(const Conv2d& layer, const Window& pool) {
+    const std::size_t width = layer.window.outWidth;
+    lineSize = width * layer.filters;
+    // Enough for the convolution's blocks to be filled.
+    pooledAtATime = 1 + kRowsAtATime / (pool.strideHeight * width);
+    if (pooledAtATime > pool.outHeight) pooledAtATime = pool.outHeight;
+    lines = (pooledAtATime - 1) * pool.strideHeight + reach(pool.height, pool.dilationHeight);
+  }
+};
+
+/// Makes a window of nothing but NaN, of which the activation has made something else, what it is in XLA.
+template <class LineOf>
+void mendLowest(const Window& pool, std::size_t row, LineOf lineOf, float* out) {
+  const Taps rows = tapsOfLine(pool, row);
+  for (std::size_t column = 0; column < pool.outWidth; ++column) {
+    const Taps columns = tapsOfColumn(pool, column);
+    for (std::size_t c = 0; c < pool.channels; ++c, ++out) {
+      bool isLowest = true;
+      for (std::size_t y = 0; y < rows.count; ++y) {
+        const float* const line = lineOf(rows.first + y * pool.dilationHeight) + c;
+        for (std::size_t x = 0; x < columns.count; ++x) {
+          const float value = line[(columns.first + x * pool.dilationWidth) * pool.channels];
+          if (value == value) isLowest = false;
+        }
+      }
+      if (isLowest) *out = kLowest;
+    }
+  }
+}
+
+/// Whether one of `count` floats is minus infinity.
+inline bool hasLowest(const float* data, std::size_t count) {
+  Vector least = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) least = smaller(load(data + i), least);
+  if (const std::size_t rest = count - i) least = smaller(loadFirst(data + i, rest), least);
+  float lanes[kLanes];
+  store(lanes, least);
+  bool found = false;
+  for (const float lane : lanes) found |= lane == kLowest;
+  return found;
+}
+
+/// One line of the pooled image, from what the convolution left without `activation`.
+template <class LineOf>
+void poolLine(const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
+  kLargest(pool, row, lineOf, out);
+  if (activation == Activation::none) return;
+  const std::size_t count = pool.outWidth * pool.channels;
+  const bool mend = hasLowest(out, count);
+  activateRow(activation, out, count);
+  if (mend) mendLowest(pool, row, lineOf, out);
+}
+
+/// One image.
+inline void convolveAndPool(const Conv2d& layer, const Reading& reading, const Window& pool, const Ring& ring,
+                            Activation activation, const float* in, float* out, float* scratch) {
+  float* const kept = scratch + reading.scratch(layer.window);
+  const auto lineOf = [&](std::size_t y) { return kept + y % ring.lines * ring.lineSize; };
+  const std::size_t reached = reach(pool.height, pool.dilationHeight);
+  std::size_t known = 0;  // lines of the convolution so far
+  for (std::size_t row = 0; row < pool.outHeight; row += ring.pooledAtATime) {
+    const std::size_t left = pool.outHeight - row;
+    const std::size_t rows = left < ring.pooledAtATime ? left : ring.pooledAtATime;
+    // The lines between the first window's upper and the last one's lower end, as far as there are any.
+    const std::size_t begin = row * pool.strideHeight, end = (row + rows - 1) * pool.strideHeight + reached;
+    if (begin > known + pool.padTop) known = begin - pool.padTop;  // a stride longer than the window leaves lines out
+    const std::size_t below = end > pool.padTop ? end - pool.padTop : 0;
+    const std::size_t wanted = below < pool.inHeight ? below : pool.inHeight;
+    while (known < wanted) {
+      const std::size_t slot = known % ring.lines;
+      const std::size_t room = ring.lines - slot;
+      const std::size_t count = wanted - known < room ? wanted - known : room;
+      convolveLines(layer, reading, in, known, count, kept + slot * ring.lineSize, scratch);
+      known += count;
+    }
+    for (std::size_t i = 0; i < rows; ++i, out += pool.outWidth * pool.channels) {
+      poolLine(pool, activation, row + i, lineOf, out);
+    }
+  }
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_FUSION_H_
