@@ -80,6 +80,20 @@ def test_a_cluster_that_runs_already_is_used_by_its_scheduler_file(tmp_path: Pat
     assert night.counts == {"published": 4}
 
 
+def test_a_cluster_without_workers_is_told_apart(tmp_path: Path) -> None:
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    file = tmp_path / "scheduler.json"
+    with (tmp_path / "dask.log").open("wb") as log:
+        argv = [*dask, "--no-dashboard", "--scheduler-file", str(file)]
+        process = subprocess.Popen(argv, cwd=tmp_path, stdout=log, stderr=log)
+    try:
+        with closing(DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask")) as executor:
+            assert executor.description.startswith("as soon as there are workers, on Dask, tcp://127.0.0.1:")
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://127\.0\.0\.1:1 does not answer"):
         with closing(DaskExecutor(scheduler="tcp://127.0.0.1:1", scratch=tmp_path, timeout=1.0)):

@@ -77,7 +77,8 @@ class DaskExecutor:
                 self._client = _connected(scheduler, scheduler_file, timeout)
         self._fixed = slots
         self.slots = self._capacity()
-        self.description = f"{self.slots} at a time on Dask, {self._client.scheduler.address}"
+        at_once = f"{self.slots} at a time" if slots or self._client.nthreads() else "as soon as there are workers,"
+        self.description = f"{at_once} on Dask, {self._client.scheduler.address}"
         if self._client.dashboard_link:
             self.description += f"; dashboard: {self._client.dashboard_link}"
 

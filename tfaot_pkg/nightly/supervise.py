@@ -33,7 +33,7 @@ from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.process import describe_exit
 
 _REQUEST = TypeAdapter(Request)
-_GIB = 2**30
+_MIB = 2**20
 _FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a build: at first, and in the long run
 
 _running: set[subprocess.Popen[bytes]] = set()
@@ -184,7 +184,7 @@ def _attempt(
     if ended.limit == "time":
         return failed("timed out", f"no end after {policy.timeout:g} s (policy.timeout)", "timed out")
     if ended.limit == "memory":
-        words = f"it used {ended.memory / _GIB:.2f} GiB; policy.memory allows {policy.memory / _GIB:.2f}"
+        words = f"it used {ended.memory / _MIB:,.0f} MiB; policy.memory allows {policy.memory / _MIB:,.0f} MiB"
         return failed("out of memory", words, "out of memory")
     if ended.code == 0:
         return Attempt(kind="verified", night=request.night, seconds=seconds, memory=ended.memory)
