@@ -110,44 +110,53 @@ struct Target {
   std::size_t stride;  ///< floats from row to row
 };
 
-/// The sums of `kRows` rows and a strip of `kWidth` vectors.
+/// The products of `blocks` times `kRows` rows and a strip of `kWidth` vectors, activated.
 template <int kRows, int kWidth>
-void sumBlock(const Strip& strip, const Segments& segments, const float* const* rows, Target out) {
-  const float* from[kRows];
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) from[r] = rows[r];
-  const float* weights[kWidth];
-  Vector bias[kWidth];
-  TFAOT_UNROLL
-  for (int v = 0; v < kWidth; ++v) {
-    weights[v] = strip.weights[v];
-    bias[v] = load(strip.bias + v * kLanes);
-  }
-  Sums<kRows, kWidth> sums;
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out) {
+  const Segments& segments = product.segments;
+  for (; blocks > 0; --blocks, rows += kRows, out.data += kRows * out.stride) {
+    const float* from[kRows];
     TFAOT_UNROLL
-    for (int v = 0; v < kWidth; ++v) sums[r][v] = bias[v];
-  }
-  std::size_t line = 0;
-  for (std::size_t y = segments.height; y > 0; --y, line += segments.down) {
-    std::size_t begin = line;
-    for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
-      accumulate<kRows, kWidth>(sums, from, begin, begin + segments.length, weights);
+    for (int r = 0; r < kRows; ++r) from[r] = rows[r];
+    const float* weights[kWidth];
+    Vector bias[kWidth];
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) {
+      weights[v] = strip.weights[v];
+      bias[v] = load(strip.bias + v * kLanes);
     }
-  }
-  TFAOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+    Sums<kRows, kWidth> sums;
     TFAOT_UNROLL
-    for (int v = 0; v < kWidth; ++v) store(out.data + r * out.stride + v * kLanes, sums[r][v]);
+    for (int r = 0; r < kRows; ++r) {
+      TFAOT_UNROLL
+      for (int v = 0; v < kWidth; ++v) sums[r][v] = bias[v];
+    }
+    std::size_t line = 0;
+    for (std::size_t y = segments.height; y > 0; --y, line += segments.down) {
+      std::size_t begin = line;
+      for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
+        accumulate<kRows, kWidth>(sums, from, begin, begin + segments.length, weights);
+      }
+    }
+    float* to = out.data;
+    TFAOT_UNROLL
+    for (int r = 0; r < kRows; ++r, to += out.stride) {
+      keepInRegister(to);
+      TFAOT_UNROLL
+      for (int v = 0; v < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
+    }
+    // Block by block, so that it overlaps with the next one's multiply-adds.
+    if (product.activation != Activation::none) {
+      activateBlock(product.activation, out.data, kRows, kWidth, out.stride);
+    }
   }
 }
 
-using Block = void (*)(const Strip&, const Segments&, const float* const* rows, Target out);
+using Block = void (*)(const Strip&, const Product&, const float* const* rows, std::size_t blocks, Target out);
 
 template <int kRows, int kWidth>
 constexpr Block blockOf() {
-  if constexpr (kWidth <= kBlockWidth[kRows]) return &sumBlock<kRows, kWidth>;
+  if constexpr (kWidth <= kBlockWidth[kRows]) return &sumBlocks<kRows, kWidth>;
   return nullptr;
 }
 
@@ -193,8 +202,9 @@ void sumRowInChains(const Strip& strip, std::size_t length, const float* row, fl
 /// The sums of layers that have too few columns to keep the arithmetic units busy when there is one row only: in four
 /// chains, added in a fixed order. One row runs all chains at once, more rows run one chain after the other; the bits
 /// are the same.
-inline void sumChains(const Strip& strip, std::size_t length, const float* const* rows, std::size_t count,
+inline void sumChains(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
                       std::size_t width, Target out) {
+  const std::size_t length = product.segments.length;
   alignas(64) float parts[kChains][kMostSums];
   if (count == 1) {
     const auto sumRow = width == 1 ? sumRowInChains<1> : sumRowInChains<2>;
@@ -202,11 +212,13 @@ inline void sumChains(const Strip& strip, std::size_t length, const float* const
   } else {
     const std::size_t part = length / kChains;
     Strip rest = strip;
+    Product chain = product;
+    chain.activation = Activation::none;
     const float* from[kBlockRows];
     for (std::size_t i = 0; i < kChains; ++i) {
       for (std::size_t r = 0; r < count; ++r) from[r] = rows[r] + i * part;
-      const Segments segments = {i == kChains - 1 ? length - i * part : part};
-      kBlocks.byRowsAndWidth[count - 1][width - 1](rest, segments, from, {parts[i], width * kLanes});
+      chain.segments = {i == kChains - 1 ? length - i * part : part};
+      kBlocks.byRowsAndWidth[count - 1][width - 1](rest, chain, from, 1, {parts[i], width * kLanes});
       for (std::size_t v = 0; v < width; ++v) rest.weights[v] += part * kPanel;
       rest.bias = kZeros;
     }
@@ -217,6 +229,36 @@ inline void sumChains(const Strip& strip, std::size_t length, const float* const
       store(out.data + r * out.stride + v * kLanes,
             (load(parts[0] + i) + load(parts[1] + i)) + (load(parts[2] + i) + load(parts[3] + i)));
     }
+  }
+  if (product.activation != Activation::none) activateBlock(product.activation, out.data, count, width, out.stride);
+}
+
+/// `blocks` blocks of `size` rows times a strip.
+inline void multiplyStrip(const Product& product, const Strip& strip, std::size_t width, const float* const* rows,
+                          std::size_t size, std::size_t blocks, Target out) {
+  if (product.chained) {
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const Target to = {out.data + i * size * out.stride, out.stride};
+      sumChains(strip, product, rows + i * size, size, width, to);
+    }
+  } else {
+    kBlocks.byRowsAndWidth[size - 1][width - 1](strip, product, rows, blocks, out);
+  }
+}
+
+/// The same for a strip that ends behind the last column.
+inline void multiplyLastStrip(const Product& product, const Strip& strip, std::size_t width, std::size_t columns,
+                              const float* const* rows, std::size_t size, std::size_t blocks, Target out) {
+  alignas(64) float sums[kMostSums];
+  for (; blocks > 0; --blocks) {
+    multiplyStrip(product, strip, width, rows, size, 1, {sums, width * kLanes});
+    for (std::size_t r = 0; r < size; ++r, out.data += out.stride) {
+      const float* from = sums + r * width * kLanes;
+      std::size_t c = 0;
+      for (; c + kLanes <= columns; c += kLanes) store(out.data + c, load(from + c));
+      if (c < columns) storeFirst(out.data + c, columns - c, load(from + c));
+    }
+    rows += size;
   }
 }
 
@@ -230,26 +272,14 @@ inline void multiplyBlocks(const Product& product, const float* const* rows, std
     const std::size_t width = (vectors - vector + strips - 1) / strips;
     alignas(64) float bias[kMostWidth * kLanes];
     const Strip strip(product, vector, width, bias);
-    const std::size_t column = vector * kLanes;
-    vector += width;
-    const bool whole = vector * kLanes <= product.columns;
-    alignas(64) float last[kMostSums];
-    for (std::size_t i = 0; i < blocks; ++i) {
-      float* const result = out.data + i * size * out.stride + column;
-      const Target to = whole ? Target{result, out.stride} : Target{last, width * kLanes};
-      if (product.chained) {
-        sumChains(strip, product.segments.length, rows + i * size, size, width, to);
-      } else {
-        kBlocks.byRowsAndWidth[size - 1][width - 1](strip, product.segments, rows + i * size, to);
-      }
-      if (product.activation != Activation::none) {
-        activateBlock(product.activation, to.data, size, width, to.stride);
-      }
-      if (whole) continue;
-      for (std::size_t r = 0; r < size; ++r) {
-        std::memcpy(result + r * out.stride, last + r * width * kLanes, (product.columns - column) * sizeof(float));
-      }
+    const std::size_t column = vector * kLanes, columns = product.columns - column;
+    const Target to = {out.data + column, out.stride};
+    if (columns >= width * kLanes) {
+      multiplyStrip(product, strip, width, rows, size, blocks, to);
+    } else {
+      multiplyLastStrip(product, strip, width, columns, rows, size, blocks, to);
     }
+    vector += width;
   }
 }
 

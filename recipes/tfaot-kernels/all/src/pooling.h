@@ -79,10 +79,33 @@ struct Pooling {
     this->line<0>(window, from, count, taps.count, isFirst, to);
   }
 
+  /// All windows of one line that see two lines of two inputs each: the most usual, and no padding.
+  TFAOT_INLINE void squares(const Window& window, const float* upper, const float* lower, float* out) const {
+    const std::size_t channels = window.channels;
+    const std::size_t step = window.strideWidth * channels;
+    const auto combined = [&](std::size_t c, auto read) {
+      const Vector left = combine(combine(broadcast(start), read(upper + c)), read(upper + channels + c));
+      return combine(combine(left, read(lower + c)), read(lower + channels + c));
+    };
+    for (std::size_t place = 0; place < window.outWidth; ++place, upper += step, lower += step, out += channels) {
+      std::size_t c = 0;
+      for (; c + kLanes <= channels; c += kLanes) {
+        store(out + c, combined(c, [](const float* tap) { return load(tap); }));
+      }
+      if (const std::size_t rest = channels - c) {
+        storeFirst(out + c, rest, combined(c, [rest](const float* tap) { return loadFirst(tap, rest); }));
+      }
+    }
+  }
+
   /// One line of the output. lineOf(y) is where line y of the input begins.
   template <class LineOf>
   void operator()(const Window& window, std::size_t row, LineOf lineOf, float* out) const {
     const Taps rows = tapsOfLine(window, row);
+    const bool isSquare = window.width == 2 && window.dilationWidth == 1 && rows.count == 2 && window.padLeft == 0;
+    if (isSquare && (window.outWidth - 1) * window.strideWidth + 2 <= window.inWidth) {
+      return squares(window, lineOf(rows.first), lineOf(rows.first + window.dilationHeight), out);
+    }
     for (std::size_t y = 0; y == 0 || y < rows.count; ++y) {
       const float* const line = rows.count > 0 ? lineOf(rows.first + y * window.dilationHeight) : nullptr;
       for (std::size_t column = 0; column < window.outWidth;) {

@@ -156,6 +156,13 @@ TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
 #endif
 }
 
+/// The same for an address, of which GCC would keep every sum that is used in a loop.
+TFAOT_INLINE void keepInRegister([[maybe_unused]] float*& address) {
+#if defined(__GNUC__) && !defined(__clang__)
+  asm("" : "+r"(address));
+#endif
+}
+
 template <class To, class From>
 TFAOT_INLINE To bitsAs(From from) {
   static_assert(sizeof(To) == sizeof(From));
