@@ -3,6 +3,7 @@
 #define TFAOT_THREADS_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -19,8 +20,8 @@ inline namespace v1 {
 ///
 /// `threads(n, task)` calls `task(0)` to `task(n - 1)`, `size()` of them at a time, one of these in the calling thread,
 /// and returns when all have ended; the first exception is thrown then. It serves one caller at a time, others wait; a
-/// task must not call it. A waiting thread spins for some microseconds before it sleeps, as large batches tend to come
-/// one after the other.
+/// task must not call it. Who waits spins for at most 100 microseconds before it sleeps, as large batches tend to come
+/// one after the other, and waking a thread takes as long as a small network.
 class Threads {
  public:
   /// `size` threads at a time, the caller's included; 0 stands for as many as the machine has.
@@ -60,33 +61,60 @@ class Threads {
       context_ = const_cast<void*>(static_cast<const void*>(&task));
       tasks_ = tasks;
       next_.store(0, std::memory_order_relaxed);
-      busy_ = workers_.size();
+      busy_.store(workers_.size(), std::memory_order_relaxed);
       error_ = nullptr;
       round_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
     take_tasks();
-    std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [this] { return busy_ == 0; });
+    const auto all_done = [this] { return busy_.load(std::memory_order_acquire) == 0; };
+    if (!spin(all_done)) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      done_.wait(lock, all_done);
+    }
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
-  static constexpr int kSpins = 2000;
+  static constexpr std::chrono::microseconds kLongestSpin{100};
+  static constexpr int kSpinsPerLook = 64;  // at the clock
+
+  /// Waits busily for what usually comes soon; whether it came.
+  template <class Condition>
+  static bool spin(Condition condition) {
+    const auto end = std::chrono::steady_clock::now() + kLongestSpin;
+    do {
+      for (int i = 0; i < kSpinsPerLook; ++i) {
+        if (condition()) return true;
+        relax();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+    return false;
+  }
+
+  /// Tells the processor that this is a loop that waits.
+  static void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
 
   void work() {
     for (std::size_t seen = 0;;) {
-      for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) {
-      }
-      {
+      const auto is_new = [&] { return round_.load(std::memory_order_acquire) != seen; };
+      if (!spin(is_new)) {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return round_.load(std::memory_order_relaxed) != seen; });
-        seen = round_.load(std::memory_order_relaxed);
-        if (stopping_) return;
+        wake_.wait(lock, is_new);
       }
+      seen = round_.load(std::memory_order_acquire);
+      if (stopping_) return;
       take_tasks();
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (--busy_ == 0) done_.notify_one();
+      if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        done_.notify_one();
+      }
     }
   }
 
@@ -120,12 +148,12 @@ class Threads {
   std::condition_variable done_;
   std::atomic<std::size_t> round_{0};
   std::atomic<std::size_t> next_{0};
-  // Guarded by the mutex; constant while workers are busy.
+  std::atomic<std::size_t> busy_{0};
+  // Written before a round begins, and constant while workers are busy.
   void (*call_)(void*, std::size_t) = nullptr;
   void* context_ = nullptr;
   std::size_t tasks_ = 0;
-  std::size_t busy_ = 0;
-  std::exception_ptr error_;
+  std::exception_ptr error_;  // guarded by the mutex while workers are busy
   bool stopping_ = false;
 };
 
