@@ -117,20 +117,21 @@ def main() -> None:
     arguments = parser.parse_args()
     mean = arguments.median * math.exp(_SPREAD**2 / 2)
     print(f"{arguments.builds} builds of {mean:.2f} s on average")
-    print(f"{'workers':>8} {'wall [s]':>9} {'efficiency':>11} {'busy':>6} {'coordinator [ms/task]':>22}")
     rows = []
     for workers in arguments.workers:
         folder = Path(tempfile.mkdtemp(prefix="nightly-scaling-"))
         try:
-            row = measure(arguments.builds, workers, arguments.median, folder)
+            rows.append(measure(arguments.builds, workers, arguments.median, folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        rows.append(row)
-        row["efficiency"] = rows[0]["wall_s"] * rows[0]["workers"] / (row["wall_s"] * workers)
+        print(f"{workers} workers: {rows[-1]['wall_s']:.1f} s", file=sys.stderr, flush=True)
+    rows.sort(key=lambda row: row["workers"])
+    print(f"{'workers':>8} {'wall [s]':>9} {'efficiency':>11} {'busy':>6} {'coordinator [ms/task]':>22}")
+    for row in rows:
+        row["efficiency"] = rows[0]["wall_s"] * rows[0]["workers"] / (row["wall_s"] * row["workers"])
         print(
-            f"{workers:>8} {row['wall_s']:>9.1f} {row['efficiency']:>11.3f} {row['busy']:>6.3f} "
-            f"{row['coordinator_ms_per_task']:>22.2f}",
-            flush=True,
+            f"{row['workers']:>8.0f} {row['wall_s']:>9.1f} {row['efficiency']:>11.3f} {row['busy']:>6.3f} "
+            f"{row['coordinator_ms_per_task']:>22.2f}"
         )
     if arguments.json:
         arguments.json.write_text(json.dumps({"median_s": arguments.median, "spread": _SPREAD, "rows": rows}, indent=2))
