@@ -19,7 +19,8 @@ class Peer:
     """An engine beside ours.
 
     `packages` names its lock file in bench/requirements, "" where it is part of the toolchain; `distributions` are what
-    it is made of, `download` what that costs, in MB, for people. `runtime` are patterns of the files below site-packages that it runs from, for sizes.
+    it is made of, `disk` what that takes, in MB, for people. `runtime` are patterns of the files below site-packages
+    that it runs from, for sizes.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Peer:
     form: Form
     packages: str = ""
     distributions: tuple[str, ...] = ()
-    download: int = 0
+    disk: int = 0
     runtime: tuple[str, ...] = ()
 
 
@@ -52,7 +53,7 @@ _PEERS = (
         form="tflite",
         packages="litert",
         distributions=("ai-edge-litert",),
-        download=35,
+        disk=160,
         runtime=("ai_edge_litert/libpywrap_litert_common.so",),
     ),
     Peer(
@@ -62,7 +63,7 @@ _PEERS = (
         form="onnx",
         packages="onnxruntime",
         distributions=("onnxruntime",),
-        download=40,
+        disk=170,
         runtime=("onnxruntime/capi/libonnxruntime.so*",),
     ),
     Peer(
@@ -72,7 +73,7 @@ _PEERS = (
         form="onnx",
         packages="openvino",
         distributions=("openvino",),
-        download=70,
+        disk=280,
         runtime=(
             *("openvino/libs/libopenvino.so*", "openvino/libs/libopenvino_c.so*"),
             *("openvino/libs/libopenvino_intel_cpu_plugin.so", "openvino/libs/libopenvino_onnx_frontend.so*"),
@@ -85,7 +86,7 @@ _PEERS = (
         form="iree",
         packages="iree",
         distributions=("iree-base-runtime", "iree-base-compiler", "onnx"),
-        download=150,
+        disk=610,
         runtime=("iree/_runtime_libs/_runtime*.so",),
     ),
     Peer(

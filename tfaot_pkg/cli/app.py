@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli import (
+    bench,
     build,
     cmsdist,
     conan_remotes,
@@ -46,7 +47,7 @@ _HELP = """A package manager for compiled models: one YAML spec in, a verified n
 
 Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 14 compiler; 15 validation; 16 registry;
 17 network; 18 trust; 19 Conan; 20 storage; 21 running a library; 22 prefix; 23 cannot rebuild;
-24 to 26 nightly run; 130 interrupted.
+24 to 26 nightly run; 27 bench: slower; 130 interrupted.
 """
 
 app = typer.Typer(
@@ -79,6 +80,7 @@ def root(
 build.register(app)
 cmsdist.register(app)
 tune.register(app)
+bench.register(app)
 packages.register(app)
 depending.register(app)
 toolchains.register(app)

@@ -1,0 +1,210 @@
+"""Plots of results, drawn with matplotlib (the extra `bench`): latency per item over batch size, memory, sizes."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from tfaot_pkg.bench.results import Bench, Row
+
+_OURS = ("#c2410c", "#f59e0b")  # the highest target of ours first
+_PEERS = {
+    "litert": ("#1d4ed8", "o"),
+    "onnxruntime": ("#0e9384", "s"),
+    "openvino": ("#7c3aed", "D"),
+    "iree": ("#be185d", "^"),
+    "tensorflow": ("#64748b", "v"),
+    "tensorflow_jit": ("#94a3b8", "<"),
+    "incumbent": ("#111827", "X"),
+    "xla": ("#57534e", "P"),
+}
+_INK, _MUTED, _FAINT, _ROOF = "#1f2937", "#6b7280", "#d1d5db", "#e7e5e4"
+_MARGIN = 1.18  # of the axis of batch sizes, on either side
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": "#9ca3af",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titleweight": "bold",
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "svg.hashsalt": "tfaot-pkg",
+}
+_DPI = 160
+_ORDER = ("tfaot", "litert", "onnxruntime", "openvino", "iree", "xla", "incumbent", "tensorflow", "tensorflow_jit")
+
+
+def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
+    """Microseconds per item over batch size, both logarithmic, a panel for each model, in the form of `suffix`.
+
+    What no code can reach on one core, the roofline of the highest target, is shaded.
+    """
+    with mpl.rc_context(_STYLE):
+        figure, panels, spare = _grid(len(benches))
+        handles: dict[str, Any] = {}
+        for axes, bench in zip(panels, benches, strict=True):
+            handles.update(_latency_panel(axes, bench))
+        for axes in panels:
+            axes.set_xlabel("batch size")
+        for axes in panels[:: _columns(len(benches))]:
+            axes.set_ylabel("µs per item")
+        titles = [row.title for row in sorted(_all_rows(benches), key=lambda row: _rank(row.name))]
+        titles = list(dict.fromkeys(title for title in titles if title in handles))
+        _legend(figure, spare, [handles[title] for title in titles], titles)
+        _subtitle(figure, benches)
+        return _bytes(figure, suffix)
+
+
+def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
+    """Bars for each engine and model: memory that a process needs beyond an empty one, and what is to be shipped."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(12, 1.3 + 2.9 * len(benches)), layout="constrained")
+        grid = figure.subplots(len(benches), 2, squeeze=False)
+        for (left, right), bench in zip(grid, benches, strict=True):
+            rows = [row for row in bench.rows if row.cells][::-1]
+            _bars(left, rows, lambda row: (row.memory - row.memory_empty) / 1024)
+            _bars(right, rows, _shipped, lambda row: row.model_bytes / 2**20)
+            right.set_yticklabels([])
+            left.set_title(f"{bench.model}: peak memory above an empty process, MB")
+            right.set_title("shipped, MB: model (dark), and the engine that runs it")
+        _subtitle(figure, benches)
+        return _bytes(figure, suffix)
+
+
+def _all_rows(benches: Sequence[Bench]) -> list[Row]:
+    return [row for bench in benches for row in bench.rows]
+
+
+def _columns(count: int) -> int:
+    return 1 if count == 1 else 2 if count <= 4 else 4
+
+
+def _grid(count: int) -> tuple[Figure, list[Any], Any]:
+    """A figure, its panels, and a panel that is free for the legend (None where there is none)."""
+    columns = _columns(count)
+    rows = math.ceil(count / columns)
+    size = (9.2, 5.6) if count == 1 else (4.1 * columns, 3.9 * rows + 0.4)
+    figure = Figure(figsize=size, layout="constrained")
+    every = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in every[count:]:
+        axes.set_axis_off()
+    return figure, every[:count], every[count] if len(every) > count else None
+
+
+def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
+    sizes = list(bench.batch_sizes)
+    handles = {}
+    for row in sorted((row for row in bench.rows if row.cells), key=lambda row: -_rank(row.name)):
+        values = [cell.median / 1e3 / cell.batch_size for cell in row.cells]
+        line = _line(axes, row, bench, [cell.batch_size for cell in row.cells], values)
+        handles[row.title] = line
+    roof = bench.roof("")
+    if roof:
+        low = [roof.nanoseconds[size] / 1e3 / size for size in sizes]
+        bottom = min(low) / 2.2
+        axes.set_ylim(bottom=bottom)
+        edges = [sizes[0] / _MARGIN, *sizes, sizes[-1] * _MARGIN]
+        axes.fill_between(edges, [low[0], *low, low[-1]], bottom, color=_ROOF, zorder=0, linewidth=0)
+        axes.text(
+            math.sqrt(sizes[0] * sizes[-1]), bottom * 1.15, f"beyond one core ({roof.limits.target})",
+            ha="center", va="bottom", fontsize=8.5, color=_MUTED,
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlim(sizes[0] / _MARGIN, sizes[-1] * _MARGIN)
+    axes.xaxis.set_major_locator(FixedLocator(sizes))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 3.0), numticks=12))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.grid(axis="y", color=_FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_title(bench.model)
+    return handles
+
+
+def _line(axes: Any, row: Row, bench: Bench, sizes: list[int], values: list[float]) -> Any:
+    colour, marker = _look(row, bench)
+    width, size, order = (2.8, 6.5, 5) if row.is_ours else (1.3, 4.5, 3)
+    (line,) = axes.plot(
+        sizes, values, color=colour, marker=marker, linewidth=width, markersize=size, zorder=order,
+        markeredgecolor="white", markeredgewidth=0.7, clip_on=False,
+    )  # fmt: skip
+    return line
+
+
+def _look(row: Row, bench: Bench) -> tuple[str, str]:
+    """Colour and marker."""
+    if row.is_ours:
+        ours = [each.name for each in bench.rows if each.is_ours][::-1]
+        return _OURS[min(ours.index(row.name), len(_OURS) - 1)], "o"
+    return next((look for name, look in _PEERS.items() if row.name == name), _PEERS["xla"])
+
+
+def _rank(name: str) -> int:
+    found = [place for place, prefix in enumerate(_ORDER) if name.startswith(prefix)]
+    return max(found, default=len(_ORDER))
+
+
+def _legend(figure: Figure, spare: Any, handles: list[Any], titles: list[str]) -> None:
+    if spare is not None:
+        spare.legend(handles, titles, loc="center left", frameon=False, fontsize=11, labelspacing=0.9)
+    else:
+        figure.legend(handles, titles, loc="outside right center", frameon=False, labelspacing=0.9)
+
+
+def _shipped(row: Row) -> float:
+    return (row.model_bytes + row.runtime_bytes) / 2**20
+
+
+def _bars(
+    axes: Any, rows: Sequence[Row], value: Callable[[Row], float], part: Callable[[Row], float] | None = None
+) -> None:
+    """Horizontal bars with their values at the end, `part` of each darker; logarithmic, because they differ much."""
+    names = [row.title for row in rows]
+    values = [max(value(row), 0.01) for row in rows]
+    colours = [_OURS[0] if row.is_ours else "#94a3b8" for row in rows]
+    axes.barh(names, values, color=colours, height=0.68, alpha=0.55 if part else 1.0)
+    if part:
+        dark = ["#9a3412" if row.is_ours else "#475569" for row in rows]
+        axes.barh(names, [part(row) for row in rows], color=dark, height=0.68)
+    for place, (row, shown) in enumerate(zip(rows, values, strict=True)):
+        axes.annotate(
+            f"{shown:.1f}" if shown < 100 else f"{shown:.0f}", (shown, place), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=9, fontweight="bold" if row.is_ours else "normal",
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_xlim(min(values) / 2, max(values) * 3)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _subtitle(figure: Figure, benches: Sequence[Bench]) -> None:
+    machine = benches[0].machine
+    figure.supxlabel(
+        f"one thread on one core of {machine['cpu']} ({machine['target']}); median of {benches[0].rounds} rounds, "
+        "engines in turns",
+        fontsize=8.5, color=_MUTED, x=0.01, ha="left",
+    )  # fmt: skip
+
+
+def _bytes(figure: Figure, suffix: str) -> bytes:
+    """The same bytes for the same figure: no date, no random names."""
+    output = io.BytesIO()
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix.lstrip("."))
+    figure.savefig(output, format=suffix.lstrip("."), dpi=_DPI, metadata=metadata)
+    return output.getvalue()
