@@ -181,10 +181,10 @@ def _bars(
         dark = ["#9a3412" if row.is_ours else "#475569" for row in rows]
         axes.barh(names, [part(row) for row in rows], color=dark, height=0.68)
     for place, (row, shown) in enumerate(zip(rows, values, strict=True)):
+        text, weight = f"{shown:.1f}" if shown < 100 else f"{shown:.0f}", "bold" if row.is_ours else "normal"
         axes.annotate(
-            f"{shown:.1f}" if shown < 100 else f"{shown:.0f}", (shown, place), xytext=(4, 0), textcoords="offset points",
-            va="center", fontsize=9, fontweight="bold" if row.is_ours else "normal",
-        )  # fmt: skip
+            text, (shown, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9, fontweight=weight
+        )
     axes.set_xscale("log")
     axes.set_xlim(min(values) / 2, max(values) * 3)
     axes.spines["left"].set_visible(False)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.bench.results import Bench, Row
+from tfaot_pkg.bench.results import OURS, Bench, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Table:
 
 
 def latencies(bench: Bench) -> Table:
-    """Microseconds of one run; then our best time over the best peer's, and over its roofline."""
+    """Microseconds of one run; then ours over the best peer's, over XLA's alone, and over the roofline."""
     sizes = bench.batch_sizes
     roofs = [
         (f"roofline {roof.limits.target}", *(micro(roof.nanoseconds[size]) for size in sizes)) for roof in bench.roofs
@@ -42,6 +42,10 @@ def latencies(bench: Bench) -> Table:
         (row.title, *(micro(cell.median) if (cell := row.cell(size)) else "-" for size in sizes)) for row in bench.rows
     ]
     shares = [("ours / best other engine", *(_ratio(ratio_to_peers(bench, size)) for size in sizes))]
+    for row in bench.rows:
+        if (plain := bench.row(f"xla-{row.target}")) and row.is_ours and row.cells and plain.cells:
+            ratios = [_median(row, size) / _median(plain, size) for size in sizes]
+            shares.append((f"{row.title} / {plain.title}", *map(_ratio, ratios)))
     shares += [
         (f"{row.title} / roofline", *(_ratio(share_of_roof(bench, row, size)) for size in sizes))
         for row in bench.rows
@@ -62,8 +66,8 @@ def absent(bench: Bench) -> list[str]:
 
 
 def best_peer(bench: Bench, batch_size: int) -> Row | None:
-    """The quickest engine that is not this tool."""
-    others = [row for row in bench.rows if not row.is_ours and row.cell(batch_size)]
+    """The quickest engine that is not this tool, with its kernel library or without."""
+    others = [row for row in bench.rows if not row.name.startswith((OURS, "xla")) and row.cell(batch_size)]
     return min(others, key=lambda row: _median(row, batch_size), default=None)
 
 

@@ -1,0 +1,188 @@
+"""The seven networks of networks.py beside other inference engines: what docs/benchmarks/engines.* hold.
+
+    .venv/bin/python benchmarks/engines.py [--networks NAME,...] [--peers NAME,...] [--rounds 15]
+        [--batch-sizes 1,2,...] [--folder docs/benchmarks] [--work build/engines] [--from engines.json]
+
+Each network is measured as `tfaot-pkg bench` does it, with both of the highest targets that this machine runs. Written
+are engines.json (all results), engines.md (tables, and what they were measured on), engines-latency.svg and
+engines-resources.svg. Results of networks that are done stay in the work folder: a run that was stopped goes on there.
+
+--from draws tables and plots anew from an engines.json, and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tfaot_pkg.bench import table  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.bench.peers import peers_named  # noqa: E402
+from tfaot_pkg.bench.plot import latency_plot, resources_plot  # noqa: E402
+from tfaot_pkg.bench.results import Bench  # noqa: E402
+from tfaot_pkg.bench.run import Request, bench  # noqa: E402
+from tfaot_pkg.cli.display import make_progress  # noqa: E402
+from tfaot_pkg.folders import Folders  # noqa: E402
+from tfaot_pkg.pipeline import Pipeline  # noqa: E402
+from tfaot_pkg.process import run  # noqa: E402
+from tfaot_pkg.spec import load_spec  # noqa: E402
+from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
+from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
+
+NETWORKS = (
+    *("dnn_5x128_tanh", "dnn_10x128_elu", "dnn_10x256_elu", "dnn_20x256_elu"),
+    *("cnn_i32c1v1l10u128", "cnn_i32c1v3l10u128", "cnn_i64c3v4l20u128"),
+)
+GOALS = {"dnn": 1.25, "cnn": 1.5}  # times the roofline
+EXTRA_MEMORY = 6 * 1024  # kB beyond weights and largest activations
+EXTRA_SIZE = 400 * 1024  # bytes beyond 1.15 times the weights
+
+
+_COLUMNS = ("network", "time / roofline", "goal", "size / goal", "memory / goal", "first run ms")
+_HEAD = """\
+# Inference engines compared
+
+Made by `benchmarks/engines.py`; how it measures is told in [bench](../how-to/bench.md). One thread on one core; medians
+of {rounds} rounds in which all engines take turns; smaller is better.
+
+Machine: {cpu}, {cores} cores ({kind}), {caches}, {memory_gib} GiB, highest target {target}; Linux {kernel};
+{compiler}. Load at the end: {load}.
+
+![latency per item over batch size](engines-latency.svg)
+"""
+_NOTE = """\
+Time / roofline is the geometric mean over batch sizes, each target by its own roofline; the goal is 1.25 for dense and
+1.5 for convolutional networks. The other goals: a library of at most 1.15 times the weights + 400 KB; peak memory of at
+most weights + inputs and outputs of the largest batch + 6 MB; a first run within 8 ms."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    networks: tuple[str, ...]
+    request: Request
+    folder: Path
+    work: Path
+    source: Path | None
+
+
+def options() -> Options:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--peers", default="all")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--batch-sizes", default="1,2,4,8,16,64,256")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "engines")
+    parser.add_argument("--from", dest="source", type=Path)
+    given = parser.parse_args()
+    levels = [name for name, target in TARGETS.items() if target.level > 1 and runs_here(target)][-2:]
+    request = Request(
+        peers=peers_named(given.peers.split(",")),
+        batch_sizes=tuple(map(int, given.batch_sizes.split(","))),
+        targets=tuple(levels),
+        rounds=given.rounds,
+    )
+    return Options(
+        networks=tuple(given.networks.split(",")), request=request, folder=given.folder, work=given.work,
+        source=given.source,
+    )  # fmt: skip
+
+
+def measured(chosen: Options) -> list[Bench]:
+    progress = make_progress(verbose=False)
+    pipeline = Pipeline(folders=Folders.of_user(), progress=progress)
+    python = ensure(DEFAULT_VERSION, folders=pipeline.folders, progress=progress).python
+    networks = chosen.work / "networks"
+    run([python, "-I", "-B", ROOT / "benchmarks" / "networks.py", networks, *chosen.networks], timeout=600)
+    found = []
+    for name in chosen.networks:
+        kept = chosen.work / f"{name}.json"
+        if not kept.exists():
+            print(f"== {name}", file=sys.stderr, flush=True)
+            spec = load_spec(networks / name / "spec.yaml")
+            compilation = replace(spec.compilation, targets=chosen.request.targets)  # no others: its size is judged
+            result = bench(replace(spec, compilation=compilation), chosen.request, pipeline)
+            kept.write_text(json.dumps(result.as_dict()))
+        found.append(Bench.from_dict(json.loads(kept.read_text())))
+    return found
+
+
+def markdown(benches: list[Bench]) -> str:
+    machine = benches[0].machine
+    caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
+    lines = [_HEAD.format(rounds=benches[0].rounds, caches=caches, **_worded(machine)), *summary(benches)]
+    for each in benches:
+        lines += ["", f"## {each.model}", "", f"{each.description}; {each.weights / 1024:.0f} KB of weights.", ""]
+        lines += [table.latencies(each).markdown(), "", table.resources(each).markdown()]
+        lines += ["", *[f"- {line}" for line in table.absent(each)]] if table.absent(each) else []
+    lines += ["", "## Memory and size", "", "![memory and sizes](engines-resources.svg)", ""]
+    lines += ["## What was run", "", *how(benches)]
+    return "\n".join(lines) + "\n"
+
+
+def _worded(machine: Mapping[str, Any]) -> dict[str, Any]:
+    kind = "a virtual machine" if machine["hypervisor"] else "no virtual machine"
+    return {"kind": kind, **{name: machine[name] for name in machine if name not in ("caches", "hypervisor")}}
+
+
+def summary(benches: list[Bench]) -> list[str]:
+    """Where this tool stands against its goals, in numbers."""
+    cells = [(each, size, table.ratio_to_peers(each, size)) for each in benches for size in each.batch_sizes]
+    cells = [cell for cell in cells if not math.isnan(cell[2])]
+    behind = [cell for cell in cells if cell[2] > 1]
+    mean = table.geometric_mean([ratio for _, _, ratio in cells])
+    goals = table.Table(head=_COLUMNS, rows=tuple(_goals(each) for each in benches))
+    standing = f"First in {len(cells) - len(behind)} of {len(cells)} cells (network and batch size)"
+    lines = [f"{standing}; our time over the best other engine's, geometric mean: {mean:.2f}.", ""]
+    for each, size, ratio in behind:
+        peer = table.best_peer(each, size)
+        lines.append(f"- behind: {each.model}, batch size {size}: {ratio:.2f} times {peer.title if peer else ''}")
+    return [*lines, *([""] if behind else []), goals.markdown(), "", _NOTE]
+
+
+def _goals(each: Bench) -> tuple[str, ...]:
+    ours = [row for row in each.rows if row.is_ours and row.cells]
+    shares = [
+        f"{table.geometric_mean([table.share_of_roof(each, row, size) for size in each.batch_sizes]):.2f} ({row.target})"
+        for row in ours
+    ]
+    size = max(row.model_bytes for row in ours) / (1.15 * each.weights + EXTRA_SIZE)
+    memory = max(row.memory for row in ours) / ((each.weights + each.largest_tensors) / 1024 + EXTRA_MEMORY)
+    first = max(row.first_inference for row in ours) / 1e6
+    goal = GOALS.get(each.model[:3], math.nan)
+    return each.model, ", ".join(shares), f"{goal:.2f}", f"{size:.2f}", f"{memory:.2f}", f"{first:.2f}"
+
+
+def how(benches: list[Bench]) -> list[str]:
+    """What was run, engine by engine."""
+    rows = {row.name: row for each in benches for row in each.rows}
+    return [f"- {row.title} ({row.version}): {row.how}." for row in rows.values()]
+
+
+def main() -> None:
+    chosen = options()
+    chosen.work.mkdir(parents=True, exist_ok=True)
+    if chosen.source:
+        benches = [Bench.from_dict(item) for item in json.loads(chosen.source.read_text())["networks"]]
+    else:
+        benches = measured(chosen)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    document = {"format": 1, "networks": [each.as_dict() for each in benches]}
+    (chosen.folder / "engines.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    (chosen.folder / "engines.md").write_text(markdown(benches))
+    (chosen.folder / "engines-latency.svg").write_bytes(latency_plot(benches, ".svg"))
+    (chosen.folder / "engines-resources.svg").write_bytes(resources_plot(benches, ".svg"))
+    print("\n".join(summary(benches)))
+
+
+if __name__ == "__main__":
+    main()
