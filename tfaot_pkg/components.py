@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from tfaot_pkg import resources
 from tfaot_pkg._version import __version__
 from tfaot_pkg.frozen.model import worker_program_digest
+from tfaot_pkg.kernels.identity import kernels_digest
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.source.tree import SourceTree
@@ -59,7 +60,7 @@ def _of_tool() -> dict[str, str]:
         TOOL: __version__,
         WORKER: worker_program_digest(),
         HEADERS: resources.digest(resources.headers()),
-        KERNELS: resources.digest(resources.kernels()),
+        KERNELS: kernels_digest(),
         **{f"{TEMPLATES}{name}": resources.digest(templates / name) for name in _TEMPLATES},
     }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.kernels.identity import kernels_digest
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import Key, files_below, key_of, sha256_tree
 from tfaot_pkg.progress import Progress
@@ -104,6 +105,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
             "worker": worker_program_digest(),
+            "kernels": kernels_digest(),
         },
     )
 

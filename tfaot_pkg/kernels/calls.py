@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.kernels.layer import Layer
+from tfaot_pkg.kernels.scratch import conv2d_max_pool_scratch, conv2d_scratch
+
+_Pair = tuple[Layer, Layer | None]
 
 _CACHE = 1 << 20
 """Bytes: what is half of a usual second-level cache."""
@@ -47,12 +50,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One layer, from `source` to `target`; `operand` is the number of its parameters among the call's."""
+    """One layer, from `source` to `target`; `operand` is the number of its parameters among the call's. A convolution
+    takes the `pool` behind it along. `scratch` is the memory that it needs to work in, in floats.
+    """
 
     layer: Layer
+    pool: Layer | None
     source: Place
     target: Place
     operand: int | None
+    scratch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,49 +94,72 @@ def calls_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[Call, ...
 
 def plan_of(call: Call, batch_size: int) -> Plan:
     """How `call` is computed at `batch_size`."""
-    parts = _parts(call.layers)
     operands = {layer.name: index for index, layer in enumerate(call.with_parameters)}
+    parts = _parts(_with_pools(call.layers))
     stages: list[Stage] = []
-    source, end = Place(base="input", offset=0, row_size=call.layers[0].input_size), 0
+    here, end = Place(base="input", offset=0, row_size=call.layers[0].input_size), 0
     for number, part in enumerate(parts):
         rows = min(_rows(part), batch_size)
-        if number == len(parts) - 1:
-            target = Place(base="result", offset=0, row_size=part[-1].output_size)
-        else:
-            target = Place(base="memory", offset=end, row_size=part[-1].output_size)
-            end += _aligned(batch_size * part[-1].output_size)
-        widest = [_aligned(rows * max((s.output_size for s in part[:-1][i::2]), default=0)) for i in (0, 1)]
-        between = (end, end + widest[0])
+        is_last = number == len(parts) - 1
+        target = Place(base="result" if is_last else "memory", offset=0 if is_last else end, row_size=_size(part[-1]))
+        end += 0 if is_last else _aligned(batch_size * target.row_size)
+        # What lies between layers goes to two places in turn.
+        widest = [_aligned(rows * max((_size(pair) for pair in part[:-1][i::2]), default=0)) for i in (0, 1)]
+        between = [Place(base="memory", offset=offset, row_size=0) for offset in (end, end + widest[0])]
         steps = []
-        here = source
-        for index, layer in enumerate(part):
-            last = index == len(part) - 1
-            there = target if last else Place(base="memory", offset=between[index % 2], row_size=0)
-            steps.append(Step(layer=layer, source=here, target=there, operand=operands.get(layer.name)))
+        for index, (layer, pool) in enumerate(part):
+            there = target if index == len(part) - 1 else between[index % 2]
+            steps.append(
+                Step(
+                    layer=layer, pool=pool, source=here, target=there,
+                    operand=operands.get(layer.name), scratch=_scratch(layer, pool),
+                )
+            )  # fmt: skip
             here = there
         stages.append(Stage(rows=rows, steps=tuple(steps)))
         end += sum(widest)
-        source = target
-    scratch = max(layer.scratch for layer in call.layers)
+    scratch = max(step.scratch for stage in stages for step in stage.steps)
     return Plan(batch_size=batch_size, stages=tuple(stages), scratch=end, memory=max(1, end + scratch))
 
 
-def _parts(layers: Sequence[Layer]) -> list[list[Layer]]:
-    """Layers on images apart from layers on vectors."""
-    parts: list[list[Layer]] = []
+def _with_pools(layers: Sequence[Layer]) -> list[_Pair]:
+    """Each layer with the maximum pooling that one call computes with it."""
+    pairs: list[_Pair] = []
     for layer in layers:
-        if parts and parts[-1][-1].is_spatial == layer.is_spatial:
-            parts[-1].append(layer)
+        if layer.kind == "max_pool" and pairs and pairs[-1][0].kind == "conv2d" and pairs[-1][1] is None:
+            pairs[-1] = (pairs[-1][0], layer)
         else:
-            parts.append([layer])
+            pairs.append((layer, None))
+    return pairs
+
+
+def _size(pair: _Pair) -> int:
+    layer, pool = pair
+    return (pool or layer).output_size
+
+
+def _scratch(layer: Layer, pool: Layer | None) -> int:
+    if layer.kind != "conv2d":
+        return 0
+    return conv2d_max_pool_scratch(layer.operation, pool.operation) if pool else conv2d_scratch(layer.operation)
+
+
+def _parts(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
+    """Layers on images apart from layers on vectors."""
+    parts: list[list[_Pair]] = []
+    for pair in pairs:
+        if parts and parts[-1][-1][0].is_spatial == pair[0].is_spatial:
+            parts[-1].append(pair)
+        else:
+            parts.append([pair])
     return parts
 
 
-def _rows(part: Sequence[Layer]) -> int:
+def _rows(part: Sequence[_Pair]) -> int:
     """Rows that go through `part` together."""
-    if part[0].is_spatial:
-        return max(1, _IMAGES // (4 * max(layer.output_size for layer in part)))
-    if sum(layer.parameters_size for layer in part) <= _CACHE:
+    if part[0][0].is_spatial:
+        return max(1, _IMAGES // (4 * max(_size(pair) for pair in part)))
+    if sum(layer.parameters_size for layer, _ in part) <= _CACHE:
         return _ROWS
     return 1 << 30  # layer by layer: else all weights would come from memory for each few rows
 

@@ -11,8 +11,6 @@ from tfaot_pkg.signature import DType
 
 Kind = Literal["dense", "conv2d", "max_pool", "average_pool", "softmax"]
 
-_ROWS_AT_A_TIME = 64  # kRowsAtATime of the library's blocks.h
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
@@ -58,7 +56,7 @@ class Layer:
         """Bytes of the parameters."""
         if self.parameters is None:
             return 0
-        return math.prod(self.parameters["shape"]) * DType(self.parameters["dtype"]).itemsize
+        return int(math.prod(self.parameters["shape"]) * DType(self.parameters["dtype"]).itemsize)
 
     @property
     def bias_offset(self) -> int:
@@ -76,11 +74,3 @@ class Layer:
             window = op["height"] * op["width"] * (op["channels"] // op["groups"])
             return int(op["out_height"] * op["out_width"] * window * op["filters"])
         return 0
-
-    @property
-    def scratch(self) -> int:
-        """Floats of memory that it needs to work in (conv2dScratch of kernels.h)."""
-        op = self.operation
-        if self.kind != "conv2d":
-            return 0
-        return int(_ROWS_AT_A_TIME * op["height"] * op["width"] * (op["channels"] // op["groups"]))

@@ -99,7 +99,6 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "compiler": compiler.identity,
             "flags": list(compiler.flags),
             "templates": resources.digest(resources.templates() / "native"),
-            "kernels": resources.digest(resources.kernels()),
             "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
         },
     )

@@ -1,0 +1,72 @@
+// tfaot_kernels/scratch.h: how convolutions go over their input, and the memory that they need for it. Known when code is
+// compiled, so that callers can check what they set aside. Part of kernels.h.
+#ifndef TFAOT_KERNELS_SCRATCH_H_
+#define TFAOT_KERNELS_SCRATCH_H_
+
+#include "tfaot_kernels/kernels.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// Rows that are handed over together at most.
+inline constexpr std::size_t kRowsAtATime = 64;
+
+/// From a window's first line to behind its last one, and likewise its columns.
+constexpr std::size_t reach(std::size_t kernel, std::size_t dilation) { return (kernel - 1) * dilation + 1; }
+
+/// How a convolution reads its input.
+struct Reading {
+  std::size_t columns = 0, lines = 0;  ///< of the input that a line of windows sees
+  bool padded = false;                 ///< whether some of that is padding
+  std::size_t linesAtATime = 0;    ///< of the output, for which the input is copied between zeros if it is padded
+
+  constexpr explicit Reading(const Conv2d& layer) {
+    const Window& window = layer.window;
+    columns = (window.outWidth - 1) * window.strideWidth + reach(window.width, window.dilationWidth);
+    lines = reach(window.height, window.dilationHeight);
+    padded = window.padTop > 0 || window.padLeft > 0 || columns > window.inWidth ||
+             (window.outHeight - 1) * window.strideHeight + lines > window.inHeight;
+    linesAtATime = window.outHeight;
+    if (!padded) return;
+    // As many as the first caches hold, but enough for blocks to be filled.
+    constexpr std::size_t kFloats = 16384;
+    const std::size_t most = kFloats / (columns * window.channels);
+    const std::size_t least = (kRowsAtATime + window.outWidth - 1) / window.outWidth;
+    std::size_t chosen = most > lines ? (most - lines) / window.strideHeight + 1 : 1;
+    if (chosen < least) chosen = least;
+    if (chosen < linesAtATime) linesAtATime = chosen;
+  }
+
+  constexpr std::size_t scratch(const Window& window) const {
+    if (!padded) return 0;
+    return ((linesAtATime - 1) * window.strideHeight + lines) * columns * window.channels;
+  }
+};
+
+/// Lines of a convolution that are kept for pooling: line y at y % lines.
+struct Ring {
+  std::size_t lineSize = 0;  ///< floats
+  std::size_t lines = 0;
+  std::size_t pooledAtATime = 0;  ///< lines of the output that are made from what is kept
+
+  constexpr Ring(const Conv2d& layer, const Window& pool) {
+    const std::size_t width = layer.window.outWidth;
+    lineSize = width * layer.filters;
+    // Enough for the convolution's blocks to be filled.
+    pooledAtATime = 1 + kRowsAtATime / (pool.strideHeight * width);
+    if (pooledAtATime > pool.outHeight) pooledAtATime = pool.outHeight;
+    lines = (pooledAtATime - 1) * pool.strideHeight + reach(pool.height, pool.dilationHeight);
+  }
+};
+
+constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept { return Reading(layer).scratch(layer.window); }
+
+constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
+  const Ring ring(layer, pool);
+  return conv2dScratch(layer) + ring.lines * ring.lineSize;
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_SCRATCH_H_
