@@ -47,7 +47,7 @@ def write_inputs(values: Mapping[str, Array], signature: Signature, rows: int, f
 def errors(answers: Path, batch_size: int, signature: Signature, theirs: Mapping[str, Array]) -> tuple[float, float]:
     """The largest absolute and relative difference of an engine's outputs, in the file `answers`, from TensorFlow's.
 
-    Relative to the largest value of each output. NaN where one side is not a number and the other is.
+    Relative to the largest value of each output. Infinite where one side is no number and the other is.
     """
     content, offset, found = answers.read_bytes(), 0, []
     for tensor in signature.outputs:
@@ -67,6 +67,7 @@ def _difference(ours: Array, theirs: Array) -> tuple[float, float]:
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     with np.errstate(invalid="ignore"):
         difference = np.where(same, 0.0, np.abs(one - other))
+    difference[np.isnan(difference)] = np.inf
     scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
     absolute = float(difference.max(initial=0.0))
     return absolute, absolute / scale if scale > 0 else absolute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -122,6 +123,7 @@ class Bench:
         )
 
 
+_ERRORS = ("max_absolute", "max_relative")
 _PLAIN = ("model", "description", "weights", "largest_tensors", "rounds", "machine")
 
 
@@ -140,12 +142,23 @@ def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], errors: tuple[fl
 
 
 def _row_dict(row: Row) -> dict[str, object]:
-    return {**asdict(row), "cells": [{**asdict(cell), "rounds": list(cell.rounds)} for cell in row.cells]}
+    return {**asdict(row), "cells": [_cell_dict(cell) for cell in row.cells]}
+
+
+def _cell_dict(cell: Cell) -> dict[str, object]:
+    """JSON has no infinity: null."""
+    errors = {name: getattr(cell, name) for name in _ERRORS}
+    finite = {name: error if math.isfinite(error) else None for name, error in errors.items()}
+    return {**asdict(cell), "rounds": list(cell.rounds), **finite}
 
 
 def _row_from(data: Mapping[str, Any]) -> Row:
-    cells = tuple(Cell(**{**cell, "rounds": tuple(cell["rounds"])}) for cell in data["cells"])
-    return Row(**{**data, "cells": cells})
+    return Row(**{**data, "cells": tuple(map(_cell_from, data["cells"]))})
+
+
+def _cell_from(data: Mapping[str, Any]) -> Cell:
+    errors = {name: math.inf if data[name] is None else data[name] for name in _ERRORS}
+    return Cell(**{**data, "rounds": tuple(data["rounds"]), **errors})
 
 
 def _roof_from(data: Mapping[str, Any]) -> Roof:

@@ -23,8 +23,9 @@ from tfaot_pkg.bench.roofline import Limits, least_time, sizes_read
 from tfaot_pkg.bench.serving import native_program
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.pipeline import Build, Pipeline
+from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.runtime import Array
+from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -43,39 +44,41 @@ class Request:
     core: int | None = None
 
 
-def bench(spec: ModelSpec, request: Request, pipeline: Pipeline) -> Bench:
-    """Build `spec`, and measure it beside `request.peers`. Peers that cannot run are rows with a reason.
+def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Path | None = None) -> Bench:
+    """Measure the model of `spec` beside `request.peers`; peers that cannot run are rows with a reason.
 
+    `library` was built from it, for its targets and batch sizes; where none is given one is built, for those asked for.
     Raises all errors of a build; RunError where this machine cannot run the library.
     """
-    targets = _targets(spec, request)
+    targets = _targets(spec, request, fixed=library is not None)
+    sizes = _batch_sizes(spec, request, fixed=library is not None)
     levels = sorted({*spec.compilation.targets, *targets}, key=lambda name: TARGETS[name].level)
-    sizes = request.batch_sizes or spec.compilation.batch_sizes
     spec = replace(spec, compilation=replace(spec.compilation, targets=tuple(levels), batch_sizes=sizes))
-    build = pipeline.build(pipeline.plan(spec))
+    plan = pipeline.plan(spec)
+    library = library or pipeline.build(plan).library.shared
     toolchain = pipeline.environment(spec)
     with (
         tempfile.TemporaryDirectory(prefix="tfaot-bench-") as scratch,
         WorkerPool(toolchain, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool,
     ):
         folder = Path(scratch)
-        frozen = _frozen(spec, build, pool, pipeline)
+        frozen = _frozen(plan, pool, pipeline)
         values = validation_inputs(spec.validation, frozen.signature, max(sizes))
-        theirs = _reference(spec, build, pool, values)
+        theirs = _reference(plan, frozen.signature, pool, values)
         field = Field(
-            spec=spec, targets=targets, library=build.library.shared, toolchain=toolchain,
+            spec=spec, targets=targets, library=library, toolchain=toolchain,
             converter=_converter(frozen, toolchain.python, request, pipeline),
             inputs=write_inputs(values, frozen.signature, max(sizes), folder),
-            programs=compile_programs(build.plan.compiler, targets, folder), pipeline=pipeline,
+            programs=compile_programs(plan.compiler, targets, folder), pipeline=pipeline,
         )  # fmt: skip
         contenders = list(field.contenders(request.peers))
         schedule = Schedule(batch_sizes=sizes, rounds=request.rounds, core=_core(request))
         taken, rates = _measured(contenders, field, frozen, schedule, folder)
-        return _bench(spec, build, frozen, contenders, taken, rates, schedule, theirs, folder)
+        return _bench(plan, frozen, contenders, taken, rates, schedule, theirs, folder)
 
 
-def _targets(spec: ModelSpec, request: Request) -> tuple[str, ...]:
-    """What to measure, lowest level first. Raises RunError where this machine cannot run it."""
+def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ...]:
+    """What to measure, lowest level first. Raises RunError where this machine, or a `fixed` library, cannot run it."""
     runnable = [name for name in spec.compilation.targets if runs_here(TARGETS[name])]
     chosen = request.targets or tuple(runnable[-1:])
     refused = [name for name in chosen or spec.compilation.targets if not runs_here(TARGETS[name])]
@@ -84,27 +87,42 @@ def _targets(spec: ModelSpec, request: Request) -> tuple[str, ...]:
             f"this machine ({processor()}) cannot run code for {', '.join(refused)}",
             hint="measure on a machine that can, or choose another target: --target",
         )
+    if missing := [name for name in chosen if fixed and name not in spec.compilation.targets]:
+        raise RunError(
+            f"the package has no code for {', '.join(missing)}", hint=f"it has: {', '.join(spec.compilation.targets)}"
+        )
     return tuple(sorted(chosen, key=lambda name: TARGETS[name].level))
+
+
+def _batch_sizes(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[int, ...]:
+    """Raises RunError where a `fixed` library lacks one."""
+    sizes, compiled = request.batch_sizes or spec.compilation.batch_sizes, spec.compilation.batch_sizes
+    if missing := [str(size) for size in sizes if fixed and size not in compiled]:
+        raise RunError(
+            f"the package was not compiled for the batch sizes {', '.join(missing)}",
+            hint=f"it was for: {', '.join(map(str, compiled))}",
+        )
+    return sizes
 
 
 def _core(request: Request) -> int:
     return free_core() if request.core is None else request.core
 
 
-def _frozen(spec: ModelSpec, build: Build, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
+def _frozen(plan: Plan, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
     """The model as peers get it: one graph with its weights inside, nothing replaced."""
-    plain = replace(spec, compilation=replace(spec.compilation, weights="embedded", kernels="none"))
-    return freeze(plain, build.plan.source, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+    plain = replace(plan.spec, compilation=replace(plan.spec.compilation, weights="embedded", kernels="none"))
+    return freeze(plain, plan.source, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
 
 
-def _reference(spec: ModelSpec, build: Build, pool: WorkerPool, values: Mapping[str, Array]) -> dict[str, Array]:
+def _reference(plan: Plan, signature: Signature, pool: WorkerPool, values: Mapping[str, Array]) -> dict[str, Array]:
     """TensorFlow's answers, by "SIZE/OUTPUT"."""
-    signature, folder = build.frozen.signature, pool.new_folder("bench")
+    spec, folder = plan.spec, pool.new_folder("bench")
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
     np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
     arguments = {
-        "folder": str(build.plan.source.root / spec.model.saved_model),
+        "folder": str(plan.source.root / spec.model.saved_model),
         "tags": list(spec.model.tags),
         "signature": spec.model.serving_key,
         "inputs": str(folder / "inputs.npz"),
@@ -141,8 +159,7 @@ def _measured(
 
 
 def _bench(
-    spec: ModelSpec,
-    build: Build,
+    plan: Plan,
     frozen: FrozenModel,
     contenders: Sequence[Contender],
     taken: Mapping[str, Taken],
@@ -171,13 +188,13 @@ def _bench(
 
     largest = max(schedule.batch_sizes)
     return Bench(
-        model=spec.model.name,
-        description=spec.model.description,
+        model=plan.spec.model.name,
+        description=plan.spec.model.description,
         weights=frozen.work.constant_bytes,
         largest_tensors=sum(t.nbytes_at(largest) for t in (*signature.inputs, *signature.outputs)),
         batch_sizes=schedule.batch_sizes,
         rounds=schedule.rounds,
-        machine=description(schedule.core, build.plan.compiler.version),
+        machine=description(schedule.core, plan.compiler.version),
         roofs=tuple(_roof(target, found, frozen, schedule) for target, found in rates.items()),
         rows=tuple(map(row, contenders)),
     )

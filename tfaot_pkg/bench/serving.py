@@ -56,6 +56,9 @@ class Serving:
                     env=quiet_environment(),
                     start_new_session=True,
                 )
+        except OSError as error:
+            os.close(self._answers)
+            raise RunError(f"cannot start {program.argv[0]}: {error.strerror}", log=log) from error
         finally:
             os.close(theirs)
         os.sched_setaffinity(self._process.pid, {core})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from tfaot_pkg.cli.options import (
     DebugFlag,
     DefinesOption,
     JsonFlag,
+    OfflineFlag,
+    RegistryOption,
     ToolchainPythonOption,
     VerboseFlag,
     WheelhouseOption,
@@ -36,7 +39,12 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    spec: Annotated[Path, typer.Argument(help="The model's spec (YAML).", metavar="SPEC")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="The model's spec (YAML), or a published package: NAME, NAME@VERSION.", metavar="SPEC|NAME"
+        ),
+    ],
     *,
     peers: Annotated[
         list[str] | None,
@@ -80,6 +88,12 @@ def bench(
         Path | None,
         typer.Option(metavar="OLD.json", help="Compare with the results of an earlier run, as far as noise allows."),
     ] = None,
+    registry: RegistryOption = None,
+    offline: OfflineFlag = False,
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The model's files, for a package. (default: fetched as published)"),
+    ] = None,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
@@ -101,11 +115,13 @@ def bench(
     Exit code 27: with --since, our library became slower than noise explains.
 
     Examples: tfaot-pkg bench spec.yaml; tfaot-pkg bench spec.yaml --peers litert,onnxruntime --plot latency.svg;
-    tfaot-pkg bench spec.yaml -o new.json --since old.json
+    tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source recipes/digits
     """
+    from tfaot_pkg.bench.published import published
     from tfaot_pkg.bench.run import bench as measured
     from tfaot_pkg.bench.since import compare
     from tfaot_pkg.pipeline import Pipeline
+    from tfaot_pkg.provenance.rebuild import Means
     from tfaot_pkg.spec import load_spec
 
     session = Session()
@@ -114,15 +130,27 @@ def bench(
     if plot:
         _require_plots(plot)
     pipeline = Pipeline(
-        folders=session.folders, progress=session.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse
-    )
-    found = measured(load_spec(spec, defines_of(defines)), request, pipeline)
+        folders=session.folders, progress=session.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse,
+        source_folder=source,
+    )  # fmt: skip
+    if _means_a_spec(model):
+        found = measured(load_spec(Path(model), defines_of(defines)), request, pipeline)
+    else:
+        means = Means(folders=session.folders, progress=session.progress, source=source)
+        with tempfile.TemporaryDirectory(prefix="tfaot-bench-") as folder:
+            package = published(session.open_registry(registry, offline=offline), model, means, Path(folder))
+            found = measured(package.spec, request, pipeline, library=package.library)
     comparison = compare(found, old) if old else None
     written = _write(found, output, plot)
     document = {**found.as_dict(), "since": comparison.as_dict() if comparison else None, "files": written}
     session.result(document, _text(found, comparison, written))
     if comparison and comparison.slower:
         raise typer.Exit(SLOWER)
+
+
+def _means_a_spec(model: str) -> bool:
+    """A file, or what is written like one; everything else is a package."""
+    return model.endswith((".yaml", ".yml")) or "/" in model or Path(model).is_file()
 
 
 def _request(

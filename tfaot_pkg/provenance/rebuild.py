@@ -110,12 +110,12 @@ def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Reb
     entry = resolve(reader, requirement)
     with tempfile.TemporaryDirectory(prefix="tfaot-rebuild-") as folder:
         scratch = Path(folder)
-        tree = _fetch(reader, entry, scratch / "published")
-        recorded = _provenance(entry, tree, scratch / "published")
+        tree = fetch_published(reader, entry, scratch / "published")
+        recorded = recorded_of(entry, tree, scratch / "published")
         try:
             tuning = _tuning(recorded, scratch / "published" / "share" / entry.name / PACKAGED)
             plan, pipeline = _plan(recorded, tuning, means, scratch)
-        except _Cannot as error:
+        except CannotRebuild as error:
             return Rebuilt(entry=entry, verdict="cannot", files=len(tree.members), reasons=error.reasons)
         build = pipeline.build(plan)
         found = differences(scratch / "published", build.tree.root)
@@ -123,7 +123,7 @@ def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Reb
     return Rebuilt(entry=entry, verdict=verdict, files=len(tree.members), differing=found)
 
 
-class _Cannot(Exception):
+class CannotRebuild(Exception):
     """Why the package cannot be built again here."""
 
     def __init__(self, *reasons: str) -> None:
@@ -131,7 +131,7 @@ class _Cannot(Exception):
         self.reasons = reasons
 
 
-def _fetch(reader: RegistryReader, entry: RegistryEntry, into: Path) -> Tree:
+def fetch_published(reader: RegistryReader, entry: RegistryEntry, into: Path) -> Tree:
     into.mkdir()
     with reader.open_blob(entry.blobs[PREFIX]) as archive:
         tree = unpack(archive, into, what=str(entry))
@@ -143,7 +143,7 @@ def _fetch(reader: RegistryReader, entry: RegistryEntry, into: Path) -> Tree:
     return tree
 
 
-def _provenance(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
+def recorded_of(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
     """The package's provenance, when it is that of these very files. Raises TrustError."""
     path = f"share/{entry.name}/{FILES[PROVENANCE]}"
     if path not in tree.files:
@@ -163,15 +163,15 @@ def _provenance(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
 
 
 def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path) -> tuple[Plan, Pipeline]:
-    """The plan that gives the same key as the published package's. Raises _Cannot."""
+    """The plan that gives the same key as the published package's. Raises CannotRebuild."""
     if recorded.tool != __version__:
-        raise _Cannot(f"it was built by tfaot-pkg {recorded.tool}, and this is {__version__}")
+        raise CannotRebuild(f"it was built by tfaot-pkg {recorded.tool}, and this is {__version__}")
     if not recorded.pinned and means.toolchain_python is None:
-        raise _Cannot(
+        raise CannotRebuild(
             "it was built with a TensorFlow of the publisher's own, not with a pinned one: name one of the version "
             f"{recorded.tensorflow} with --toolchain-python"
         )
-    spec = replace(_spec(recorded, means, scratch / "spec"), tuning=tuning)
+    spec = replace(spec_of(recorded, means, scratch / "spec"), tuning=tuning)
     folders = _EmptyCache(cache=means.folders.cache, data=means.folders.data, empty=scratch / "builds")
     pipeline = Pipeline(
         folders=folders,
@@ -183,12 +183,12 @@ def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path
     try:
         plan = pipeline.plan(spec)
     except (CompilerError, SourceError, ToolchainError) as error:
-        raise _Cannot(f"{error.message}; {error.hint}".removesuffix("; ")) from error
+        raise CannotRebuild(f"{error.message}; {error.hint}".removesuffix("; ")) from error
     reasons = tuple(_reasons(recorded, plan))
     if not reasons and plan.key != recorded.key:
         reasons = (f"this tfaot-pkg {__version__} is not the one that built it: other templates or programs",)
     if reasons:
-        raise _Cannot(*reasons)
+        raise CannotRebuild(*reasons)
     return plan, pipeline
 
 
@@ -212,18 +212,18 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else " ".join(map(str, value))
 
 
-def _spec(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
-    """The spec as it was built, in the empty `folder`. Raises _Cannot."""
+def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
+    """The spec as it was built, in the empty `folder`. Raises CannotRebuild."""
     folder.mkdir()
     text = yaml.dump(_escaped(recorded.spec), Dumper=Dumper, allow_unicode=True).encode()
     try:
         spec = parse_spec(text, folder / "spec.yaml")
     except SpecError as error:
-        raise _Cannot(f"this version cannot read its spec: {error.message}") from error
+        raise CannotRebuild(f"this version cannot read its spec: {error.message}") from error
     if spec_document(spec) != recorded.spec:
-        raise _Cannot("this version understands its spec differently")
+        raise CannotRebuild("this version understands its spec differently")
     if isinstance(spec.source, FolderSource) and means.source is None:
-        raise _Cannot(
+        raise CannotRebuild(
             f"the model was in a folder of the publisher's: name one with the same files (digest "
             f"{recorded.source[:12]}) with --source; model.saved_model is {spec.model.saved_model!r} in it"
         )
@@ -232,11 +232,11 @@ def _spec(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
 
 
 def _tuning(recorded: Recorded, packaged: Path) -> Tuning | None:
-    """What the package was tuned with: it carries a copy. Raises _Cannot."""
+    """What the package was tuned with: it carries a copy. Raises CannotRebuild."""
     try:
         return read_tuning(packaged, str(recorded.spec["model"]["name"]))
     except (SpecError, KeyError, TypeError) as error:
-        raise _Cannot(f"this version cannot read its {PACKAGED}: {error}") from error
+        raise CannotRebuild(f"this version cannot read its {PACKAGED}: {error}") from error
 
 
 def _escaped(value: Any) -> Any:
@@ -249,7 +249,7 @@ def _escaped(value: Any) -> Any:
 
 
 def _place_inputs(spec: ModelSpec, recorded: Recorded, means: Means) -> None:
-    """Put the validation inputs where `spec` looks for them. Raises _Cannot."""
+    """Put the validation inputs where `spec` looks for them. Raises CannotRebuild."""
     if spec.validation.inputs is None:
         return
     relative = spec.validation.inputs.relative_to(spec.folder)
@@ -259,7 +259,7 @@ def _place_inputs(spec: ModelSpec, recorded: Recorded, means: Means) -> None:
             spec.validation.inputs.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(candidate, spec.validation.inputs)
             return
-    raise _Cannot(
+    raise CannotRebuild(
         f"the validation inputs {relative.name} (SHA-256 {recorded.validation_inputs.get('sha256')}) are not at hand: "
         "name the file with --inputs"
     )

@@ -1,0 +1,60 @@
+"""The files that engines read and write."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfaot_pkg.bench.inputs import errors, write_inputs
+from tfaot_pkg.signature import DType, Signature, Tensor
+
+SIGNATURE = Signature(
+    inputs=(
+        Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3)),
+        Tensor(name="steps", dtype=DType.INT64, shape=(2,)),
+    ),
+    outputs=(
+        Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 2)),
+        Tensor(name="count", dtype=DType.INT32, shape=()),
+    ),
+)
+
+
+def test_inputs_stand_in_one_file_at_multiples_of_64_bytes_and_in_one_each(tmp_path: Path) -> None:
+    values = {"x": np.arange(30, dtype=np.float32).reshape(10, 3), "steps": np.array([7, 8])}
+    made = write_inputs(values, SIGNATURE, 4, tmp_path)
+    content = made.file.read_bytes()
+    assert np.array_equal(np.frombuffer(content[:48], np.float32).reshape(4, 3), values["x"][:4])
+    assert np.array_equal(np.frombuffer(content[64:80], np.int64), [7, 8]) and len(content) == 128
+    assert np.array_equal(np.fromfile(made.files["x"], np.float32), values["x"][:4].ravel())
+    assert made.options()["rows"] == 4
+
+
+def _errors(folder: Path, ours: list[float], count: int, theirs: list[float]) -> tuple[float, float]:
+    file = folder / "answers.bin"
+    file.write_bytes(np.array(ours, np.float32).tobytes() + np.array(count, np.int32).tobytes())
+    reference = {"2/y": np.array(theirs, np.float32).reshape(2, 2), "2/count": np.array(5, np.int32)}
+    return errors(file, 2, SIGNATURE, reference)
+
+
+def test_the_largest_error_is_absolute_and_relative_to_the_outputs_largest_value(tmp_path: Path) -> None:
+    assert _errors(tmp_path, [1, 2, 3, 4], 5, [1, 2, 3, 4]) == (0.0, 0.0)
+    assert _errors(tmp_path, [1, 2.5, 3, 4], 5, [1, 2, 3, 4]) == (0.5, 0.125)
+    assert _errors(tmp_path, [1, 2, 3, 4], 6, [1, 2, 3, 4]) == (1.0, 0.2)
+
+
+def test_what_is_no_number_on_both_sides_agrees_and_on_one_side_does_not(tmp_path: Path) -> None:
+    nan = math.nan
+    assert _errors(tmp_path, [1, nan, 3, math.inf], 5, [1, nan, 3, math.inf]) == (0.0, 0.0)
+    assert _errors(tmp_path, [1, nan, 3, 4], 5, [1, 2, 3, 4]) == (math.inf, math.inf)
+    assert _errors(tmp_path, [1, 2, 3, 4], 5, [1, 2, 3, nan])[0] == math.inf
+
+
+@pytest.mark.parametrize("length", [0, 7])
+def test_too_few_values_are_an_error(tmp_path: Path, length: int) -> None:
+    (tmp_path / "answers.bin").write_bytes(bytes(length))
+    with pytest.raises(ValueError):
+        errors(tmp_path / "answers.bin", 2, SIGNATURE, {})

@@ -1,0 +1,42 @@
+"""Names of peers, and what is pinned for them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tfaot_pkg.bench.environments import requirements_file
+from tfaot_pkg.bench.peers import PEERS, peers_named
+from tfaot_pkg.errors import SpecError
+
+
+def test_all_names_every_peer_and_the_order_is_always_the_same() -> None:
+    assert peers_named(["all"]) == tuple(PEERS.values())
+    assert [peer.name for peer in peers_named(["iree", "litert"])] == ["litert", "iree"]
+    assert peers_named([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "guess"), [("lite-rt", "litert"), ("onnx_runtime", "onnxruntime"), ("OpenVINO", "openvino")]
+)
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(name: str, guess: str) -> None:
+    with pytest.raises(SpecError, match=f"no such peer: {name}; did you mean {guess}"):
+        peers_named([name])
+
+
+def test_a_name_that_is_like_none_is_refused_with_all_known_ones() -> None:
+    with pytest.raises(SpecError) as caught:
+        peers_named(["zzz"])
+    assert "did you mean" not in caught.value.message and all(name in caught.value.hint for name in PEERS)
+
+
+@pytest.mark.parametrize("packages", sorted({peer.packages for peer in PEERS.values() if peer.packages} | {"tf2onnx"}))
+def test_every_peer_is_pinned_with_hashes_and_no_place_to_get_it_from(packages: str) -> None:
+    text = requirements_file(packages).read_text()
+    pins = re.findall(r"^([\w.-]+)==\S+", text, re.MULTILINE)
+    assert text.count("--hash=sha256:") >= len(pins) > 0
+    assert "://" not in text
+    for peer in PEERS.values():
+        if peer.packages == packages:
+            assert set(peer.distributions) <= set(pins)

@@ -1,0 +1,72 @@
+"""Cells, tables, and the form in files."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from tests.bench.made import LITERT, OURS, XLA, bench, cells, row
+from tfaot_pkg.bench import table
+from tfaot_pkg.bench.results import Bench, Row, cell_of
+
+
+def test_a_cell_is_the_median_minimum_and_p95_of_all_chunks_and_the_median_of_each_round() -> None:
+    cell = cell_of(4, [[float(n) for n in range(1, 51)], [float(n) for n in range(51, 101)]], (0.5, 0.25))
+    assert (cell.median, cell.minimum, cell.p95) == (50.5, 1.0, 96.0)
+    assert cell.rounds == (25.5, 75.5) and (cell.max_absolute, cell.max_relative) == (0.5, 0.25)
+
+
+def test_results_are_read_as_they_were_written() -> None:
+    found = bench(row(OURS, cells(1200, 3600)), row("iree", {}, reason="no such operation"))
+    assert Bench.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+
+
+def test_an_infinite_error_is_null_in_files() -> None:
+    cell = cell_of(1, [[1.0]], (math.inf, 0.5))
+    found = bench(Row(name=OURS, title="", how="", cells=(cell,)))
+    text = json.dumps(found.as_dict(), allow_nan=False)
+    assert Bench.from_dict(json.loads(text)).rows[0].cells == (cell,)
+
+
+def test_results_of_another_format_are_refused() -> None:
+    document = {**bench(row(OURS, cells(1, 2))).as_dict(), "format": 99}
+    with pytest.raises(ValueError, match="format 99"):
+        Bench.from_dict(document)
+
+
+def test_the_table_tells_ours_over_the_best_peer_over_xla_alone_and_over_the_roofline() -> None:
+    found = bench(
+        row(OURS, cells(1200, 3600)), row(XLA, cells(600, 7200)), row(LITERT, cells(2400, 3000)),
+        row("onnxruntime", cells(9000, 9000)),
+    )  # fmt: skip
+    rows = {line[0]: line[1:] for line in table.latencies(found).rows}
+    assert rows["roofline x86-64-v3"] == ("1.00", "3.00")
+    assert rows[OURS] == ("1.20", "3.60")
+    assert rows["ours / best other engine"] == ("0.50", "1.20")  # XLA alone is this tool, too
+    assert rows[f"{OURS} / {XLA}"] == ("2.00", "0.50")
+    assert rows[f"{OURS} / roofline"] == ("1.20", "1.20")
+
+
+def test_an_engine_without_figures_is_told_with_its_reason() -> None:
+    found = bench(row(OURS, cells(1, 2)), row("iree", {}, reason="cannot take float64"))
+    assert table.absent(found) == ["iree: not measured: cannot take float64"]
+    assert ("iree", "-", "-") in table.latencies(found).rows
+
+
+def test_without_peers_there_is_no_ratio() -> None:
+    found = bench(row(OURS, cells(1, 2)))
+    assert math.isnan(table.ratio_to_peers(found, 1))
+    assert ("ours / best other engine", "-", "-") in table.latencies(found).rows
+
+
+def test_columns_of_text_are_aligned_and_markdown_is_a_table() -> None:
+    made = table.Table(head=("name", "1"), rows=(("a", "10.5"), ("longer", "2")))
+    assert made.text() == "name       1\na       10.5\nlonger     2"
+    assert made.markdown() == "| name | 1 |\n| --- | --: |\n| a | 10.5 |\n| longer | 2 |"
+
+
+@pytest.mark.parametrize(("nanoseconds", "text"), [(1234.0, "1.23"), (12_340.0, "12.3"), (123_400.0, "123")])
+def test_microseconds_have_three_digits(nanoseconds: float, text: str) -> None:
+    assert table.micro(nanoseconds) == text
