@@ -225,6 +225,27 @@ def test_a_shell_macro_that_nothing_uses_does_no_harm_and_one_that_is_used_is_ne
     assert imported(spec, tmp_path, id="b").notes[0].message.startswith("ba.yaml is not on this machine")
 
 
+@pytest.mark.parametrize(
+    ("line", "defines", "place"),
+    [
+        ("%{!?folder: %define folder %{era}/a}", {}, "Run3/a"),
+        ("%{!?folder:%global folder %{era}/a}", {"folder": "b"}, "b"),
+        ("%{?era: %define folder c}", {}, "c"),
+        ("%{?!folder: %define folder d}", {}, "d"),
+        ("%define folder e\n%{?folder: %undefine folder}\n%{!?folder: %define folder f}", {}, "f"),
+    ],
+)
+def test_a_line_that_defines_a_macro_in_one_case_is_read_as_rpm_does(
+    line: str, defines: dict[str, str], place: str, tmp_path: Path
+) -> None:
+    spec = tmp_path / "x.spec"
+    head = "### RPM external tfaot-model-tagger 1.2.0\n%define era Run3\n"
+    spec.write_text(f"{head}{line}\n%define aot_config %{{folder}}/aot_config.yaml\n{INCLUDE}")
+    write_config(tmp_path / "files" / place)
+    result = imported(spec, tmp_path, tmp_path / "files", **defines)
+    assert result.notes == () and result.spec.model.name == "tagger"
+
+
 def test_faults_of_the_aot_config_are_told_with_its_own_lines(tmp_path: Path) -> None:
     (tmp_path / "aot_config.yaml").write_text("model:\n  name: tagger\n  version: 1.0.0\n")
     with pytest.raises(SpecError, match=r"aot_config\.yaml(:\d+)?: compilation: is required"):

@@ -19,6 +19,7 @@ DEFAULT_ARCHITECTURE = "x86_64"
 _HEADER = re.compile(r"###\s*RPM\s+(\S+)\s+(\S+)\s+(\S+)\s*")
 _INCLUDE = re.compile(r"##\s*(?:INCLUDE|IMPORT)\s+(\S+)\s*")
 _DEFINE = re.compile(r"%(define|global)\s+([A-Za-z_][A-Za-z0-9_]*)(\([^)]*\))?\s+(.*)", re.DOTALL)
+_IF_DEFINED = re.compile(r"%\{([!?]*\?[!?]*)([A-Za-z_][A-Za-z0-9_]*):\s*(%(?:define|global|undefine)\b.*)\}", re.DOTALL)
 _UNDEFINE = re.compile(r"%undefine\s+([A-Za-z_][A-Za-z0-9_]*)\s*")
 _CONDITION = re.compile(r"%(ifarch|ifnarch|ifos|ifnos|if|elifarch|elif|else|endif)\b\s*(.*)", re.DOTALL)
 _SECTION = re.compile(
@@ -168,6 +169,9 @@ class _Reader:
             self._includes.append(Tagged(line=self._line, tag="INCLUDE", value=found[1]))
         elif text.startswith("#"):
             return
+        elif found := _IF_DEFINED.fullmatch(text):
+            if (found[2] in self._macros) != bool(found[1].count("!") % 2):
+                self._read_line(found[3].strip())
         elif found := _DEFINE.fullmatch(text):
             self._define(found)
         elif found := _UNDEFINE.fullmatch(text):
