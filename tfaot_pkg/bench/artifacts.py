@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ _IREE = (
     "--iree-hal-local-target-device-backends=llvm-cpu",
     "--iree-llvmcpu-target-cpu=host",
     "--iree-opt-level=O3",
+    "--iree-input-demote-f64-to-f32=false",
+    "--iree-input-demote-i64-to-i32=false",
 )
 
 
@@ -48,8 +50,21 @@ class Converter:
 
         Raises ModelError where TensorFlow or the peer cannot convert it.
         """
+        return self._files(form, batch_sizes, environment, self.frozen)
+
+    def identity(self, form: Form, environment: PeerEnvironment | None = None) -> Path:
+        """A model that gives one float back: running it takes what a call of the peer costs."""
+        return self._files(form, (1,), environment, None)[1]
+
+    def _files(
+        self,
+        form: Form,
+        batch_sizes: Sequence[int],
+        environment: PeerEnvironment | None,
+        frozen: FrozenModel | None,
+    ) -> dict[int, Path]:
         parts = {
-            "frozen": self.frozen.key,
+            "frozen": frozen.key if frozen else "",
             "form": form,
             "sizes": list(batch_sizes),
             "program": sha256_tree(PROGRAM, [PROGRAM / "convert.py"]),
@@ -60,26 +75,27 @@ class Converter:
         def make(folder: Path) -> None:
             if form == "iree":
                 assert environment is not None
-                self._compile_with_iree(batch_sizes, environment, folder)
+                onnx = self._files("onnx", batch_sizes, None, frozen)
+                self._compile_with_iree(onnx, environment, folder)
             else:
-                self._convert(form, batch_sizes, folder)
+                self._convert(form, batch_sizes, folder, frozen)
 
         folder = self.cache.get_or_make(STAGE, key_of(STAGE, _VERSION, parts), make)
         return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
 
-    def _convert(self, form: Form, batch_sizes: Sequence[int], folder: Path) -> None:
+    def _convert(self, form: Form, batch_sizes: Sequence[int], folder: Path, frozen: FrozenModel | None) -> None:
         request = {
             "kind": form,
-            "graph": str(self.frozen.graph),
-            "inputs": list(self.frozen.inputs),
-            "outputs": list(self.frozen.outputs),
+            "graph": str(frozen.graph) if frozen else "",
+            "inputs": list(frozen.inputs) if frozen else [{"node": "x", "dtype": "float32", "shape": [1]}],
+            "outputs": list(frozen.outputs) if frozen else [{"node": "y", "index": 0}],
             "files": {size: str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
             "paths": [str(self.onnx.site_packages)] if self.onnx and form == "onnx" else [],
         }
         self._run([self.python, "-I", "-B", PROGRAM / "convert.py"], f"TensorFlow cannot convert it to {form}", request)
 
-    def _compile_with_iree(self, batch_sizes: Sequence[int], environment: PeerEnvironment, folder: Path) -> None:
-        for size, onnx in self.files("onnx", batch_sizes).items():
+    def _compile_with_iree(self, models: Mapping[int, Path], environment: PeerEnvironment, folder: Path) -> None:
+        for size, onnx in models.items():
             text, file = folder / f"{size}.mlir", folder / f"{size}.{_SUFFIXES['iree']}"
             self._run([environment.programs / "iree-import-onnx", onnx, "-o", text], "IREE cannot import it")
             self._run([environment.programs / "iree-compile", text, *_IREE, "-o", file], "IREE cannot compile it")

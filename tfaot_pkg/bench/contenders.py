@@ -110,6 +110,7 @@ class Field:
         files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
         options = {
             "engine": peer.name,
+            "identity": str(self.converter.identity(peer.form, environment)),
             "models": {str(size): str(file) for size, file in files.items()},
             **self.inputs.options(),
             "calls": str(self.programs.calls),

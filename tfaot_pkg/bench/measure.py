@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Taken:
 
     times: dict[int, list[list[float]]] = field(default_factory=dict)
     first_inference: float = 0.0
+    overhead: float = 0.0
     memory: Memory = _NO_MEMORY
     failure: str = ""
 
@@ -82,6 +83,8 @@ def measure(
         }
         for name, serving in running.items():
             _answer(serving, name, taken[name], schedule, answers)
+            if engines[name].has_overhead:
+                _overhead(serving, taken[name], schedule)
         for number in range(schedule.rounds):
             for size in schedule.batch_sizes:
                 for target, machine in machines.items():
@@ -119,6 +122,14 @@ def _answer(serving: Serving, name: str, taken: Taken, schedule: Schedule, folde
             serving.times(size, shortest=schedule.chunk, duration=0)  # finds how many runs make a chunk
     except RunError as error:
         taken.failure = error.message
+
+
+def _overhead(serving: Serving, taken: Taken, schedule: Schedule) -> None:
+    """What a call costs. An engine that cannot run a model that does nothing runs others none the less."""
+    if not taken.failure:
+        with suppress(RunError):
+            times = serving.overhead(shortest=schedule.chunk, duration=schedule.slice)
+            taken.overhead = statistics.median(times)
 
 
 def _time(serving: Serving, taken: Taken, size: int, schedule: Schedule) -> None:

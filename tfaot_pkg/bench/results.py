@@ -35,7 +35,8 @@ class Row:
 
     `first_inference` is the time from before the engine is loaded to the end of the first run, in a new process;
     `memory` the peak of a process that has run all batch sizes, `memory_empty` that of the same process, with the
-    inputs, before the engine is loaded.
+    inputs, before the engine is loaded. `call_overhead` is the time of a run of a model that does nothing, for engines
+    that are called through a layer of their own; it is part of all times.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Row:
     reason: str = ""
     cells: tuple[Cell, ...] = ()
     first_inference: float = 0.0
+    call_overhead: float = 0.0
     memory: int = 0
     memory_empty: int = 0
     model_bytes: int = 0

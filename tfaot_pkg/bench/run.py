@@ -182,7 +182,7 @@ def _bench(
             for size in schedule.batch_sizes
         )
         return replace(
-            contender.row, cells=cells, first_inference=found.first_inference,
+            contender.row, cells=cells, first_inference=found.first_inference, call_overhead=found.overhead,
             memory=found.memory.peak, memory_empty=found.memory.empty,
         )  # fmt: skip
 

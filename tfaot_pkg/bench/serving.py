@@ -23,11 +23,13 @@ _TIMEOUT = 600.0
 class Program:
     """How to start an engine: `argv` with the number of the file descriptor for answers at `{}`.
 
-    `greeting` is the first line on its standard input ("" for none).
+    `greeting` is the first line on its standard input ("" for none); `has_overhead` says whether it can be asked what a
+    call costs.
     """
 
     argv: tuple[str, ...]
     greeting: str = ""
+    has_overhead: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,10 @@ class Serving:
     def times(self, batch_size: int, *, shortest: int, duration: int) -> list[float]:
         """Nanoseconds of one run, by chunks of at least `shortest` nanoseconds, for `duration` nanoseconds."""
         return list(self._ask(f"time {batch_size} {shortest} {duration}")["times"])
+
+    def overhead(self, *, shortest: int, duration: int) -> list[float]:
+        """As `times`, for a model that does nothing: what a call costs. For engines in peers' environments."""
+        return list(self._ask(f"overhead {shortest} {duration}")["times"])
 
     def write_answers(self, batch_size: int, file: Path) -> None:
         self._ask(f"answers {batch_size} {file}")
@@ -137,7 +143,7 @@ class Serving:
 
 
 def python_program(python: Path, program: Path, options: object) -> Program:
-    return Program(argv=(str(python), "-I", "-B", str(program), "{}"), greeting=json.dumps(options))
+    return Program(argv=(str(python), "-I", "-B", str(program), "{}"), greeting=json.dumps(options), has_overhead=True)
 
 
 def native_program(argv: Sequence[str | Path]) -> Program:

@@ -56,7 +56,7 @@ def latencies(bench: Bench) -> Table:
 
 def resources(bench: Bench) -> Table:
     """Memory, sizes, first inference, and the largest error of each engine."""
-    head = ("engine", "first run ms", "peak MB", "above empty MB", "model KB", "runtime MB", "max error")
+    head = ("engine", "first run ms", "call us", "peak MB", "above empty MB", "model KB", "runtime MB", "max error")
     return Table(head=head, rows=tuple(_resources_of(row) for row in bench.rows if row.cells))
 
 
@@ -113,6 +113,7 @@ def _resources_of(row: Row) -> tuple[str, ...]:
     return (
         row.title,
         f"{row.first_inference / 1e6:.2f}",
+        f"{row.call_overhead / 1e3:.2f}" if row.call_overhead else "-",
         f"{row.memory / 1024:.1f}",
         f"{(row.memory - row.memory_empty) / 1024:.1f}",
         f"{row.model_bytes / 1024:.0f}",

@@ -6,13 +6,15 @@ It needs the standard library, NumPy and the engine. The first line on standard 
 
     engine      litert, onnxruntime, openvino, iree, tensorflow or tensorflow_jit
     models      the model's file by batch size
+    identity    the file of a model that gives one float back
     inputs      [{name, dtype, shape, file}]: shape with null for the batch axis; file holds the values of `rows` rows
     outputs     [{name, dtype, shape}]
     rows        of the inputs' files
     calls       the shared library of templates/bench/calls.cc
     paths       folders to import from, beside those of the environment
 
-The requests after it, one a line, and their answers are those of templates/bench/library.cc; more words of an error are
+The requests after it, one a line, and their answers are those of templates/bench/library.cc, and `overhead S D`: as
+`time`, for the identity; more words of an error are
 in the log, as are all that an engine prints.
 """
 

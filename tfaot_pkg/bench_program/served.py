@@ -35,6 +35,13 @@ class Server:
             written.write(self._tensors.output_bytes(model.results(), int(size)))
         return {}
 
+    def overhead(self, shortest: str, duration: str) -> dict:
+        """As `time`, for the model that does nothing."""
+        array = [tensors.aligned((1,), "float32")]
+        model = self._engine.model(self._options["identity"], array, [tensors.aligned((1,), "float32")])
+        self._chunks.once(model.call)
+        return {"times": self._chunks.times(model.call, "identity", int(shortest), int(duration))}
+
     def memory(self) -> dict:
         return {"empty": self._empty, "peak": peak_memory()}
 
