@@ -161,7 +161,7 @@ def plan_of(
     """All keys of `spec` from what decides about them; `inputs` is what `inputs_document` says of the validation's."""
     parts = components(spec, source, toolchain=toolchain.identity, compiler=compiler, inputs=inputs)
     frozen = frozen_key(spec, source, toolchain.identity)
-    compiled = compiled_key(spec, frozen)
+    compiled = compiled_key(spec, frozen, toolchain.toolchain)
     native = native_key(spec, compiled, compiler)
     # The stages' keys hold nothing that is not in the parts, but the versions of their code.
     stages = {"native": native, "tools": tools_key(native) if spec.package.tools else None, "documents": VERSION}

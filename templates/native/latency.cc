@@ -1,9 +1,10 @@
-// Times a model library: latency LIBRARY TARGET... prints one line per target and batch size,
+// Times model libraries: latency LIBRARY UNIT... [-- LIBRARY UNIT...]... prints one line per library and unit,
 //
-//     TARGET BATCH_SIZE NANOSECONDS
+//     LIBRARY TARGET BATCH_SIZE NANOSECONDS...
 //
-// the median over rounds of the time of one run, one thread, inputs of zeros, buffers used in place. Every round times
-// every target and batch size once: what disturbs the machine for a while disturbs all of them, and no median much.
+// the number of the library and, for each round, the time of one run: one thread, inputs of zeros, buffers used in
+// place. A UNIT is TARGET:BATCH_SIZE, or TARGET for all batch sizes of the library. Every round times each unit of each
+// library once: what disturbs the machine for a while disturbs all of them, and no median much.
 
 #include <dlfcn.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "tfaot/c_api.h"
@@ -22,7 +24,7 @@ namespace {
 constexpr std::int64_t kShortest = 200'000;  // nanoseconds that one measurement takes at least, for the clock
 constexpr std::size_t kMostRounds = 51;
 constexpr std::size_t kFewestRounds = 3;
-// Nanoseconds after which rounds end: per target and batch size, and for all of them.
+// Nanoseconds after which rounds end: per library, target and batch size, and for all of them.
 constexpr std::int64_t kEnough = 500'000'000;
 constexpr std::int64_t kEnoughForAll = 60'000'000'000;
 
@@ -45,11 +47,12 @@ std::vector<void*> buffers(const tfaot_tensor* tensors, std::size_t count, std::
   return made;
 }
 
-// One target at one batch size: what is run, and how long that took.
+// One library's target at one batch size: what is run, and how long that took.
 class Timed {
  public:
-  Timed(const tfaot_model_table& model, const char* target, tfaot_instance* instance, std::int64_t batch_size)
-      : model_(&model), target_(target), instance_(instance), batch_size_(batch_size) {
+  Timed(int library, const tfaot_model_table& model, const std::string& target, tfaot_instance* instance,
+        std::int64_t batch_size)
+      : library_(library), model_(&model), target_(target), instance_(instance), batch_size_(batch_size) {
     const std::vector<void*> in = buffers(model.info->inputs, model.info->num_inputs, batch_size);
     inputs_.assign(in.begin(), in.end());
     outputs_ = buffers(model.info->outputs, model.info->num_outputs, batch_size);
@@ -72,10 +75,10 @@ class Timed {
     return true;
   }
 
-  void print() {
-    const auto middle = times_.begin() + static_cast<std::ptrdiff_t>(times_.size() / 2);
-    std::nth_element(times_.begin(), middle, times_.end());
-    std::printf("%s %lld %.1f\n", target_, static_cast<long long>(batch_size_), *middle);
+  void print() const {
+    std::printf("%d %s %lld", library_, target_.c_str(), static_cast<long long>(batch_size_));
+    for (const double time : times_) std::printf(" %.1f", time);
+    std::printf("\n");
   }
 
  private:
@@ -88,8 +91,9 @@ class Timed {
     return true;
   }
 
+  int library_;
   const tfaot_model_table* model_;
-  const char* target_;
+  std::string target_;
   tfaot_instance* instance_;
   std::int64_t batch_size_;
   std::vector<const void*> inputs_;
@@ -98,21 +102,38 @@ class Timed {
   std::vector<double> times_;
 };
 
+const tfaot_model_table* opened(const char* path) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library != nullptr ? dlsym(library, TFAOT_ENTRY_POINT) : nullptr;
+  return symbol != nullptr ? reinterpret_cast<const tfaot_model_table* (*)()>(symbol)() : nullptr;
+}
+
+// Add `unit` of a library. 0, or the code to exit with.
+int add(int library, const tfaot_model_table& model, const std::string& unit, std::vector<Timed>* all) {
+  const std::size_t colon = unit.find(':');
+  const std::string target = unit.substr(0, colon);
+  const std::int64_t wanted = colon != std::string::npos ? std::atoll(unit.c_str() + colon + 1) : 0;
+  tfaot_instance* instance = nullptr;
+  if (model.create(target.c_str(), &instance, nullptr, 0) != TFAOT_OK) return 3;
+  for (std::size_t i = 0; i < model.info->num_batch_sizes; ++i) {
+    if (wanted != 0 && wanted != model.info->batch_sizes[i]) continue;
+    all->emplace_back(library, model, target, instance, model.info->batch_sizes[i]);
+    if (!all->back().prepare()) return 4;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  void* library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
-  if (library == nullptr) return 2;
-  void* symbol = dlsym(library, TFAOT_ENTRY_POINT);
-  if (symbol == nullptr) return 2;
-  const tfaot_model_table& model = *reinterpret_cast<const tfaot_model_table* (*)()>(symbol)();
   std::vector<Timed> all;
-  for (int i = 2; i < argc; ++i) {
-    tfaot_instance* instance = nullptr;
-    if (model.create(argv[i], &instance, nullptr, 0) != TFAOT_OK) return 3;
-    for (std::size_t j = 0; j < model.info->num_batch_sizes; ++j) {
-      all.emplace_back(model, argv[i], instance, model.info->batch_sizes[j]);
-      if (!all.back().prepare()) return 4;
+  int library = 0;
+  for (int i = 1; i < argc; ++i, ++library) {
+    const tfaot_model_table* model = opened(argv[i]);
+    if (model == nullptr) return 2;
+    while (++i < argc && std::strcmp(argv[i], "--") != 0) {
+      const int failed = add(library, *model, argv[i], &all);
+      if (failed != 0) return failed;
     }
   }
   const std::int64_t enough = std::min(kEnough * static_cast<std::int64_t>(all.size()), kEnoughForAll);
@@ -122,6 +143,6 @@ int main(int argc, char** argv) {
       if (!each.measure(&total)) return 4;
     }
   }
-  for (Timed& each : all) each.print();
+  for (const Timed& each : all) each.print();
   return 0;  // the process takes instances and buffers with it
 }

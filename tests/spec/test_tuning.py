@@ -82,7 +82,7 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         ("", "1: : is not JSON: Expecting value (column 1)"),
         ('{"format": 1,\n "model": digits}', "2: : is not JSON: Expecting value (column 11)"),
         ("format: 1", "1: : is not JSON: Expecting value (column 1)"),
-        ("[1]", "1: : must be a mapping with format, model, machine, batch_costs, got a list"),
+        ("[1]", "1: : must be a mapping with format, model, machine, toolchains, batch_costs, got a list"),
         ("[" * 100_000, "1: : is not JSON: "),
         ('{"format": 1, "model": "digits",\n "model": "digits"}', "2: model: is given twice (first on line 1)"),
         (_text(format=...), "1: format: must be 1, got nothing"),

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.compiled.choices import Choices, choices_document, choices_of
 from tfaot_pkg.compiled.header import correct, number_of_buffers, require_shapes
-from tfaot_pkg.compiled.substitution import all_weights, call_arguments, with_calls
-from tfaot_pkg.errors import ToolchainError
+from tfaot_pkg.compiled.substitution import Graphs, all_weights, call_arguments, with_calls
+from tfaot_pkg.compiled.workers import Flagged, compile_units
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call
-from tfaot_pkg.kernels.choice import VERSION as CHOICE_VERSION
-from tfaot_pkg.kernels.choice import calls_of_units
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.elf import defined_symbols
@@ -30,10 +28,9 @@ from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 STAGE = "compiled"
-_VERSION = 3
+_VERSION = 4
 _WEIGHTS = "weights.json"
 _ALIGNMENT = 64
-_UNITS_PER_WORKER = 8  # below, starting another worker (an import of TensorFlow) costs more than it saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +82,8 @@ def weight_offsets(weights: Sequence[Mapping[str, Any]]) -> list[int]:
     return offsets
 
 
-def compiled_key(spec: ModelSpec, frozen: Key) -> Key:
+def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
+    """Costs of batches in the tuning file do not count: new ones alone compile nothing."""
     return key_of(
         STAGE,
         _VERSION,
@@ -95,7 +93,7 @@ def compiled_key(spec: ModelSpec, frozen: Key) -> Key:
             "targets": list(spec.compilation.targets),
             "xla_flags": list(spec.compilation.xla_flags),
             "tf_xla_flags": list(spec.compilation.tf_xla_flags),
-            "kernels": [spec.compilation.kernels, CHOICE_VERSION],
+            "choices": choices_document(spec, toolchain),
         },
     )
 
@@ -104,20 +102,15 @@ def compile_model(
     spec: ModelSpec, frozen: FrozenModel, *, pool: WorkerPool, compiler: Compiler, cache: BuildCache, progress: Progress
 ) -> CompiledModel:
     """Compile every unit of `spec`, or take them from the cache. Raises ModelError, SpecError, ToolchainError."""
-    key = compiled_key(spec, frozen.key)
+    toolchain = pool.environment.toolchain
+    key, choices = compiled_key(spec, frozen.key, toolchain), choices_of(spec, frozen.layers, toolchain)
     total = len(spec.compilation.batch_sizes) * len(spec.compilation.targets)
     with progress.step("compile", total=total, unit="units") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
-        folder = cache.get_or_make(
-            STAGE, key, lambda folder: _make(spec, frozen, pool=pool, compiler=compiler, folder=folder, step=step)
-        )
-    calls = _calls(spec, frozen, pool.environment.toolchain)
-    return _read(spec, frozen, folder, key, calls)
-
-
-def _calls(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> dict[tuple[int, str], tuple[Call, ...]]:
-    return calls_of_units(spec.compilation, frozen.layers, custom_calls=toolchain.custom_calls)
+        make = partial(_make, spec, frozen, choices, pool=pool, compiler=compiler, step=step)
+        folder = cache.get_or_make(STAGE, key, make)
+    return _read(spec, frozen, folder, key, choices)
 
 
 def _prefix(batch_size: int) -> str:
@@ -125,26 +118,23 @@ def _prefix(batch_size: int) -> str:
 
 
 def _make(
-    spec: ModelSpec, frozen: FrozenModel, *, pool: WorkerPool, compiler: Compiler, folder: Path, step: Step
+    spec: ModelSpec,
+    frozen: FrozenModel,
+    choices: Choices,
+    folder: Path,
+    *,
+    pool: WorkerPool,
+    compiler: Compiler,
+    step: Step,
 ) -> None:
     made = pool.new_folder(STAGE)
     toolchain = pool.environment.toolchain
     targets = [TARGETS[name] for name in spec.compilation.targets]
     for target in targets:
         (made / target.name).mkdir()
-    calls = _calls(spec, frozen, toolchain)
-    graphs = with_calls(frozen, calls.values(), pool=pool, folder=made)
+    graphs = with_calls(frozen, choices.calls.values(), pool=pool, folder=made)
     units = [
-        {
-            "graph": str(graphs.path(calls[size, target.name])),
-            "calls": call_arguments(calls[size, target.name], size),
-            "prefix": f"{target.name}/{_prefix(size)}",
-            "name": _prefix(size),
-            "batch_size": size,
-            "target": target.name,
-            "triple": target.triple,
-            "cpu": target.cpu,
-        }
+        Flagged(unit=_described(graphs, choices, size, target), xla_flags=choices.xla_flags[size, target.name])
         for size in spec.compilation.batch_sizes
         for target in targets
     ]
@@ -156,7 +146,7 @@ def _make(
         "blob": str(frozen.weights_file or ""),
         "constants": "constants" in toolchain.object_kinds,
     }
-    embedded = _compile(spec, pool, arguments, units, step)
+    embedded = compile_units(pool, arguments, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
     kept = [weight["node"] for weight in graphs.weights if weight["node"] not in embedded]
     (made / _WEIGHTS).write_text(json.dumps(kept))
     for target in targets:
@@ -169,45 +159,19 @@ def _make(
         shutil.move(path, folder / path.name)
 
 
-def _compile(
-    spec: ModelSpec,
-    pool: WorkerPool,
-    arguments: Mapping[str, object],
-    units: Sequence[Mapping[str, object]],
-    step: Step,
-) -> set[str]:
-    """Compile all units; the names of the weights that had to be embedded, because XLA must know their values."""
-    embedded: set[str] = set()
-    while wanted := _run_workers(spec, pool, {**arguments, "embed": sorted(embedded)}, units, step):
-        if wanted <= embedded:
-            raise ToolchainError(f"TensorFlow asked again for the weights {', '.join(sorted(wanted))}")
-        embedded |= wanted
-    return embedded
-
-
-def _run_workers(
-    spec: ModelSpec,
-    pool: WorkerPool,
-    arguments: Mapping[str, object],
-    units: Sequence[Mapping[str, object]],
-    step: Step,
-) -> set[str]:
-    """Share the units among as many workers as pay. The weights that must be embedded; none where all is compiled."""
-    count = max(1, min(os.cpu_count() or 1, len(units) // _UNITS_PER_WORKER))
-    flags = {"xla_flags": spec.compilation.xla_flags, "tf_xla_flags": spec.compilation.tf_xla_flags}
-    workers = [pool.get(**flags, number=number) for number in range(count)]
-    with ThreadPoolExecutor(count) as executor:
-        futures = [
-            executor.submit(worker.call, "compile", {**arguments, "units": units[number::count]}, step=step)
-            for number, worker in enumerate(workers)
-        ]
-        try:
-            return {name for future in futures for name in future.result()["embed"]}
-        except BaseException:
-            for worker, future in zip(workers, futures, strict=True):
-                if not future.done():
-                    worker.kill()
-            raise
+def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> dict[str, object]:
+    """A unit in the worker's words."""
+    calls = choices.calls[size, target.name]
+    return {
+        "graph": str(graphs.path(calls)),
+        "calls": call_arguments(calls, size),
+        "prefix": f"{target.name}/{_prefix(size)}",
+        "name": _prefix(size),
+        "batch_size": size,
+        "target": target.name,
+        "triple": target.triple,
+        "cpu": target.cpu,
+    }
 
 
 def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compiler) -> None:
@@ -222,16 +186,14 @@ def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compil
     header.write_text(pattern.sub("", text))
 
 
-def _read(
-    spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, calls: Mapping[tuple[int, str], tuple[Call, ...]]
-) -> CompiledModel:
+def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices: Choices) -> CompiledModel:
     units = tuple(
         CompiledUnit(
             batch_size=size,
             target=TARGETS[name],
             folder=folder / name,
             num_buffers=number_of_buffers(folder / name / f"{_prefix(size)}.h"),
-            calls=calls[size, name],
+            calls=choices.calls[size, name],
         )
         for name in spec.compilation.targets
         for size in spec.compilation.batch_sizes

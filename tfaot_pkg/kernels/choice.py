@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from tfaot_pkg.kernels.calls import Call, calls_of
 from tfaot_pkg.kernels.layer import Layer
-from tfaot_pkg.spec.types import Compilation
-from tfaot_pkg.targets import TARGETS, Target
+from tfaot_pkg.targets import Target
 
 VERSION = 1
 """Of the model: a part of keys."""
@@ -22,15 +20,3 @@ def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> froze
     return frozenset(
         layer.name for layer in layers if not layer.is_product or layer.multiply_adds >= _LEAST_MULTIPLY_ADDS
     )
-
-
-def calls_of_units(
-    compilation: Compilation, layers: Sequence[Layer], *, custom_calls: bool
-) -> dict[tuple[int, str], tuple[Call, ...]]:
-    """The calls of each unit, by batch size and target; `custom_calls` says whether the toolchain has such."""
-    usable = custom_calls and compilation.kernels == "auto" and compilation.weights == "shared"
-    return {
-        (size, target): calls_of(layers, estimated(layers, size, TARGETS[target])) if usable else ()
-        for target in compilation.targets
-        for size in compilation.batch_sizes
-    }

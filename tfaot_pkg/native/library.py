@@ -113,8 +113,10 @@ def build_native(
     compiler: Compiler,
     cache: BuildCache,
     progress: Progress,
+    parts_cache: BuildCache | None = None,
 ) -> NativeLibrary:
-    """The libraries of `compiled`, from the cache where they are there.
+    """The libraries of `compiled`, from the cache where they are there. `parts_cache` has the parts of XLA's runtime,
+    where that is another one.
 
     Raises CompilerError, ModelError, StorageError.
     """
@@ -128,7 +130,7 @@ def build_native(
             step.skip("cached")
         build = _Build(
             spec=spec, frozen=frozen, compiled=compiled, environment=environment, compiler=compiler,
-            parts=Parts(environment=environment, compiler=compiler, cache=cache), uid=uid, step=step,
+            parts=Parts(environment=environment, compiler=compiler, cache=parts_cache or cache), uid=uid, step=step,
         )  # fmt: skip
         folder = cache.get_or_make(STAGE, key, build.make)
     return NativeLibrary(folder=folder, key=key, name=spec.model.package_name, uid=uid)

@@ -1,25 +1,26 @@
 """The tuning file beside a spec, `spec.tune.json` of `spec.yaml`: measurements that are an input of a build.
 
-    {"format": 1, "model": "digits", "machine": {"cpu": "..."}, "batch_costs": {"x86-64-v3": {"1": 812.0}}}
+    {"format": 1, "model": "digits", "machine": {"cpu": "..."},
+     "toolchains": {"2.17.1": {"kernels": {"x86-64-v3": {"1": "all", "2": {"except": ["dense/Relu"]}}},
+                               "xla_flags": {"x86-64-v3": {"2": ["--xla_..."]}}}},
+     "batch_costs": {"x86-64-v3": {"1": 812.0}}}
 
+`kernels` names the layers that the kernel library computes: "all", "none", {"only": [...]} or {"except": [...]}.
 `tfaot-pkg tune` writes it. It is committed with the spec: measurements are not reproducible, packages made with them
 are.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tfaot_pkg.errors import Fault, SpecError
-from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
-from tfaot_pkg.spec.names import shown
-from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, described
+from tfaot_pkg.spec.document import MAX_BYTES, read_document
+from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
+from tfaot_pkg.spec.tuning_check import FORMAT, check
 from tfaot_pkg.spec.types import Tuning
 from tfaot_pkg.targets import TARGETS
 
@@ -27,9 +28,8 @@ SUFFIX = ".tune.json"
 PACKAGED = f"spec{SUFFIX}"
 """The file's name in packages, where the spec is `spec.yaml`."""
 
-_FORMAT = 1
-_KEYS = ("format", "model", "machine", "batch_costs")
-_HINT = "mend the file, or remove it: `tfaot-pkg tune SPEC --batch-costs` writes a new one"
+_V = TypeVar("_V")
+_HINT = "mend the file, or remove it: `tfaot-pkg tune SPEC` writes a new one"
 
 
 def tuning_path(spec: Path) -> Path:
@@ -55,34 +55,47 @@ def parse_tuning(content: bytes, file: str, model: str) -> Tuning:
     document = read_document(content, file)  # JSON is YAML: this knows lines, and keys that are given twice
     if not document.faults:
         document.data = data
-        _check(document, model)
+        check(document, model)
     if document.faults:
         raise SpecError([fault for _, fault in document.faults], hint=_HINT)
-    costs = data.get("batch_costs", {})
+    costs = _by_unit(data.get("batch_costs", {}))
     return Tuning(
         model=model,
         machine=data.get("machine", {}),
-        batch_costs={
-            target: {int(size): float(cost) for size, cost in sorted(row.items(), key=lambda item: int(item[0]))}
-            for target, row in sorted(costs.items(), key=lambda item: TARGETS[item[0]].level)
-        },
+        toolchains={version: _code(item) for version, item in sorted(data.get("toolchains", {}).items())},
+        batch_costs={target: {size: float(cost) for size, cost in row.items()} for target, row in costs.items()},
     )
 
 
 def tuning_document(tuning: Tuning) -> dict[str, object]:
     """`tuning` as JSON values in the form of the file."""
+    toolchains = {version: code_document(code) for version, code in sorted(tuning.toolchains.items())}
     return {
-        "format": _FORMAT,
+        "format": FORMAT,
         "model": tuning.model,
         "machine": dict(tuning.machine),
+        **({"toolchains": toolchains} if toolchains else {}),
         "batch_costs": costs_document(tuning),
     }
 
 
-def costs_document(tuning: Tuning | None) -> dict[str, dict[str, float]]:
+def costs_document(tuning: Tuning | None) -> dict[str, dict[str, object]]:
     """The costs alone, as JSON values: no costs without a tuning."""
-    rows = tuning.batch_costs if tuning is not None else {}
-    return {target: {str(size): cost for size, cost in row.items()} for target, row in rows.items()}
+    return _document(tuning.batch_costs if tuning is not None else {}, lambda cost: cost)
+
+
+def code_document(code: TunedCode) -> dict[str, dict[str, dict[str, object]]]:
+    """One of the toolchains, as JSON values."""
+    kernels = _document(code.kernels, choice_document)
+    flags = _document(code.xla_flags, list)
+    return {name: rows for name, rows in (("kernels", kernels), ("xla_flags", flags)) if rows}
+
+
+def choice_document(choice: LayerChoice) -> object:
+    """One choice of layers, as a JSON value."""
+    if choice.named:
+        return {"except" if choice.others else "only": list(choice.named)}
+    return "all" if choice.others else "none"
 
 
 def tuning_bytes(tuning: Tuning) -> bytes:
@@ -100,48 +113,32 @@ def _json(content: bytes, file: str) -> Any:
     raise SpecError([Fault(file=file, line=line, path="", message=message)], hint=_HINT)
 
 
-def _check(document: Document, model: str) -> None:
-    """Report every fault of the file's values."""
-    data = document.data
-    if not isinstance(data, dict):
-        document.report((), f"must be a mapping with {', '.join(_KEYS)}, got {described(data)}")
-        return
-    for key in data:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
-            document.report((key,), "unknown key" + (f"; did you mean {near[0]}?" if near else ""))
-    if data.get("format") != _FORMAT:
-        document.report(("format",), f"must be {_FORMAT}, got {described(data.get('format'))}: upgrade tfaot-pkg?")
-    if data.get("model") != model:
-        document.report(
-            ("model",), f"must be {model!r}, the model of the spec beside it, got {described(data.get('model'))}"
-        )
-    for name, text in _mapping(document, "machine").items():
-        if not isinstance(text, str):
-            document.report(("machine", name), f"must be a string, got {described(text)}")
-    for target, row in _mapping(document, "batch_costs").items():
-        _check_row(document, target, row)
+def _document(rows: Mapping[str, Mapping[int, _V]], value_of: Callable[[_V], object]) -> dict[str, dict[str, object]]:
+    """Values by target and batch size, in the order of these."""
+    return {
+        target: {str(size): value_of(value) for size, value in sorted(rows[target].items(), key=lambda item: item[0])}
+        for target in sorted(rows, key=lambda name: TARGETS[name].level)
+    }
 
 
-def _mapping(document: Document, key: str) -> Mapping[str, Any]:
-    value = document.data.get(key, {})
-    if isinstance(value, dict):
-        return value
-    document.report((key,), f"must be a mapping, got {described(value)}")
-    return {}
+def _by_unit(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Any]]:
+    """Values by target and batch size, in their order."""
+    return {
+        target: {int(size): value for size, value in sorted(row.items(), key=lambda item: int(item[0]))}
+        for target, row in sorted(rows.items(), key=lambda item: TARGETS[item[0]].level)
+    }
 
 
-def _check_row(document: Document, target: str, row: object) -> None:
-    path = ("batch_costs", target)
-    if target not in TARGETS:
-        document.report(path, f"there is no target {shown(target)}: there are {', '.join(TARGETS)}")
-    if not isinstance(row, dict):
-        document.report(path, f"must be a mapping from batch sizes to nanoseconds, got {described(row)}")
-        return
-    for size, cost in row.items():
-        if not re.fullmatch(r"[1-9][0-9]{0,5}", size) or int(size) > MAX_BATCH_SIZE:
-            document.report((*path, size), f"must be a batch size from 1 to {MAX_BATCH_SIZE}, got {shown(size)}")
-        if isinstance(cost, bool) or not isinstance(cost, int | float):
-            document.report((*path, size), f"must be a number of nanoseconds, got {described(cost)}")
-        elif not 0 < cost < math.inf:
-            document.report((*path, size), f"must be a finite number above 0, got {described(cost)}")
+def _code(item: Mapping[str, Any]) -> TunedCode:
+    kernels, flags = (_by_unit(item.get(name, {})) for name in ("kernels", "xla_flags"))
+    return TunedCode(
+        kernels={target: {size: _choice(value) for size, value in row.items()} for target, row in kernels.items()},
+        xla_flags={target: {size: tuple(words) for size, words in row.items()} for target, row in flags.items()},
+    )
+
+
+def _choice(value: Any) -> LayerChoice:
+    if isinstance(value, str):
+        return LayerChoice(others=value == "all")
+    ((kind, names),) = value.items()
+    return LayerChoice(named=tuple(sorted(names)), others=kind == "except")

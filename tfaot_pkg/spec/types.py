@@ -11,6 +11,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.tuned import TunedCode
 from tfaot_pkg.targets import DEFAULT_TARGETS
 
 DEFAULT_TENSORFLOW = "2.17.1"
@@ -130,12 +131,14 @@ class PackageOptions:
 class Tuning:
     """What was measured of one model, in the file beside its spec (spec/tuning.py).
 
-    `batch_costs` are nanoseconds of one run, by target and batch size; both may be fewer or more than the spec has.
-    `machine` says what they were measured on, in words.
+    `toolchains` says how code is made, by TensorFlow release: node names and flags are a release's. `batch_costs` are
+    nanoseconds of one run, by target and batch size; both may be fewer or more than the spec has. `machine` says what
+    all was measured on, in words.
     """
 
     model: str
     machine: Mapping[str, str] = field(default_factory=dict)
+    toolchains: Mapping[str, TunedCode] = field(default_factory=dict)
     batch_costs: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 

@@ -1,23 +1,45 @@
-"""Measuring what a run of each batch size costs on this machine, for the tuning file."""
+"""Measuring a model on this machine, for the tuning file: its code is chosen first, then what batches cost with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from tfaot_pkg.compiled.choices import Unit, chosen_layers, missing_layers
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.pipeline import Build, Pipeline
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
+from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec, Tuning
+from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
+from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
+from tfaot_pkg.tuning.workshop import Variant, Workshop, tuned_code, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets
+
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be measured."""
+
+    kernels: bool = True
+    xla_flags: bool = True
+    batch_costs: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What `measure_batch_costs` found.
+    """What `tune` found.
 
-    `measured` are the targets that were timed now; `kept` those whose costs `tuning` has from the file as it was,
-    `dropped` those that the file had from another CPU; `not_run` are targets that this machine cannot run.
+    `measured` are the targets that were measured now; of others, `kept` are those that the file was told about before,
+    `dropped` those that it was told about by another CPU, or for layers that the model has no more. `outdated` are
+    targets whose costs were dropped because their code is another one now. `not_run` are targets that this machine
+    cannot run. `layers` and `flags` are None where they were not asked for, or there is nothing to choose.
     """
 
     build: Build
@@ -25,37 +47,143 @@ class Tuned:
     measured: tuple[str, ...]
     kept: tuple[str, ...]
     dropped: tuple[str, ...]
+    outdated: tuple[str, ...]
     not_run: tuple[str, ...]
+    layers: Mapping[Unit, LayersFound] | None
+    flags: FlagsFound | None
 
 
-def measure_batch_costs(spec: ModelSpec, targets: Sequence[str], pipeline: Pipeline) -> Tuned:
-    """Build `spec` and time `targets` of it (those that this machine can run, where none is named).
+def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipeline) -> Tuned:
+    """Measure what is `wanted` of `targets` of `spec` (those that this machine can run, where none is named), and build
+    the model with it, which validates it.
 
-    Costs of other targets stay if they are from the same CPU: a file tells of one machine. Raises RunError where this
-    machine cannot run what is asked for; all errors of a build.
+    What the file says of other targets, and what is not wanted, stays if it is from the same CPU: a file tells of one
+    machine. Raises RunError where this machine cannot run what is asked for; all errors of a build.
     """
+    measured = _measurable(spec, targets)
+    before = _of_this_machine(spec, pipeline.progress)
+    chosen = _Chosen(code=TunedCode(), layers=None, flags=None, changed=())
+    if wanted.kernels or wanted.xla_flags:
+        with workshop(spec, pipeline) as shop:
+            chosen = _choose(shop, before, measured, wanted)
+            before = _with_code(before, shop.toolchain.version, chosen)
+    build = pipeline.build(pipeline.plan(replace(spec, tuning=before)))
+    rows = _costs(build, measured, pipeline.progress) if wanted.batch_costs else {}
+    tuning = replace(before, batch_costs={**before.batch_costs, **rows})
+    told, tells = _targets_of(spec.tuning), _targets_of(tuning)
+    return Tuned(
+        build=build,
+        tuning=tuning,
+        measured=measured,
+        kept=tuple(name for name in told if name in tells and name not in measured),
+        dropped=tuple(name for name in told if name not in tells),
+        outdated=tuple(name for name in chosen.changed if name in _costs_of(spec.tuning) and name not in rows),
+        not_run=tuple(name for name in spec.compilation.targets if name not in runnable_targets(spec)),
+        layers=chosen.layers,
+        flags=chosen.flags,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """`code` is what the file is to say of the toolchain; `changed` are the targets for which it said another thing."""
+
+    code: TunedCode
+    layers: Mapping[Unit, LayersFound] | None
+    flags: FlagsFound | None
+    changed: tuple[str, ...]
+
+
+def _choose(shop: Workshop, before: Tuning, measured: Sequence[str], wanted: Wanted) -> _Chosen:
+    old = before.toolchains.get(shop.toolchain.version, TunedCode())
+    known = replace(old, kernels=_without_missing(shop, old)) if shop.has_choice else replace(old, kernels={})
+    units = [(size, target) for target in measured for size in shop.spec.compilation.batch_sizes]
+    layers = choose_layers(shop, units) if wanted.kernels and shop.has_choice else None
+    if layers is not None:
+        choices = {unit: found.chosen for unit, found in layers.items()}
+    elif shop.has_choice:
+        choices = {unit: chosen_layers(known, shop.frozen.layers, unit) for unit in units}
+    else:
+        choices = dict.fromkeys(units, frozenset())
+    flags = choose_flags(shop, choices) if wanted.xla_flags else None
+    new = tuned_code(
+        Variant(layers=choices if layers is not None else {}, flags=flags.flags if flags is not None else {}),
+        [layer.name for layer in shop.frozen.layers],
+    )
+    code = TunedCode(
+        kernels=_replaced(known.kernels, new.kernels, measured if layers is not None else ()),
+        xla_flags=_replaced(known.xla_flags, new.xla_flags, measured if flags is not None else ()),
+    )
+    return _Chosen(code=code, layers=layers, flags=flags, changed=_changed(old, code))
+
+
+def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, LayerChoice]]:
+    """The rows of targets that name only layers that the model has."""
+    rows = code.kernels.items()
+    return {
+        target: row
+        for target, row in rows
+        if not missing_layers(shop.spec, TunedCode(kernels={target: row}), shop.frozen.layers)
+    }
+
+
+def _replaced(old: Mapping[str, _Row], new: Mapping[str, _Row], targets: Sequence[str]) -> dict[str, _Row]:
+    """`new` rows for `targets`, which may be none; `old` ones for the others."""
+    return {**{name: row for name, row in old.items() if name not in targets}, **new}
+
+
+def _changed(old: TunedCode, new: TunedCode) -> tuple[str, ...]:
+    pairs = ((old.kernels, new.kernels), (old.xla_flags, new.xla_flags))
+    return tuple(
+        name for name in TARGETS if any(before.get(name, {}) != after.get(name, {}) for before, after in pairs)
+    )
+
+
+def _with_code(tuning: Tuning, version: str, chosen: _Chosen) -> Tuning:
+    """`tuning` with what was chosen; costs of code that is another one now are gone."""
+    others = {name: code for name, code in tuning.toolchains.items() if name != version}
+    said = {version: chosen.code} if chosen.code != TunedCode() else {}
+    costs = {name: row for name, row in tuning.batch_costs.items() if name not in chosen.changed}
+    return replace(tuning, toolchains={**others, **said}, batch_costs=costs)
+
+
+def _costs(build: Build, targets: Sequence[str], progress: Progress) -> dict[str, dict[int, float]]:
+    with progress.step("batch costs"):
+        measurements = latency.measure(build.library.shared, build.plan.compiler, targets)
+    return {name: {m.batch_size: m.nanoseconds for m in measurements if m.target == name} for name in targets}
+
+
+def _measurable(spec: ModelSpec, targets: Sequence[str]) -> tuple[str, ...]:
+    """The targets to measure. Raises RunError where this machine cannot run one, or none of all."""
     runnable = runnable_targets(spec)
     chosen = tuple(name for name in spec.compilation.targets if name in (targets or runnable))
-    refused = [name for name in chosen or spec.compilation.targets if name not in runnable]
-    if refused:
+    if refused := [name for name in chosen or spec.compilation.targets if name not in runnable]:
         raise RunError(
             f"this machine ({latency.processor()}) cannot run code for {', '.join(refused)}",
             hint="measure on a machine that can; costs of targets that are not measured follow from the others or from "
             "an estimate",
         )
-    build = pipeline.build(pipeline.plan(spec))
-    with pipeline.progress.step("measure"):
-        measurements = latency.measure(build.library.shared, build.plan.compiler, chosen)
-    rows = {name: {m.batch_size: m.nanoseconds for m in measurements if m.target == name} for name in chosen}
+    return chosen
+
+
+def _of_this_machine(spec: ModelSpec, progress: Progress) -> Tuning:
+    """What the file says, where it is from a CPU of the same name; nothing else."""
     machine = {"cpu": latency.processor()}
-    before = spec.tuning or Tuning(model=spec.model.name)
-    others = {name: row for name, row in before.batch_costs.items() if name not in rows}
-    same = before.machine == machine
-    return Tuned(
-        build=build,
-        tuning=Tuning(model=spec.model.name, machine=machine, batch_costs={**(others if same else {}), **rows}),
-        measured=chosen,
-        kept=tuple(others) if same else (),
-        dropped=() if same else tuple(others),
-        not_run=tuple(name for name in spec.compilation.targets if name not in runnable),
-    )
+    if spec.tuning is not None and spec.tuning.machine == machine:
+        return spec.tuning
+    if _targets_of(spec.tuning):
+        progress.note(f"note: {tuning_path(spec.path).name} is from another CPU: nothing of it stays")
+    return Tuning(model=spec.model.name, machine=machine)
+
+
+def _targets_of(tuning: Tuning | None) -> tuple[str, ...]:
+    """The targets that a file tells anything of."""
+    if tuning is None:
+        return ()
+    codes = tuning.toolchains.values()
+    told = {*tuning.batch_costs, *(name for code in codes for name in (*code.kernels, *code.xla_flags))}
+    return tuple(name for name in TARGETS if name in told)
+
+
+def _costs_of(tuning: Tuning | None) -> Mapping[str, Mapping[int, float]]:
+    return tuning.batch_costs if tuning is not None else {}

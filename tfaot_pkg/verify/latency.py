@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import platform
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from tfaot_pkg import resources
 from tfaot_pkg.errors import ValidationError
@@ -31,20 +34,68 @@ class Latency:
     nanoseconds: float
 
 
-def measure(library: Path, compiler: Compiler, targets: tuple[str, ...]) -> tuple[Latency, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedUnit:
+    """One batch size of one target of a library."""
+
+    library: Path
+    target: str
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """Times libraries side by side."""
+
+    program: Path
+
+    def rounds(self, units: Sequence[TimedUnit]) -> dict[TimedUnit, list[float]]:
+        """Nanoseconds of one run of each of `units`, which take turns: one number for each round.
+
+        This machine must be able to run them. Raises ValidationError where a library does not run.
+        """
+        words: dict[Path, list[str]] = {}
+        for unit in units:
+            words.setdefault(unit.library, []).append(f"{unit.target}:{unit.batch_size}")
+        return self.times(words)
+
+    def times(self, words: Mapping[Path, Sequence[str]]) -> dict[TimedUnit, list[float]]:
+        """As `rounds`, of units in the words of the program, by library: a target alone means all of its sizes."""
+        arguments: list[str | Path] = []
+        for library, units in words.items():
+            arguments += ["--", library, *units]
+        try:
+            printed = run([self.program, *arguments[1:]], timeout=_TIMEOUT).stdout
+        except CommandFailed as error:
+            names = ", ".join(dict.fromkeys(library.name for library in words))
+            raise ValidationError(f"{names} cannot be timed: {error}") from error
+        libraries, found = [*words], {}
+        for index, target, size, *times in map(str.split, printed.splitlines()):
+            unit = TimedUnit(library=libraries[int(index)], target=target, batch_size=int(size))
+            found[unit] = [float(time) for time in times]
+        return found
+
+
+@contextmanager
+def timer(compiler: Compiler) -> Iterator[Timer]:
+    """A timer, compiled now, which goes with the block. Raises CompilerError."""
+    with tempfile.TemporaryDirectory(prefix="tfaot-latency-") as scratch:
+        program = Path(scratch) / "latency"
+        compiler.program(resources.templates() / "native" / "latency.cc", program, includes=[resources.headers()])
+        yield Timer(program=program)
+
+
+def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[Latency, ...]:
     """Time the shared library `library` for each of `targets`, which this machine must be able to run.
 
     Raises CompilerError, ValidationError where the library does not run.
     """
-    with tempfile.TemporaryDirectory(prefix="tfaot-latency-") as scratch:
-        program = Path(scratch) / "latency"
-        compiler.program(resources.templates() / "native" / "latency.cc", program, includes=[resources.headers()])
-        try:
-            printed = run([program, library, *targets], timeout=_TIMEOUT).stdout
-        except CommandFailed as error:
-            raise ValidationError(f"{library.name} cannot be timed: {error}") from error
-    rows = [line.split() for line in printed.splitlines()]
-    return tuple(Latency(target=t, batch_size=int(size), nanoseconds=float(time)) for t, size, time in rows)
+    with timer(compiler) as clock:
+        times = clock.times({library: targets})
+    return tuple(
+        Latency(target=unit.target, batch_size=unit.batch_size, nanoseconds=round(median(each), 1))
+        for unit, each in times.items()
+    )
 
 
 def document(measurements: tuple[Latency, ...]) -> dict[str, object]:

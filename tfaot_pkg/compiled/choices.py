@@ -1,0 +1,98 @@
+"""What was chosen for each unit: the layers that the kernel library computes, and XLA's flags.
+
+The tuning file says it (spec/tuned.py) for the toolchain that it was measured with, else the cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.kernels.calls import Call, calls_of
+from tfaot_pkg.kernels.choice import VERSION, estimated
+from tfaot_pkg.kernels.layer import Layer
+from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
+from tfaot_pkg.spec.tuning import choice_document, tuning_path
+from tfaot_pkg.spec.types import Compilation, ModelSpec
+from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.toolchain.definition import Toolchain
+
+Unit = tuple[int, str]
+"""Batch size and target."""
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """`calls` and `xla_flags` of each unit; the flags are all that its worker has, those of the spec first."""
+
+    calls: Mapping[Unit, tuple[Call, ...]]
+    xla_flags: Mapping[Unit, tuple[str, ...]]
+
+
+def units_of(compilation: Compilation) -> tuple[Unit, ...]:
+    return tuple((size, target) for target in compilation.targets for size in compilation.batch_sizes)
+
+
+def uses_kernels(compilation: Compilation, toolchain: Toolchain) -> bool:
+    """Whether the kernel library may compute layers."""
+    return toolchain.custom_calls and compilation.kernels == "auto" and compilation.weights == "shared"
+
+
+def choices_of(spec: ModelSpec, layers: Sequence[Layer], toolchain: Toolchain) -> Choices:
+    """What is chosen for each unit of `spec`. SpecError where the tuning file names layers that are not there."""
+    tuned, compilation = _tuned(spec, toolchain), spec.compilation
+    units = units_of(compilation)
+    usable = uses_kernels(compilation, toolchain)
+    if usable:
+        _require_layers(spec, tuned, layers)
+    return Choices(
+        calls={unit: calls_of(layers, chosen_layers(tuned, layers, unit)) if usable else () for unit in units},
+        xla_flags={(size, target): compilation.xla_flags + tuned.flags(target, size) for size, target in units},
+    )
+
+
+def chosen_layers(tuned: TunedCode, layers: Sequence[Layer], unit: Unit) -> frozenset[str]:
+    """The names of the layers that the kernel library computes in `unit`."""
+    size, target = unit
+    choice = tuned.layers(target, size)
+    return estimated(layers, size, TARGETS[target]) if choice is None else choice.among([each.name for each in layers])
+
+
+def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]:
+    """What decides about the choices beside the frozen model, as values for a key."""
+    tuned, units = _tuned(spec, toolchain), units_of(spec.compilation)
+    usable = uses_kernels(spec.compilation, toolchain)
+    return {
+        "xla_flags": [[size, target, *flags] for size, target in units if (flags := tuned.flags(target, size))],
+        "layers": [[size, target, _document(tuned.layers(target, size))] for size, target in units] if usable else [],
+        "estimates": VERSION,
+    }
+
+
+def _document(choice: LayerChoice | None) -> object:
+    return None if choice is None else choice_document(choice)
+
+
+def _tuned(spec: ModelSpec, toolchain: Toolchain) -> TunedCode:
+    toolchains = spec.tuning.toolchains if spec.tuning is not None else {}
+    return toolchains.get(toolchain.version, TunedCode())
+
+
+def missing_layers(spec: ModelSpec, tuned: TunedCode, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """Layers that `tuned` names for the units of `spec`, and that are not among `layers`."""
+    names = {layer.name for layer in layers}
+    choices = [choice for size, target in units_of(spec.compilation) if (choice := tuned.layers(target, size))]
+    return tuple(sorted({name for choice in choices for name in choice.missing(names)}))
+
+
+def _require_layers(spec: ModelSpec, tuned: TunedCode, layers: Sequence[Layer]) -> None:
+    if missing := missing_layers(spec, tuned, layers):
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        raise SpecError(
+            f"{tuning_path(spec.path)}: the model has no layers {', '.join(missing[:_SHOWN])}{more}: the file was "
+            "measured with another version of the model",
+            hint=f"measure again: tfaot-pkg tune {spec.path.name}; or remove the file",
+        )

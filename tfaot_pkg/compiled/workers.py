@@ -1,0 +1,72 @@
+"""Units shared among worker processes: XLA reads its flags once per process, so other flags are other workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tfaot_pkg.errors import ToolchainError
+from tfaot_pkg.progress import Step
+from tfaot_pkg.toolchain.worker import Worker, WorkerPool
+
+_UNITS_PER_WORKER = 8  # below, starting another worker (an import of TensorFlow) costs more than it saves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flagged:
+    """A unit, in the worker's words (worker_program/compile_units.py), and the XLA_FLAGS that it is compiled with."""
+
+    unit: Mapping[str, object]
+    xla_flags: tuple[str, ...]
+
+
+def compile_units(
+    pool: WorkerPool,
+    arguments: Mapping[str, object],
+    units: Sequence[Flagged],
+    *,
+    tf_xla_flags: Sequence[str],
+    step: Step,
+) -> set[str]:
+    """Compile all units; the names of the weights that had to be embedded, because XLA must know their values."""
+    embedded: set[str] = set()
+    while wanted := _run(pool, {**arguments, "embed": sorted(embedded)}, units, tf_xla_flags, step):
+        if wanted <= embedded:
+            raise ToolchainError(f"TensorFlow asked again for the weights {', '.join(sorted(wanted))}")
+        embedded |= wanted
+    return embedded
+
+
+def _run(
+    pool: WorkerPool, arguments: Mapping[str, object], units: Sequence[Flagged], tf_xla_flags: Sequence[str], step: Step
+) -> set[str]:
+    """The weights that must be embedded; none where all is compiled."""
+    shares = _shares(pool, units, tf_xla_flags)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
+        futures = [
+            executor.submit(worker.call, "compile", {**arguments, "units": share}, step=step)
+            for worker, share in shares
+        ]
+        try:
+            return {name for future in futures for name in future.result()["embed"]}
+        except BaseException:
+            for (worker, _), future in zip(shares, futures, strict=True):
+                if not future.cancel() and not future.done():
+                    worker.kill()
+            raise
+
+
+def _shares(
+    pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[str]
+) -> list[tuple[Worker, list[Mapping[str, object]]]]:
+    """Workers with what each of them compiles: as many for each set of flags as pay."""
+    shares = []
+    for flags in dict.fromkeys(each.xla_flags for each in units):
+        same = [each.unit for each in units if each.xla_flags == flags]
+        count = max(1, min(os.cpu_count() or 1, len(same) // _UNITS_PER_WORKER))
+        for number in range(count):
+            worker = pool.get(xla_flags=flags, tf_xla_flags=tf_xla_flags, number=number)
+            shares.append((worker, same[number::count]))
+    return shares

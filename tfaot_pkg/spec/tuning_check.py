@@ -1,0 +1,116 @@
+"""What can be wrong with a tuning file (spec/tuning.py): every fault, with its place."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfaot_pkg.spec.document import Document, Path
+from tfaot_pkg.spec.names import shown, tensorflow_fault
+from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, described, flag_fault
+from tfaot_pkg.targets import TARGETS
+
+FORMAT = 1
+
+_KEYS = ("format", "model", "machine", "toolchains", "batch_costs")
+_CODE_KEYS = ("kernels", "xla_flags")
+_LISTS = ("only", "except")
+
+_Check = Callable[[Document, Path, object], None]
+
+
+def check(document: Document, model: str) -> None:
+    """Report every fault of the file's values to `document`; `model` is the model that it has to be of."""
+    data = document.data
+    if not isinstance(data, dict):
+        document.report((), f"must be a mapping with {', '.join(_KEYS)}, got {described(data)}")
+        return
+    _check_keys(document, (), data, _KEYS)
+    if data.get("format") != FORMAT:
+        document.report(("format",), f"must be {FORMAT}, got {described(data.get('format'))}: upgrade tfaot-pkg?")
+    if data.get("model") != model:
+        document.report(
+            ("model",), f"must be {model!r}, the model of the spec beside it, got {described(data.get('model'))}"
+        )
+    for name, text in _mapping(document, ("machine",), data).items():
+        if not isinstance(text, str):
+            document.report(("machine", name), f"must be a string, got {described(text)}")
+    toolchains = _mapping(document, ("toolchains",), data)
+    for version in toolchains:
+        _check_toolchain(document, version, toolchains)
+    _check_units(document, ("batch_costs",), data, "nanoseconds", _check_cost)
+
+
+def _check_keys(document: Document, path: Path, values: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in values:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            document.report((*path, key), "unknown key" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def _mapping(document: Document, path: Path, around: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mapping at `path`, the last part of which is a key of `around`; an empty one where it is not there."""
+    value = around.get(str(path[-1]), {})
+    if isinstance(value, dict):
+        return value
+    document.report(path, f"must be a mapping, got {described(value)}")
+    return {}
+
+
+def _check_toolchain(document: Document, version: str, toolchains: Mapping[str, Any]) -> None:
+    path = ("toolchains", version)
+    if fault := tensorflow_fault(version):
+        document.report(path, fault)
+    code = _mapping(document, path, toolchains)
+    _check_keys(document, path, code, _CODE_KEYS)
+    _check_units(document, (*path, "kernels"), code, "layers", _check_layers)
+    _check_units(document, (*path, "xla_flags"), code, "flags", _check_flags)
+
+
+def _check_units(document: Document, path: Path, around: Mapping[str, Any], what: str, check_value: _Check) -> None:
+    """Values by target and batch size."""
+    for target, row in _mapping(document, path, around).items():
+        here = (*path, target)
+        if target not in TARGETS:
+            document.report(here, f"there is no target {shown(target)}: there are {', '.join(TARGETS)}")
+        if not isinstance(row, dict):
+            document.report(here, f"must be a mapping from batch sizes to {what}, got {described(row)}")
+            continue
+        for size, value in row.items():
+            if not re.fullmatch(r"[1-9][0-9]{0,5}", size) or int(size) > MAX_BATCH_SIZE:
+                document.report((*here, size), f"must be a batch size from 1 to {MAX_BATCH_SIZE}, got {shown(size)}")
+            check_value(document, (*here, size), value)
+
+
+def _check_cost(document: Document, path: Path, cost: object) -> None:
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        document.report(path, f"must be a number of nanoseconds, got {described(cost)}")
+    elif not 0 < cost < math.inf:
+        document.report(path, f"must be a finite number above 0, got {described(cost)}")
+
+
+def _check_layers(document: Document, path: Path, choice: object) -> None:
+    if choice in ("all", "none"):
+        return
+    if isinstance(choice, dict) and len(choice) == 1 and next(iter(choice)) in _LISTS:
+        ((kind, names),) = choice.items()
+        _check_list(document, (*path, kind), names, "names of layers", lambda _: "")
+        return
+    document.report(path, f'must be "all", "none", {{"only": [...]}} or {{"except": [...]}}, got {described(choice)}')
+
+
+def _check_flags(document: Document, path: Path, flags: object) -> None:
+    _check_list(document, path, flags, "flags", flag_fault)
+
+
+def _check_list(document: Document, path: Path, values: object, what: str, fault_of: Callable[[str], str]) -> None:
+    if not isinstance(values, list) or not values:
+        document.report(path, f"must be a list of {what}, got {'an empty one' if values == [] else described(values)}")
+        return
+    for index, value in enumerate(values):
+        fault = fault_of(value) if isinstance(value, str) else f"must be a string, got {described(value)}"
+        if fault:
+            document.report((*path, index), fault)

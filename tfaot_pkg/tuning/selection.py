@@ -1,0 +1,155 @@
+"""Which layers the kernel library is to compute in each unit, by times of some choices. Nothing is measured here.
+
+Every choice is compared with the cost model's, which stays where nothing is clearly faster. Layers of one operation
+are a group: they are chosen together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.compiled.choices import Unit
+from tfaot_pkg.kernels.layer import Layer
+from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.tuning.ratio import Ratio
+
+Chosen = frozenset[str]
+"""Names of the layers that the kernel library computes."""
+
+_MOST_GROUPS = 6
+_LEAST_RATIO = 0.02  # a sum of gains cannot take all of the time away
+
+_FREE_BYTES = 64 << 10
+_FREE_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Layers that are chosen together: products of one operation, with the layers without parameters behind them."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def names(self) -> Chosen:
+        return frozenset(layer.name for layer in self.layers)
+
+    @property
+    def multiply_adds(self) -> int:
+        return sum(layer.multiply_adds for layer in self.layers)
+
+    def flipped(self, chosen: Chosen) -> Chosen:
+        """`chosen` with the group on the other side."""
+        return chosen - self.names if chosen & self.names else chosen | self.names
+
+
+def groups_of(layers: Sequence[Layer]) -> tuple[Group, ...]:
+    """The groups, those that compute most first; beyond a few of them, the rest is one group."""
+    members: dict[bytes, list[Layer]] = {}
+    operation_of: dict[str, bytes] = {}
+    for layer in layers:
+        own = canonical_json(dict(layer.operation))
+        operation_of[layer.name] = own if layer.is_product else operation_of.get(layer.after, own)
+        members.setdefault(operation_of[layer.name], []).append(layer)
+    products = [Group(layers=tuple(each)) for each in members.values() if any(layer.is_product for layer in each)]
+    ordered = sorted(products, key=lambda group: -group.multiply_adds)
+    if len(ordered) <= _MOST_GROUPS:
+        return tuple(ordered)
+    rest = tuple(layer for group in ordered[_MOST_GROUPS - 1 :] for layer in group.layers)
+    return (*ordered[: _MOST_GROUPS - 1], Group(layers=rest))
+
+
+def variants_of(base: Chosen, groups: Sequence[Group]) -> tuple[Chosen, ...]:
+    """The choices to measure for a unit, `base` first: all, none, and each group on the other side."""
+    everything = frozenset(name for group in groups for name in group.names)
+    return tuple(dict.fromkeys([base, base | everything, frozenset(), *(group.flipped(base) for group in groups)]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The times of some choices for one unit, over that of `base`, the cost model's."""
+
+    base: Chosen
+    ratios: Mapping[Chosen, Ratio]
+
+    def predicted(self, chosen: Chosen, groups: Sequence[Group]) -> float:
+        """The time of any choice over that of `base`: as measured, else as if gains of groups added up."""
+        if chosen in self.ratios:
+            return self.ratios[chosen].value
+        total = 1.0
+        for group in groups:
+            single = self.ratios.get(group.flipped(self.base))
+            if single is not None and chosen & group.names != self.base & group.names:
+                total += single.value - 1
+        return max(total, _LEAST_RATIO)
+
+    def best(self, groups: Sequence[Group]) -> Chosen:
+        """The fastest of the choices that are clearly faster than `base`, and of all clear gains of groups together."""
+        candidates = [chosen for chosen, ratio in self.ratios.items() if ratio.is_gain]
+        together = self.base
+        for group in groups:
+            if group.flipped(self.base) in candidates:
+                together = group.flipped(together)
+        if candidates:
+            candidates.append(together)
+        return min(candidates, key=lambda chosen: self.predicted(chosen, groups), default=self.base)
+
+    def confirmed(self, chosen: Chosen) -> Chosen:
+        """`chosen`, which was measured again, where it is still faster than `base`, else that."""
+        return chosen if self.ratios[chosen].value < 1 else self.base
+
+
+def within(
+    choices: Mapping[Unit, Chosen], measured: Mapping[Unit, Measured], groups: Sequence[Group], *, budget: int
+) -> dict[Unit, Chosen]:
+    """`choices`, changed so that at most `budget` bytes of weights are twice in a library.
+
+    A layer is there twice where some units leave it to XLA, which needs the weights as they are, and others do not,
+    which needs them packed. The groups that gain most per byte keep such choices; the others get, for all units, the
+    side that is faster on the whole.
+    """
+    decided = dict(choices)
+    gains = []
+    for index, group in enumerate(groups):
+        if size := twice([group], choices.values()):
+            now = _time(decided, measured, groups)
+            sides = [_on_one_side(decided, group, ours=ours) for ours in (True, False)]
+            side = min(sides, key=lambda each: _time(each, measured, groups))
+            gains.append(((_time(side, measured, groups) - now) / size, size, index, side))
+    left = budget
+    for gain, size, index, side in sorted(gains, key=lambda item: (-item[0], item[2])):
+        if gain > 0 and size <= left:
+            left -= size
+            continue
+        ours = all(groups[index].names <= chosen for chosen in side.values())
+        decided = _on_one_side(decided, groups[index], ours=ours)
+    return decided
+
+
+def twice(groups: Iterable[Group], choices: Iterable[Chosen]) -> int:
+    """Bytes of the layers that are on both sides."""
+    all_choices = list(choices)
+    products = (layer for group in groups for layer in group.layers if layer.is_product)
+    return sum(layer.parameters_size for layer in products if len({layer.name in each for each in all_choices}) == 2)
+
+
+def budget_of(weights: int) -> int:
+    """Bytes that may be there twice, of a model with so many bytes of weights."""
+    return int(_FREE_SHARE * weights) + _FREE_BYTES
+
+
+def _on_one_side(choices: Mapping[Unit, Chosen], group: Group, *, ours: bool) -> dict[Unit, Chosen]:
+    return {unit: each | group.names if ours else each - group.names for unit, each in choices.items()}
+
+
+def _time(choices: Mapping[Unit, Chosen], measured: Mapping[Unit, Measured], groups: Sequence[Group]) -> float:
+    """The logarithms of the units' times over those of the cost model's choices, added up."""
+    return sum(math.log(measured[unit].predicted(chosen, groups)) for unit, chosen in choices.items())
+
+
+def described(chosen: Collection[str], groups: Sequence[Group]) -> str:
+    """A choice in a word."""
+    names = {layer.name for group in groups for layer in group.layers}
+    count = len(names & set(chosen))
+    return "all" if count == len(names) else f"{count} of {len(names)}" if count else "none"

@@ -1,0 +1,135 @@
+"""Libraries of one model with other choices for its units, built to be timed side by side and then forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.compiled.choices import Unit, uses_kernels
+from tfaot_pkg.compiled.model import CompiledModel, compile_model
+from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.native.library import build_native
+from tfaot_pkg.pipeline import Pipeline, Plan
+from tfaot_pkg.progress import Progress, Silent
+from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
+from tfaot_pkg.spec.types import ModelSpec, Tuning
+from tfaot_pkg.toolchain.definition import Toolchain
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.tuning.selection import Chosen
+from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """What is chosen for some units; `flags` are beside the spec's."""
+
+    layers: Mapping[Unit, Chosen]
+    flags: Mapping[Unit, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """Builds variants of the model of `plan`."""
+
+    plan: Plan
+    frozen: FrozenModel
+    pool: WorkerPool
+    clock: Timer
+    cache: BuildCache
+    """Of the variants: a folder that goes with the pool."""
+    parts_cache: BuildCache
+    progress: Progress
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.plan.spec
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return self.pool.environment.toolchain
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether there are layers that the kernel library may compute."""
+        return uses_kernels(self.spec.compilation, self.toolchain) and any(
+            layer.is_product for layer in self.frozen.layers
+        )
+
+    def compiled(self, variant: Variant) -> CompiledModel:
+        """Raises what a toolchain raises where it does not like the flags."""
+        return compile_model(
+            self._spec(variant), self.frozen,
+            pool=self.pool, compiler=self.plan.compiler, cache=self.cache, progress=Silent(),
+        )  # fmt: skip
+
+    def library(self, variant: Variant) -> Path:
+        """The shared library of `variant`: it has its units at least."""
+        made = build_native(
+            self._spec(variant), self.frozen, self.compiled(variant),
+            environment=self.pool.environment, compiler=self.plan.compiler, cache=self.cache, progress=Silent(),
+            parts_cache=self.parts_cache,
+        )  # fmt: skip
+        return made.shared
+
+    def times(self, libraries: Mapping[Unit, Sequence[Path]]) -> dict[Unit, list[list[float]]]:
+        """Nanoseconds of one run of each unit in each of its libraries, which take turns: one per round."""
+        found = {}
+        with self.progress.step("measure", total=len(libraries), unit="units") as step:
+            for (size, target), paths in libraries.items():
+                timed = [TimedUnit(library=path, target=target, batch_size=size) for path in paths]
+                rounds = self.clock.rounds(timed)
+                found[size, target] = [rounds[unit] for unit in timed]
+                step.advance(note=f"{target}, batch size {size}")
+        return found
+
+    def _spec(self, variant: Variant) -> ModelSpec:
+        """The spec with the units of `variant`, and what it takes to have all sizes for each of its targets."""
+        compilation = replace(
+            self.spec.compilation,
+            batch_sizes=tuple(sorted({size for size, _ in variant.layers})),
+            targets=tuple(name for name in self.spec.compilation.targets if any(name == t for _, t in variant.layers)),
+        )
+        code = tuned_code(variant, [layer.name for layer in self.frozen.layers])
+        tuning = Tuning(model=self.spec.model.name, toolchains={self.toolchain.version: code})
+        return replace(self.spec, compilation=compilation, tuning=tuning)
+
+
+def tuned_code(variant: Variant, names: Sequence[str]) -> TunedCode:
+    """`variant` as a tuning file has it; `names` are those of all layers."""
+    return TunedCode(
+        kernels=_rows({unit: LayerChoice.of(chosen, names) for unit, chosen in variant.layers.items()}),
+        xla_flags=_rows({unit: flags for unit, flags in variant.flags.items() if flags}),
+    )
+
+
+def _rows(values: Mapping[Unit, _T]) -> dict[str, dict[int, _T]]:
+    rows: dict[str, dict[int, _T]] = {}
+    for (size, target), value in sorted(values.items()):
+        rows.setdefault(target, {})[size] = value
+    return rows
+
+
+@contextmanager
+def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
+    """A workshop for `spec`. Raises the errors of a build's first stages."""
+    plan = pipeline.plan(spec)
+    folders = pipeline.folders
+    with (
+        WorkerPool(pipeline.environment(spec), scratch_root=folders.builds, logs=folders.logs) as pool,
+        timer(plan.compiler) as clock,
+    ):
+        yield Workshop(
+            plan=plan,
+            frozen=freeze(spec, plan.source, pool=pool, cache=pipeline.cache, progress=pipeline.progress),
+            pool=pool,
+            clock=clock,
+            cache=BuildCache(root=pool.new_folder("variants")),
+            parts_cache=pipeline.cache,
+            progress=pipeline.progress,
+        )
