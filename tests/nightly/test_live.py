@@ -12,10 +12,11 @@ from rich.console import Console
 
 from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
 from tfaot_pkg.cli.nightly.live import Lines, LiveTable
+from tfaot_pkg.cli.nightly.run import _lines
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.executors import LocalExecutor
 from tfaot_pkg.nightly.state import Verdict
-from tfaot_pkg.nightly.types import Decision, Outcome
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy
 from tfaot_pkg.nightly.written import first_words
 
 WHERE = "2 at a time on Dask, tls://127.0.0.1:41219; dashboard: http://127.0.0.1:38311/status"
@@ -119,3 +120,16 @@ def test_what_is_at_work_is_what_runs(tmp_path: Path) -> None:
     assert night.exit_code == 0
     second, third = decisions[1].task.id, decisions[2].task.id
     assert watch.seen == [[second], [third], []]
+
+
+def test_what_was_withheld_is_told_in_one_line(tmp_path: Path) -> None:
+    policy = Policy(max_failures=0.1)
+    made = coordinator(tmp_path, home_of(tmp_path), program=stub(0), policy=policy)
+    night = made.run(lambda: [stub_decision(name) for name in ("broken", "one", "two", "three")])
+    assert list(_lines(night)) == [
+        "broken@1.0.0+tf2.17.1: build failed: it is broken",
+        f"  log: {night.night.folder}/logs/broken@1.0.0+tf2.17.1.log",
+        "  by hand: tfaot-pkg build /no/spec.yaml --tensorflow 2.17.1 --target x86-64-v3 -o broken-prefix",
+        "nothing was published: 1 of 4 builds newly failed, and policy.max_failures allows 10%",
+        "night 2026-11-21.1: 1 build failed, 3 withheld",
+    ]

@@ -189,7 +189,7 @@ def _text(done: NightRun) -> str:
 def _lines(done: NightRun) -> Iterator[str]:
     from tfaot_pkg.nightly.written import first_words
 
-    quiet = ("published", "up to date", "skipped")
+    quiet = ("published", "up to date", "skipped", "withheld")  # why nothing was published is said once
     for one in done.outcomes:
         if one.kind not in quiet:
             yield f"{one.task}: {one.kind}: {first_words(one.error)}"
