@@ -28,6 +28,12 @@ inline constexpr float kTail[] = {0.119686715f,   0.119571313f, 0.110239379f,  0
                                   -0.0795103759f, 0.19188486f,  -0.228286043f, 0.112465352f,  -0.020628769f};
 inline constexpr float kTailSlope = 0.3f;
 
+// tanh(x) / x as a function of x^2 is the first polynomial over the second, |x| <= kTanhLimit; relative error below
+// 2^-25. Beyond, it is cut off at 1. (The constant terms differ by what makes the rounded result best.)
+inline constexpr float kTanhAbove[] = {1.44735646f, 0.193661585f, 0.00505822618f, 2.98099694e-05f, 1.93029255e-08f};
+inline constexpr float kTanhBelow[] = {1.44735658f, 0.676113486f, 0.037448898f, 0.000475362642f, 1.12448197e-06f};
+inline constexpr float kTanhLimit = 9.01f;
+
 inline constexpr float kLog2OfE = 1.44269504f;
 inline constexpr float kLn2 = 0.693147182f;
 inline constexpr float kLn2High = 0.693145752f;  // 15 bits: its product with any exponent is exact
@@ -87,17 +93,17 @@ TFAOT_INLINE Exponential exponential(Vector x, Vector correction) {
   return {large, bitsAs<Vector>(bitsAs<Unsigned>(scale) & bitsAs<Unsigned>(x > -110.0f))};
 }
 
-TFAOT_INLINE Vector elu(Vector x) {
-  return withSignOf(positivePart(x) + expMinusOne(negativePart(x)), x);
-}
+/// exp(x) - 1 is nowhere below x: the larger one of them is x above zero, and its zero where it is zero.
+TFAOT_INLINE Vector elu(Vector x) { return larger(expMinusOne(negativePart(x)), x); }
 
 TFAOT_INLINE Vector selu(Vector x) {
   return withSignOf(positivePart(x) * 1.05070099f + expMinusOne(negativePart(x)) * 1.75809934f, x);
 }
 
 TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
-  const Vector e = expMinusOne(magnitude(x) * -2.0f);
-  return withSignOf(magnitude(e / (e + 2.0f)), x);
+  const Vector square = smaller(broadcast(kTanhLimit * kTanhLimit), x * x);
+  const Vector quotient = x * polynomial(square, kTanhAbove) / polynomial(square, kTanhBelow);
+  return larger(broadcast(-1.0f), smaller(broadcast(1.0f), quotient));
 }
 
 /// factor * sigmoid(x).

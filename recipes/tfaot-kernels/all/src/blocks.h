@@ -10,6 +10,9 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
+/// Rows that are handed over together at most.
+inline constexpr std::size_t kRowsAtATime = 64;
+
 /// Where the inputs of a row lie, in floats from its first one: `height` x `width` segments of `length`.
 struct Segments {
   std::size_t length;
@@ -58,8 +61,8 @@ template <int kRows, int kWidth>
 using Sums = Vector[kRows][kWidth];
 
 /// Adds products of `kRows` rows with `kWidth` vectors of weights: inputs from `begin` up to `end`, one row of
-/// panels each.
-template <int kRows, int kWidth>
+/// panels each. `kFetch`: asks for weights long before they are used.
+template <int kRows, int kWidth, bool kFetch>
 TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&rows)[kRows], std::size_t begin,
                              std::size_t end, const float* (&weights)[kWidth]) {
   for (std::size_t k = begin; k < end; ++k) {
@@ -93,8 +96,8 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
     }
     TFAOT_UNROLL
     for (int v = 0; v < kWidth; ++v) {
-      if constexpr (kRows > 1 && kRows <= kFetchRows) {
-        if (v == 0 || v % kVectors == 0) prefetch(weights[v]);
+      if constexpr (kFetch) {
+        if (v % kVectors == 0) prefetch(weights[v]);
       }
       weights[v] += kPanel;
     }
@@ -111,7 +114,7 @@ struct Target {
 template <int kRows, int kWidth>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out) {
   const Segments& segments = product.segments;
-  for (; blocks > 0; --blocks, rows += kRows, out.data += kRows * out.stride) {
+  for (std::size_t block = 0; block < blocks; ++block, rows += kRows, out.data += kRows * out.stride) {
     const float* from[kRows];
     TFAOT_UNROLL
     for (int r = 0; r < kRows; ++r) from[r] = rows[r];
@@ -132,7 +135,14 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
     for (std::size_t y = segments.height; y > 0; --y, line += segments.down) {
       std::size_t begin = line;
       for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
-        accumulate<kRows, kWidth>(sums, from, begin, begin + segments.length, weights);
+        const std::size_t end = begin + segments.length;
+        if constexpr (kRows * kVectors <= 2) {  // a multiply-add or two for a line of weights: hardware asks soon enough
+          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights);
+        } else if (kRows <= kFetchRows || block == 0) {
+          accumulate<kRows, kWidth, true>(sums, from, begin, end, weights);
+        } else {
+          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights);
+        }
       }
     }
     float* to = out.data;

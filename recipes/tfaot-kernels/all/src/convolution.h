@@ -16,10 +16,42 @@ inline std::size_t windowSize(const Conv2d& layer) {
   return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
 }
 
+/// From a window's first line to behind its last one, and likewise its columns.
+inline std::size_t reach(std::size_t kernel, std::size_t dilation) { return (kernel - 1) * dilation + 1; }
+
 /// The part of an image that some windows see, all of it inputs: the image itself, or a copy between zeros.
 struct Seen {
   const float* data;       ///< what the first window begins with
   std::size_t lineStride;  ///< floats from line to line
+};
+
+/// How a convolution reads its input.
+struct Reading {
+  std::size_t columns, lines;  ///< of the input that a line of windows sees
+  bool padded;                 ///< whether some of that is padding
+  std::size_t linesAtATime;    ///< of the output, for which the input is copied between zeros if it is padded
+
+  explicit Reading(const Conv2d& layer) {
+    const Window& window = layer.window;
+    columns = (window.outWidth - 1) * window.strideWidth + reach(window.width, window.dilationWidth);
+    lines = reach(window.height, window.dilationHeight);
+    padded = window.padTop > 0 || window.padLeft > 0 || columns > window.inWidth ||
+             (window.outHeight - 1) * window.strideHeight + lines > window.inHeight;
+    linesAtATime = window.outHeight;
+    if (!padded) return;
+    // As many as the first caches hold, but enough for blocks to be filled.
+    constexpr std::size_t kFloats = 16384;
+    const std::size_t most = kFloats / (columns * window.channels);
+    const std::size_t least = (kRowsAtATime + window.outWidth - 1) / window.outWidth;
+    std::size_t chosen = most > lines ? (most - lines) / window.strideHeight + 1 : 1;
+    if (chosen < least) chosen = least;
+    if (chosen < linesAtATime) linesAtATime = chosen;
+  }
+
+  std::size_t scratch(const Window& window) const {
+    if (!padded) return 0;
+    return ((linesAtATime - 1) * window.strideHeight + lines) * columns * window.channels;
+  }
 };
 
 /// Copies what `count` lines of windows from `line` on see of an image, zeros where there is padding.
@@ -97,63 +129,87 @@ inline void convolveGroup(const Conv2d& layer, std::size_t group, Seen seen, std
   }
 }
 
-/// Channels of a depthwise convolution that are held in registers, and vectors of these.
-inline constexpr std::size_t kChannelsAtATime = 2 * kPanel;
-inline constexpr int kChannelVectors = 2 * kVectors;
-
-/// Sums over one window for kChannelsAtATime channels from `channel` on.
-inline void depthwiseBlock(const Conv2d& layer, const float* from, std::size_t lineStride, std::size_t channel,
-                           float* out) {
-  Vector sums[kChannelVectors];
-  TFAOT_UNROLL
-  for (int v = 0; v < kChannelVectors; ++v) {
-    sums[v] = layer.bias == nullptr ? Vector{} : load(layer.bias + channel + v * kLanes);
-  }
+/// Sums over `kColumns` windows beside each other for `kWidth` vectors of channels from `channel` on; read(from) loads
+/// one of these vectors.
+template <int kColumns, int kWidth, class Read>
+TFAOT_INLINE void sumDepthwise(const Conv2d& layer, const float* from, std::size_t lineStride, std::size_t channel,
+                               Read read, Vector (&sums)[kColumns][kWidth]) {
   const Window& window = layer.window;
+  const std::size_t right = window.strideWidth * window.channels;
+  TFAOT_UNROLL
+  for (int i = 0; i < kColumns; ++i) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) {
+      sums[i][v] = layer.bias == nullptr ? Vector{} : read(layer.bias + channel + v * kLanes);
+    }
+  }
   const float* weights = layer.weights + channel;
   for (std::size_t y = 0; y < window.height; ++y) {
     const float* tap = from + channel + y * window.dilationHeight * lineStride;
-    for (std::size_t x = 0; x < window.width; ++x, tap += window.dilationWidth * window.channels) {
+    for (std::size_t x = 0; x < window.width; ++x) {
       TFAOT_UNROLL
-      for (int v = 0; v < kChannelVectors; ++v) sums[v] += load(tap + v * kLanes) * load(weights + v * kLanes);
+      for (int v = 0; v < kWidth; ++v) {
+        Vector weight = read(weights + v * kLanes);
+        keepInRegister(weight);
+        TFAOT_UNROLL
+        for (int i = 0; i < kColumns; ++i) sums[i][v] += read(tap + i * right + v * kLanes) * weight;
+      }
+      tap += window.dilationWidth * window.channels;
       weights += window.channels;
     }
   }
-  TFAOT_UNROLL
-  for (int v = 0; v < kChannelVectors; ++v) store(out + channel + v * kLanes, sums[v]);
 }
 
-/// The channels that do not fill a block, one by one.
-inline void depthwiseRest(const Conv2d& layer, const float* from, std::size_t lineStride, std::size_t channel,
-                          float* out) {
-  const Window& window = layer.window;
-  for (; channel < window.channels; ++channel) {
-    float sum = layer.bias == nullptr ? 0.0f : layer.bias[channel];
-    const float* weight = layer.weights + channel;
-    for (std::size_t y = 0; y < window.height; ++y) {
-      const float* tap = from + channel + y * window.dilationHeight * lineStride;
-      for (std::size_t x = 0; x < window.width; ++x, tap += window.dilationWidth * window.channels) {
-        sum += *tap * *weight;
-        weight += window.channels;
-      }
+/// `columns` windows beside each other, all channels.
+template <int kColumns>
+void convolveColumns(const Conv2d& layer, const float* from, std::size_t lineStride, float* out) {
+  constexpr int kWidth = 2;
+  const std::size_t channels = layer.window.channels;
+  const auto each = [&](std::size_t channel, auto width, auto read, auto write) {
+    constexpr int kVectorsAtATime = decltype(width)::value;
+    Vector sums[kColumns][kVectorsAtATime];
+    sumDepthwise<kColumns, kVectorsAtATime>(layer, from, lineStride, channel, read, sums);
+    TFAOT_UNROLL
+    for (int i = 0; i < kColumns; ++i) {
+      TFAOT_UNROLL
+      for (int v = 0; v < kVectorsAtATime; ++v) write(out + i * channels + channel + v * kLanes, sums[i][v]);
     }
-    out[channel] = sum;
+  };
+  const auto read = [](const float* data) { return load(data); };
+  const auto write = [](float* data, Vector value) { store(data, value); };
+  std::size_t channel = 0;
+  for (; channel + kWidth * kLanes <= channels; channel += kWidth * kLanes) {
+    each(channel, std::integral_constant<int, kWidth>{}, read, write);
+  }
+  if (channel + kLanes <= channels) {
+    each(channel, std::integral_constant<int, 1>{}, read, write);
+    channel += kLanes;
+  }
+  if (const std::size_t rest = channels - channel) {
+    each(channel, std::integral_constant<int, 1>{}, [rest](const float* data) { return loadFirst(data, rest); },
+         [rest](float* data, Vector value) { storeFirst(data, rest, value); });
   }
 }
 
 inline void convolveDepthwise(const Conv2d& layer, Seen seen, std::size_t lines, float* out) {
+  constexpr int kColumns = 4;
   const Window& window = layer.window;
   for (std::size_t line = 0; line < lines; ++line, seen.data += window.strideHeight * seen.lineStride) {
     const float* from = seen.data;
-    for (std::size_t x = 0; x < window.outWidth; ++x, from += window.strideWidth * window.channels) {
-      std::size_t channel = 0;
-      for (; channel + kChannelsAtATime <= window.channels; channel += kChannelsAtATime) {
-        depthwiseBlock(layer, from, seen.lineStride, channel, out);
-      }
-      depthwiseRest(layer, from, seen.lineStride, channel, out);
-      activateRow(layer.activation, out, window.channels);
-      out += window.channels;
+    float* to = out;
+    std::size_t columns = window.outWidth;
+    for (; columns >= kColumns; columns -= kColumns) {
+      convolveColumns<kColumns>(layer, from, seen.lineStride, to);
+      from += kColumns * window.strideWidth * window.channels;
+      to += kColumns * window.channels;
     }
+    for (; columns > 0; --columns) {
+      convolveColumns<1>(layer, from, seen.lineStride, to);
+      from += window.strideWidth * window.channels;
+      to += window.channels;
+    }
+    activateRow(layer.activation, out, window.outWidth * window.channels);
+    out = to;
   }
 }
 

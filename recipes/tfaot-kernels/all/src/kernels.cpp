@@ -1,12 +1,25 @@
 // kernels.cpp: the whole library, compiled once per target with that target's flags.
 #include "tfaot_kernels/kernels.h"
 
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// All of what follows is hidden as well: libraries for several targets, or of several versions, share nothing.
+#pragma GCC visibility push(hidden)
 #include "activations.h"
 #include "blocks.h"
 #include "convolution.h"
 #include "fusion.h"
 #include "pooling.h"
 #include "softmax.h"
+#pragma GCC visibility pop
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -65,6 +78,8 @@ void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexce
   }
 }
 
+std::size_t conv2dScratch(const Conv2d& layer) noexcept { return Reading(layer).scratch(layer.window); }
+
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
   const Window& window = layer.window;
   const Reading reading(layer);
@@ -73,6 +88,11 @@ void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out,
     in += window.inHeight * window.inWidth * window.channels;
     out += window.outHeight * window.outWidth * layer.filters;
   }
+}
+
+std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
+  const Ring ring(layer, pool);
+  return conv2dScratch(layer) + ring.lines * ring.lineSize;
 }
 
 void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,

@@ -35,7 +35,7 @@ enum class Activation : int {
   relu = 1,       ///< max(x, 0); exact
   elu = 2,        ///< x, below zero exp(x) - 1; 2 ULP
   selu = 3,       ///< scale * (x, below zero alpha * (exp(x) - 1)); 3 ULP
-  tanh = 4,       ///< 3 ULP
+  tanh = 4,       ///< 6 ULP, never beyond 1
   sigmoid = 5,    ///< 1 / (1 + exp(-x)); 3 ULP
   softplus = 6,   ///< log(1 + exp(x)); 3 ULP
   gelu_erf = 7,   ///< x * (1 + erf(x / sqrt(2))) / 2; 8 ULP
@@ -104,13 +104,13 @@ std::size_t packedConv2dSize(const Conv2d& layer) noexcept;
 void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexcept;
 
 /// Floats of scratch that conv2d needs, whatever the batch: often none.
-constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept;
+std::size_t conv2dScratch(const Conv2d& layer) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels, `out`: batch x outHeight x outWidth x filters.
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
 
 /// Floats of scratch that conv2dMaxPool needs, whatever the batch.
-constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
+std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
 
 /// conv2d and maxPool one after the other, without the image between them: `pool` moves over the convolution's output,
 /// whose sizes it has. Activations that never fall (all up to softplus) are applied to the largest values only, which
@@ -129,7 +129,5 @@ void averagePool(const Window& window, std::size_t batch, const float* in, float
 }  // namespace tfaot_kernels
 
 #pragma GCC visibility pop
-
-#include "tfaot_kernels/scratch.h"
 
 #endif  // TFAOT_KERNELS_KERNELS_H_
