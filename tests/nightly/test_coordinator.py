@@ -182,6 +182,16 @@ def test_what_cannot_be_planned_is_a_failure_of_its_model(tmp_path: Path) -> Non
     assert (night.verdict.built, night.verdict.failed) == (2, 1)
 
 
+def test_a_damaged_history_is_told_before_anything_is_built(tmp_path: Path) -> None:
+    made = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry())
+    made.run(lambda: [stub_decision("one")])
+    with (tmp_path / "state" / "history.jsonl").open("a") as history:
+        history.write("{half\n")
+    with pytest.raises(StorageError, match=r"history\.jsonl:2 is damaged"):
+        made.run(lambda: [stub_decision("two")])
+    assert len(list((tmp_path / "state" / "results").glob("*/*"))) == 1
+
+
 def test_a_second_coordinator_is_told_who_the_first_one_is(tmp_path: Path) -> None:
     with State(root=tmp_path / "state").lock():
         with pytest.raises(StorageError, match=r"the nightly in .* is in use by process [0-9]+ on"):

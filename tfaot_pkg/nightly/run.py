@@ -136,6 +136,7 @@ class _Night:
         self._decisions = night.decisions()
         self._places = _by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
+        self._failing = coordinator.state.failing()  # for the gate; read here, so that damage is told before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
 
     def run(self, *, again: bool) -> NightRun:
@@ -206,8 +207,7 @@ class _Night:
         if verdict is None:
             tried = [one for one in self._decisions if one.action in _TRIED]
             failed = [(one.task.model, one.task.toolchain) for one in tried if one.task.id not in self._verified]
-            before = self._with.state.failing() if failed else frozenset()
-            known = sum(place in before for place in failed)
+            known = sum(place in self._failing for place in failed)
             verdict = Verdict(
                 built=len(tried) - known, failed=len(failed) - known, limit=self._with.policy.max_failures
             )
