@@ -10,9 +10,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Rows that are handed over together at most.
-inline constexpr std::size_t kRowsAtATime = 64;
-
 /// Where the inputs of a row lie, in floats from its first one: `height` x `width` segments of `length`.
 struct Segments {
   std::size_t length;

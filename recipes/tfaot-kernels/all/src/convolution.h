@@ -16,42 +16,10 @@ inline std::size_t windowSize(const Conv2d& layer) {
   return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
 }
 
-/// From a window's first line to behind its last one, and likewise its columns.
-inline std::size_t reach(std::size_t kernel, std::size_t dilation) { return (kernel - 1) * dilation + 1; }
-
 /// The part of an image that some windows see, all of it inputs: the image itself, or a copy between zeros.
 struct Seen {
   const float* data;       ///< what the first window begins with
   std::size_t lineStride;  ///< floats from line to line
-};
-
-/// How a convolution reads its input.
-struct Reading {
-  std::size_t columns, lines;  ///< of the input that a line of windows sees
-  bool padded;                 ///< whether some of that is padding
-  std::size_t linesAtATime;    ///< of the output, for which the input is copied between zeros if it is padded
-
-  explicit Reading(const Conv2d& layer) {
-    const Window& window = layer.window;
-    columns = (window.outWidth - 1) * window.strideWidth + reach(window.width, window.dilationWidth);
-    lines = reach(window.height, window.dilationHeight);
-    padded = window.padTop > 0 || window.padLeft > 0 || columns > window.inWidth ||
-             (window.outHeight - 1) * window.strideHeight + lines > window.inHeight;
-    linesAtATime = window.outHeight;
-    if (!padded) return;
-    // As many as the first caches hold, but enough for blocks to be filled.
-    constexpr std::size_t kFloats = 16384;
-    const std::size_t most = kFloats / (columns * window.channels);
-    const std::size_t least = (kRowsAtATime + window.outWidth - 1) / window.outWidth;
-    std::size_t chosen = most > lines ? (most - lines) / window.strideHeight + 1 : 1;
-    if (chosen < least) chosen = least;
-    if (chosen < linesAtATime) linesAtATime = chosen;
-  }
-
-  std::size_t scratch(const Window& window) const {
-    if (!padded) return 0;
-    return ((linesAtATime - 1) * window.strideHeight + lines) * columns * window.channels;
-  }
 };
 
 /// Copies what `count` lines of windows from `line` on see of an image, zeros where there is padding.

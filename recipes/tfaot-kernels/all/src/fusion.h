@@ -22,22 +22,6 @@ inline bool isMonotone(Activation activation) {
   }
 }
 
-/// Lines of a convolution that are kept for pooling: line y at y % lines.
-struct Ring {
-  std::size_t lineSize;  ///< floats
-  std::size_t lines;
-  std::size_t pooledAtATime;  ///< lines of the output that are made from what is kept
-
-  Ring(const Conv2d& layer, const Window& pool) {
-    const std::size_t width = layer.window.outWidth;
-    lineSize = width * layer.filters;
-    // Enough for the convolution's blocks to be filled.
-    pooledAtATime = 1 + kRowsAtATime / (pool.strideHeight * width);
-    if (pooledAtATime > pool.outHeight) pooledAtATime = pool.outHeight;
-    lines = (pooledAtATime - 1) * pool.strideHeight + reach(pool.height, pool.dilationHeight);
-  }
-};
-
 /// Makes a window of nothing but NaN, of which the activation has made something else, what it is in XLA.
 template <class LineOf>
 void mendLowest(const Window& pool, std::size_t row, LineOf lineOf, float* out) {

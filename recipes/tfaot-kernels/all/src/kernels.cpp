@@ -78,8 +78,6 @@ void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexce
   }
 }
 
-std::size_t conv2dScratch(const Conv2d& layer) noexcept { return Reading(layer).scratch(layer.window); }
-
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
   const Window& window = layer.window;
   const Reading reading(layer);
@@ -88,11 +86,6 @@ void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out,
     in += window.inHeight * window.inWidth * window.channels;
     out += window.outHeight * window.outWidth * layer.filters;
   }
-}
-
-std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
-  const Ring ring(layer, pool);
-  return conv2dScratch(layer) + ring.lines * ring.lineSize;
 }
 
 void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,

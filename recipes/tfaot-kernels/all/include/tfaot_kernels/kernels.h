@@ -104,13 +104,13 @@ std::size_t packedConv2dSize(const Conv2d& layer) noexcept;
 void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexcept;
 
 /// Floats of scratch that conv2d needs, whatever the batch: often none.
-std::size_t conv2dScratch(const Conv2d& layer) noexcept;
+constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels, `out`: batch x outHeight x outWidth x filters.
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
 
 /// Floats of scratch that conv2dMaxPool needs, whatever the batch.
-std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
+constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
 
 /// conv2d and maxPool one after the other, without the image between them: `pool` moves over the convolution's output,
 /// whose sizes it has. Activations that never fall (all up to softplus) are applied to the largest values only, which
@@ -129,5 +129,7 @@ void averagePool(const Window& window, std::size_t batch, const float* in, float
 }  // namespace tfaot_kernels
 
 #pragma GCC visibility pop
+
+#include "tfaot_kernels/scratch.h"
 
 #endif  // TFAOT_KERNELS_KERNELS_H_
