@@ -13,7 +13,7 @@ from tfaot_pkg.errors import RunError
 from tfaot_pkg.progress import Step
 
 _STARTS = 5
-_STARTS_TIME = 6e9  # nanoseconds, after which no further process is started
+_STARTS_TIME = 3e9  # nanoseconds, after which no further process is started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
