@@ -36,20 +36,29 @@ def units_of(compilation: Compilation) -> tuple[Unit, ...]:
     return tuple((size, target) for target in compilation.targets for size in compilation.batch_sizes)
 
 
-def uses_kernels(compilation: Compilation, toolchain: Toolchain) -> bool:
+def uses_kernels(compilation: Compilation) -> bool:
     """Whether the kernel library may compute layers."""
-    return toolchain.custom_calls and compilation.kernels == "auto" and compilation.weights == "shared"
+    return compilation.kernels == "auto" and compilation.weights == "shared"
+
+
+def possible_calls(layers: Sequence[Layer], chosen: frozenset[str], toolchain: Toolchain) -> tuple[Call, ...]:
+    """The calls of a unit of which `chosen` layers are for the kernel library, as far as the toolchain has such."""
+    calls = calls_of(layers, chosen)
+    return calls if toolchain.custom_calls or any(call.is_whole for call in calls) else ()
 
 
 def choices_of(spec: ModelSpec, layers: Sequence[Layer], toolchain: Toolchain) -> Choices:
     """What is chosen for each unit of `spec`. SpecError where the tuning file names layers that are not there."""
     tuned, compilation = _tuned(spec, toolchain), spec.compilation
     units = units_of(compilation)
-    usable = uses_kernels(compilation, toolchain)
+    usable = uses_kernels(compilation)
     if usable:
         _require_layers(spec, tuned, layers)
     return Choices(
-        calls={unit: calls_of(layers, chosen_layers(tuned, layers, unit)) if usable else () for unit in units},
+        calls={
+            unit: possible_calls(layers, chosen_layers(tuned, layers, unit), toolchain) if usable else ()
+            for unit in units
+        },
         xla_flags={(size, target): compilation.xla_flags + tuned.flags(target, size) for size, target in units},
     )
 
@@ -64,7 +73,7 @@ def chosen_layers(tuned: TunedCode, layers: Sequence[Layer], unit: Unit) -> froz
 def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]:
     """What decides about the choices beside the frozen model, as values for a key."""
     tuned, units = _tuned(spec, toolchain), units_of(spec.compilation)
-    usable = uses_kernels(spec.compilation, toolchain)
+    usable = uses_kernels(spec.compilation)
     return {
         "xla_flags": [[size, target, *flags] for size, target in units if (flags := tuned.flags(target, size))],
         "layers": [[size, target, _document(tuned.layers(target, size))] for size, target in units] if usable else [],

@@ -28,7 +28,7 @@ from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 STAGE = "compiled"
-_VERSION = 4
+_VERSION = 5
 _WEIGHTS = "weights.json"
 _ALIGNMENT = 64
 
@@ -37,14 +37,23 @@ _ALIGNMENT = 64
 class CompiledUnit:
     """One batch size for one target: `PREFIX.h` and its objects in the folder of the target.
 
-    `num_buffers` is the size of the computation's table of buffers, `calls` what its code leaves to the kernel library.
+    `calls` is what is left to the kernel library. Where that is all of the model, there are no files.
     """
 
     batch_size: int
     target: Target
     folder: Path
-    num_buffers: int
     calls: tuple[Call, ...]
+
+    @property
+    def whole(self) -> Call | None:
+        """The call that is all of the model."""
+        return next((call for call in self.calls if call.is_whole), None)
+
+    @property
+    def num_buffers(self) -> int:
+        """The size of the table of buffers of XLA's code."""
+        return number_of_buffers(self.folder / f"{self.prefix}.h")
 
     @property
     def prefix(self) -> str:
@@ -133,10 +142,16 @@ def _make(
     for target in targets:
         (made / target.name).mkdir()
     graphs = with_calls(frozen, choices.calls.values(), pool=pool, folder=made)
-    units = [
-        Flagged(unit=_described(graphs, choices, size, target), xla_flags=choices.xla_flags[size, target.name])
+    needed = [
+        (size, target)
         for size in spec.compilation.batch_sizes
         for target in targets
+        if not any(call.is_whole for call in choices.calls[size, target.name])
+    ]
+    step.advance(len(targets) * len(spec.compilation.batch_sizes) - len(needed), note="the kernel library's")
+    units = [
+        Flagged(unit=_described(graphs, choices, size, target), xla_flags=choices.xla_flags[size, target.name])
+        for size, target in needed
     ]
     arguments = {
         "out": str(made),
@@ -149,11 +164,10 @@ def _make(
     embedded = compile_units(pool, arguments, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
     kept = [weight["node"] for weight in graphs.weights if weight["node"] not in embedded]
     (made / _WEIGHTS).write_text(json.dumps(kept))
-    for target in targets:
-        for size in spec.compilation.batch_sizes:
-            correct(made / target.name / f"{_prefix(size)}.h", toolchain)
-            _stabilize(made / target.name, _prefix(size), toolchain, compiler)
-            require_shapes(made / target.name / f"{_prefix(size)}.h", frozen.signature, size)
+    for size, target in needed:
+        correct(made / target.name / f"{_prefix(size)}.h", toolchain)
+        _stabilize(made / target.name, _prefix(size), toolchain, compiler)
+        require_shapes(made / target.name / f"{_prefix(size)}.h", frozen.signature, size)
     graphs.remove()
     for path in made.iterdir():
         shutil.move(path, folder / path.name)
@@ -192,7 +206,6 @@ def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices:
             batch_size=size,
             target=TARGETS[name],
             folder=folder / name,
-            num_buffers=number_of_buffers(folder / name / f"{_prefix(size)}.h"),
             calls=choices.calls[size, name],
         )
         for name in spec.compilation.targets

@@ -33,8 +33,9 @@ class Graphs:
 
 
 def all_weights(frozen: FrozenModel) -> tuple[Weight, ...]:
-    """The weights of `frozen`, then the parameters of its layers."""
-    return (*frozen.weights, *(layer.parameters for layer in frozen.layers if layer.parameters is not None))
+    """The weights of `frozen`, then the parameters of its layers, of which several may have the same."""
+    parameters = {layer.parameters["node"]: layer.parameters for layer in frozen.layers if layer.parameters is not None}
+    return (*frozen.weights, *parameters.values())
 
 
 def with_calls(frozen: FrozenModel, units: Iterable[tuple[Call, ...]], *, pool: WorkerPool, folder: Path) -> Graphs:
@@ -46,6 +47,7 @@ def with_calls(frozen: FrozenModel, units: Iterable[tuple[Call, ...]], *, pool: 
     arguments = {
         "graph": str(frozen.graph),
         "out": str(folder),
+        "inputs": frozen.inputs,
         "outputs": frozen.outputs,
         "variants": [[_description(call) for call in variants[variant]] for variant in ordered],
     }

@@ -34,6 +34,11 @@ class Call:
         return f"{self.name}_b{batch_size}"
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the model."""
+        return self.layers[0].reads_input and self.layers[-1].gives_output
+
+    @property
     def with_parameters(self) -> tuple[Layer, ...]:
         """The layers that have parameters: operands of the call behind its input."""
         return tuple(layer for layer in self.layers if layer.parameters is not None)

@@ -1,22 +1,42 @@
-"""Which layers the kernel library computes, where no measurement says so: a cost model."""
+"""Which layers the kernel library computes, where no measurement says so: those that a model of costs has faster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from tfaot_pkg.kernels.calls import chains_of
+from tfaot_pkg.kernels.costs import CALL, kernels_cost, xla_cost
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.targets import Target
 
-VERSION = 1
+VERSION = 2
 """Of the model: a part of keys."""
 
-_LEAST_MULTIPLY_ADDS = 256
-"""Per row: smaller products XLA makes part of what is around them."""
+_REPRESENTATIVE = 4
+"""The batch size for which large layers are chosen, whatever the unit's."""
+_SMALL = 192 * 1024
+"""Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
 
 
 def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> frozenset[str]:
-    """The names of the layers that pay at `batch_size` on `target`."""
-    del batch_size, target
-    return frozenset(
-        layer.name for layer in layers if not layer.is_product or layer.multiply_adds >= _LEAST_MULTIPLY_ADDS
-    )
+    """The names of the layers that pay at `batch_size` on `target`.
+
+    Of each chain of layers, those parts are chosen that make its cost least, a call's own cost included.
+    """
+    del target  # costs of both grow alike where vectors are narrower
+    known = tuple(layers)
+    small = sum(layer.parameters_size for layer in known) <= _SMALL
+    size = batch_size if small else _REPRESENTATIVE
+    return frozenset(name for chain in chains_of(known) for name in _cheapest(chain, size))
+
+
+def _cheapest(chain: Sequence[Layer], batch_size: int) -> tuple[str, ...]:
+    """The names of the layers of `chain` that are calls where all of it costs least."""
+    outside: tuple[float, tuple[str, ...]] = (0.0, ())  # cost and names, the last layer being XLA's
+    inside: tuple[float, tuple[str, ...]] = (CALL, ())  # and being in a call
+    for layer in chain:
+        before = min(outside, inside, key=lambda each: each[0])
+        entered = min((outside[0] + CALL, outside[1]), inside, key=lambda each: each[0])
+        outside = (before[0] + xla_cost(layer, batch_size), before[1])
+        inside = (entered[0] + kernels_cost(layer, batch_size), (*entered[1], layer.name))
+    return min(inside, outside, key=lambda each: each[0])[1]

@@ -17,8 +17,9 @@ class Layer:
     """One layer: `input_size` floats in and `output_size` out per row of the batch.
 
     `operation` is its kind and what that needs to know, in the words of tfaot_kernels/kernels.h. `reads` is the tensor
-    (node, index) that it takes, `name` the node whose first output it gives, of `output_shape` behind the first axis.
-    `after` is the layer that makes what this one reads where nothing else uses that, "" where there is none.
+    (node, index) that it takes, `name` the node whose first output it gives, of `output_shape` behind the first axis;
+    `reads_input` and `gives_output` say that these are the model's only input and only output. `after` is the layer
+    that makes what this one reads where nothing else uses that, "" where there is none.
     `parameters` is the weight (as those of a FrozenModel) that holds packed weights and bias, None where it has none.
     """
 
@@ -26,6 +27,8 @@ class Layer:
     operation: Mapping[str, Any]
     reads: tuple[str, int]
     after: str
+    reads_input: bool
+    gives_output: bool
     input_size: int
     output_size: int
     output_shape: tuple[int, ...]

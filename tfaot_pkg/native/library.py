@@ -15,8 +15,8 @@ from typing import TypeVar
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
-from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.kernels.calls import plan_of
+from tfaot_pkg.frozen.model import FrozenModel, weight_size
+from tfaot_pkg.kernels.calls import Call, plan_of
 from tfaot_pkg.keys import Key, key_of, sha256_bytes
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
@@ -270,9 +270,23 @@ class _Build:
 
     def _glue(self, work: Path, symbol: str, unit: CompiledUnit) -> Path:
         context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(symbol, unit)}
+        if unit.whole is not None:
+            return self._whole(work, unit, unit.whole, context)
         source = self._rendered(work, "unit.cc.j2", f"{_name(unit)}.cc", context)
         # Generated headers are not ours to warn about: they are system headers to the compiler.
         return self._compile(work, source, [*unit.target.flags, *_WARNINGS, "-isystem", unit.folder])
+
+    def _whole(self, work: Path, unit: CompiledUnit, call: Call, context: dict[str, object]) -> Path:
+        """A unit that is one call of the kernel library."""
+        nodes = [weight["node"] for weight in self.compiled.weights]
+        context |= {
+            "call": call,
+            "plan": plan_of(call, unit.batch_size),
+            "weights": [weight_size(weight) for weight in self.compiled.weights],
+            "operands": [nodes.index(layer.parameters["node"]) for layer in call.with_parameters if layer.parameters],
+        }
+        source = self._rendered(work, "whole.cc.j2", f"{_name(unit)}.cc", context)
+        return self._compile(work, source, [*unit.target.flags, *_WARNINGS])
 
     def _calls(self, work: Path, unit: CompiledUnit) -> Path:
         """The functions that the unit's code calls."""

@@ -55,7 +55,10 @@ class Toolchain:
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
     custom_calls: bool = False
-    """Whether compiled code may call functions of ours (`XlaCustomCallV2`): what the kernel library needs."""
+    """Whether compiled code may call functions of ours (`XlaCustomCallV2`).
+
+    Where not, the kernel library can compute all of a model, but not parts of it.
+    """
 
 
 def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
@@ -68,6 +71,9 @@ _INTRINSICS = _part(
     "__(trunc[sd]f[hb]f2|extendhf[sd]f2|gnu_f2h_ieee|gnu_h2f_ieee|powi[sd]f2)",
     "runtime/intrinsics.cc",
 )
+
+
+_KERNELS = _part("_ZN13tfaot_kernels.*", "runtime/kernels.cc")
 
 
 def _classic_matmul(suffix: str, scalar: str) -> RuntimePart:
@@ -89,7 +95,7 @@ _CLASSIC_PARTS = (
     _part("__xla_cpu_runtime_EigenSingleThreadedConv[23]DF(16|32)", "classic/convolution.cc"),
     _part("__xla_cpu_runtime_(KeyValueSort|TopKF32)", "classic/sort.cc"),
     _part("XlaCustomCallStatusSet(Success|Failure)|__xla_cpu_runtime_StatusIsSuccess", "classic/status.cc"),
-    _part("_ZN13tfaot_kernels.*", "runtime/kernels.cc"),
+    _KERNELS,
     _INTRINSICS,
 )
 
@@ -110,6 +116,7 @@ _THUNKS_PARTS = (
     _thunks_matmul("iii", "std::int32_t", "std::int32_t"),
     _thunks_matmul("aai", "std::int8_t", "std::int32_t"),
     _part("_ZN3xla3cpu8internal11EigenConv2DI(f|N5Eigen4halfE)E.*", "thunks/convolution.cc"),
+    _KERNELS,
     _INTRINSICS,
 )
 

@@ -57,7 +57,7 @@ class Workshop:
     @property
     def has_choice(self) -> bool:
         """Whether there are layers that the kernel library may compute."""
-        return uses_kernels(self.spec.compilation, self.toolchain) and any(
+        return uses_kernels(self.spec.compilation) and any(
             layer.is_product for layer in self.frozen.layers
         )
 

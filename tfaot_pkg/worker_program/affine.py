@@ -42,13 +42,13 @@ def affine_of(view, node):
     """(source, scale, offset) where `node` scales or moves a tensor by constants along its last axis, else None."""
     import numpy as np
 
-    if node.op == "FusedBatchNormV3":
+    if node.op in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
         return _batch_normalization(view, node)
-    if node.op not in ("Mul", "AddV2", "Add", "Sub", "BiasAdd"):
+    if node.op not in ("Mul", "RealDiv", "AddV2", "Add", "Sub", "BiasAdd"):
         return None
     sides = [view.input(node, index) for index in (0, 1)]
     values = [view.constant(side) for side in sides]
-    if (values[0] is None) == (values[1] is None) or (node.op == "Sub" and values[1] is None):
+    if (values[0] is None) == (values[1] is None) or (node.op in ("Sub", "RealDiv") and values[1] is None):
         return None
     if node.attr["data_format"].s not in (b"", b"NHWC"):
         return None
@@ -59,6 +59,8 @@ def affine_of(view, node):
     vector = np.asarray(value, np.float64).reshape(-1)
     if node.op == "Mul":
         return source, vector, None
+    if node.op == "RealDiv":
+        return (source, 1 / vector, None) if vector.all() else None
     return source, None, -vector if node.op == "Sub" else vector
 
 

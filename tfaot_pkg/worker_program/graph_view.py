@@ -2,12 +2,15 @@
 
 import math
 
-_PASSED_THROUGH = frozenset("Identity StopGradient PreventGradient Snapshot".split())
+_PASSED_THROUGH = frozenset("Identity IdentityN StopGradient PreventGradient Snapshot".split())
+"""Operations whose output N is their input N."""
 _COMPUTABLE = _PASSED_THROUGH | frozenset(
     "Const Add AddV2 Sub Mul RealDiv Neg Rsqrt Sqrt Square Reciprocal Reshape Squeeze ExpandDims Transpose Cast "
     "Pack ConcatV2".split()
 )
 """Operations without effects: values made by these of constants alone are constants."""
+
+_FRAMES = frozenset("Enter Exit NextIteration Switch Merge".split())
 
 
 class GraphView:
@@ -21,17 +24,20 @@ class GraphView:
         self._nodes = {node.name: node for node in graph_def.node}
         self._batch_sizes = batch_sizes
         self._graphs = [_imported(specialize.at_batch_size(graph_def, inputs, size)) for size in batch_sizes]
-        self._session = None
         self._constants: dict = {}
         fetched = [(output["node"], output["index"]) for output in outputs]
         self.used = self._ancestors([node for node, _ in fetched])
-        self.fetched = {self.resolved(tensor) for tensor in fetched}
+        self.outputs = [self.resolved(tensor) for tensor in fetched]
+        self.fetched = set(self.outputs)
         self._consumers: dict = {}
         for name in sorted(self.used):
             node = self._nodes[name]
             if node.op not in _PASSED_THROUGH:
                 for index in range(len(data_inputs(node))):
                     self._consumers.setdefault(self.input(node, index), []).append(node)
+        self._several = {name for name, index in (*self._consumers, *self.fetched) if index}
+        self.has_frames = any(self._nodes[name].op in _FRAMES for name in self.used)
+        """Whether loops or branches of TensorFlow 1 are in the graph itself, not in functions."""
 
     def ordered(self) -> list:
         """The used nodes, each after what it takes its values from, as far as there are no circles (loops)."""
@@ -56,7 +62,7 @@ class GraphView:
 
     def resolved(self, tensor: tuple) -> tuple:
         while self._nodes[tensor[0]].op in _PASSED_THROUGH:
-            tensor = tensor_of(data_inputs(self._nodes[tensor[0]])[0])
+            tensor = tensor_of(data_inputs(self._nodes[tensor[0]])[tensor[1]])
         return tensor
 
     def consumers(self, tensor: tuple) -> list:
@@ -68,6 +74,10 @@ class GraphView:
         found = self.consumers(tensor)
         return found[0] if len(found) == 1 and tensor not in self.fetched else None
 
+    def gives_one(self, node) -> bool:
+        """Whether nothing uses another output of `node` than its first."""
+        return node.name not in self._several
+
     def constant(self, tensor: tuple):
         """The value of `tensor` where it is made of constants alone, as an array, else None."""
         if tensor not in self._constants:
@@ -75,14 +85,24 @@ class GraphView:
         return self._constants[tensor]
 
     def _computed(self, tensor: tuple):
-        made_of = self._ancestors([tensor[0]])
+        from tensorflow.compat import v1
+        from tensorflow.core.framework import graph_pb2
+        from tensorflow.python.framework import tensor_util
+
+        made_of = sorted(self._ancestors([tensor[0]]))
         if not all(self._nodes[name].op in _COMPUTABLE for name in made_of):
             return None
-        if self._session is None:
-            from tensorflow.compat import v1
-
-            self._session = v1.Session(graph=self._graphs[0])
-        return self._session.run(f"{tensor[0]}:{tensor[1]}")
+        if self._nodes[tensor[0]].op == "Const":
+            return tensor_util.MakeNdarray(self._nodes[tensor[0]].attr["value"].tensor)
+        alone = graph_pb2.GraphDef()
+        for name in made_of:
+            node = alone.node.add()
+            node.CopyFrom(self._nodes[name])
+            values = data_inputs(node)  # what a constant waits for does not change it
+            del node.input[:]
+            node.input.extend(values)
+        with v1.Session(graph=_imported(alone)) as session:
+            return session.run(f"{tensor[0]}:{tensor[1]}")
 
     def row_shape(self, tensor: tuple):
         """(k, shape): at batch size B, `tensor` has the shape (k * B, *shape). None where it is of another form."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import packing
 from affine import repeated
+from graph_view import data_inputs
 from surroundings import following, origin_of
 
 PARAMETERS = "tfaot_parameters"
@@ -41,12 +42,15 @@ class Layer:
 
 
 def find(view) -> list:
-    """All layers of a GraphView, each after those that it takes its values from."""
+    """All layers of a GraphView, each after those that it takes its values from.
+
+    None where loops or branches are in the graph itself: the weights of layers could not simply be fed there.
+    """
     found: list = []
     giving: dict = {}
-    for node in view.ordered():
+    for node in view.ordered() if not view.has_frames else ():
         match = _MATCHES.get(node.op)
-        layer = match(view, node) if match and view.dtype((node.name, 0)) == "float32" else None
+        layer = match(view, node, giving) if match and _is_usual(view, node) else None
         if layer is not None:
             way = [layer.reads, *layer.steps]
             if layer.reads in giving and all(view.only_consumer(tensor) is not None for tensor in way):
@@ -56,7 +60,13 @@ def find(view) -> list:
     return found
 
 
-def _dense(view, node):
+def _is_usual(view, node) -> bool:
+    """Whether `node` gives and takes float32, so many elements per row, and not none."""
+    tensors = ((node.name, 0), view.input(node, 0)) if data_inputs(node) else ()
+    return bool(tensors) and all(view.dtype(each) == "float32" and view.row_size(each) for each in tensors)
+
+
+def _dense(view, node, ends):
     import numpy as np
 
     source, weights = view.input(node, 0), view.constant(view.input(node, 1))
@@ -68,7 +78,7 @@ def _dense(view, node):
     turned = node.attr["transpose_b"].b or node.attr["adj_y"].b
     matrix = np.asarray(weights.T if turned else weights, np.float64)
     inputs, outputs = matrix.shape
-    origin = origin_of(view, source, inputs)
+    origin = origin_of(view, source, ends, inputs)
     bias = np.zeros(outputs)
     if origin.affine.offset is not None:
         bias = repeated(origin.affine.offset, inputs) @ matrix
@@ -79,31 +89,32 @@ def _dense(view, node):
     return _product(view, node, operation, origin, matrix, bias, packing.packed_dense)
 
 
-def _convolution(view, node):
+def _convolution(view, node, ends):
     filters = view.constant(view.input(node, 1))
     window = _window(view, node, () if filters is None else filters.shape[:2])
     if window is None:
         return None
-    return _filtered(view, node, window, filters, window["channels"] // filters.shape[2])
+    return _filtered(view, node, ends, window, filters, window["channels"] // filters.shape[2])
 
 
-def _depthwise(view, node):
+def _depthwise(view, node, ends):
     filters = view.constant(view.input(node, 1))
     window = _window(view, node, () if filters is None else filters.shape[:2])
     if window is None:
         return None
     height, width, channels, multiplier = filters.shape
-    return _filtered(view, node, window, filters.reshape(height, width, 1, channels * multiplier), channels)
+    separate = filters.reshape(height, width, 1, channels * multiplier)
+    return _filtered(view, node, ends, window, separate, channels)
 
 
-def _filtered(view, node, window: dict, filters, groups: int):
+def _filtered(view, node, ends, window: dict, filters, groups: int):
     """A convolution with `filters` of shape (height, width, channels / groups, filters)."""
     import numpy as np
 
     channels, count = window["channels"], filters.shape[3]
     # Padding is zeros: behind a scale and offset it would not be.
-    padded = window["pad_top"] or window["pad_left"] or not _covers(window)
-    origin = origin_of(view, view.input(node, 0), 0 if padded else channels)
+    origin = origin_of(view, view.input(node, 0), ends, channels if _is_inside(window) else 0)
+    window = _with_zeros(view, origin, ends, window)
     matrix, bias = np.asarray(filters, np.float64), np.zeros(count)
     by_group = matrix.reshape(*matrix.shape[:3], groups, count // groups)  # each group has its own channels
     if origin.affine.offset is not None:
@@ -134,22 +145,60 @@ def _product(view, node, operation: dict, origin, matrix, bias, pack):
     )
 
 
-def _pooling(view, node):
+def _with_zeros(view, origin, ends, window: dict) -> dict:
+    """`window` over the image before it is surrounded by zeros, where that is how the tensor of `origin` is made.
+
+    `origin` becomes that image.
+    """
+    node = view.node(origin.tensor)
+    if node.op != "Pad" or origin.tensor in ends or origin.affine.offset is not None:
+        return window
+    source, zeros = view.input(node, 0), view.constant(view.input(node, 1))
+    if zeros is None or zeros.shape != (4, 2) or zeros[[0, 3]].any() or view.row_shape(source) is None:
+        return window
+    origin.steps.append(origin.tensor)
+    origin.tensor = source
+    _, (height, width, _) = view.row_shape(source)
+    return window | {
+        "in_height": height,
+        "in_width": width,
+        "pad_top": window["pad_top"] + int(zeros[1, 0]),
+        "pad_left": window["pad_left"] + int(zeros[2, 0]),
+    }
+
+
+def _pooling(view, node, ends):
     size = list(node.attr["ksize"].list.i)
     window = _window(view, node, size[1:3] if len(size) == 4 and size[0] == size[3] == 1 else ())
-    return None if window is None else _plain(view, node, {"kind": _POOLING[node.op], **window})
+    return None if window is None else _plain(view, node, ends, {"kind": _POOLING[node.op], **window})
 
 
-def _softmax(view, node):
+def _mean(view, node, ends):
+    """The mean over all places of an image, or of a line: average pooling of all at once."""
+    source, axes = view.row_shape(view.input(node, 0)), view.constant(view.input(node, 1))
+    if source is None or source[0] != 1 or axes is None or len(source[1]) not in (2, 3):
+        return None
+    places = len(source[1]) - 1
+    if sorted(int(axis) % (places + 2) for axis in axes.reshape(-1)) != list(range(1, places + 1)):
+        return None
+    height, width = (*source[1][:-1], 1)[:2]
+    window = {"in_height": height, "in_width": width, "out_height": 1, "out_width": 1, "height": height, "width": width}
+    ones = dict.fromkeys(("stride_height", "stride_width", "dilation_height", "dilation_width"), 1)
+    operation = {"kind": "average_pool", "channels": source[1][-1], **window, **ones, "pad_top": 0, "pad_left": 0}
+    return _plain(view, node, ends, operation)
+
+
+def _softmax(view, node, ends):
     shape = view.row_shape(view.input(node, 0))
     if shape is None or not shape[1]:
         return None
-    return _plain(view, node, {"kind": "softmax", "rows": shape[0] * math.prod(shape[1][:-1]), "size": shape[1][-1]})
+    rows = shape[0] * math.prod(shape[1][:-1])
+    return _plain(view, node, ends, {"kind": "softmax", "rows": rows, "size": shape[1][-1]})
 
 
-def _plain(view, node, operation: dict):
+def _plain(view, node, ends, operation: dict):
     """A layer without parameters."""
-    origin = origin_of(view, view.input(node, 0))
+    origin = origin_of(view, view.input(node, 0), ends)
     return Layer(name=node.name, operation=operation, reads=origin.tensor, gives=(node.name, 0), steps=origin.steps)
 
 
@@ -188,8 +237,10 @@ def _reach(window: dict, name: str) -> int:
     return steps + (window[name] - 1) * window[f"dilation_{name}"] + 1
 
 
-def _covers(window: dict) -> bool:
-    """Whether no window reaches beyond the image's lower and right edge."""
+def _is_inside(window: dict) -> bool:
+    """Whether no window sees padding."""
+    if window["pad_top"] or window["pad_left"]:
+        return False
     return all(_reach(window, name) <= window[f"in_{name}"] for name in ("height", "width"))
 
 
@@ -200,5 +251,6 @@ _MATCHES = {
     "DepthwiseConv2dNative": _depthwise,
     "MaxPool": _pooling,
     "AvgPool": _pooling,
+    "Mean": _mean,
     "Softmax": _softmax,
 }

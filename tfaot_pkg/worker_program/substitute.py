@@ -17,6 +17,7 @@ def substitute(args: dict, report) -> dict:
     """Write a graph for each of args["variants"], lists of calls, to args["out"].
 
     A call is {name, reads: [node, index], gives: node, shape: of a row of the result, parameters: [{node, shape}]}.
+    args["inputs"] and args["outputs"] are the model's.
     Returns {"graphs": [path, ...], "weights": [nodes]}: the weights and parameters that any of the graphs needs.
     """
     from tensorflow.core.framework import graph_pb2
@@ -29,9 +30,10 @@ def substitute(args: dict, report) -> dict:
         variant = graph_pb2.GraphDef()
         variant.CopyFrom(graph)
         nodes = {node.name: node for node in variant.node}
+        _add_parameters(variant, calls)
         for call in calls:
             _put(variant, nodes[call["gives"]], call)
-        needed |= _prune(variant, [output["node"] for output in args["outputs"]])
+        needed |= _prune(variant, [tensor["node"] for tensor in (*args["inputs"], *args["outputs"])])
         paths.append(os.path.join(args["out"], f"graph{number}.pb"))
         with open(paths[-1], "wb") as file:
             file.write(variant.SerializeToString(deterministic=True))
@@ -53,16 +55,22 @@ def resize(graph_def, calls: dict) -> None:
                 shapes.add().dim.add(size=size)
 
 
+def _add_parameters(graph, calls: list) -> None:
+    """A placeholder for each of the parameters of `calls`; several layers may have the same."""
+    from tensorflow.core.framework import types_pb2
+
+    for name, shape in {each["node"]: each["shape"] for call in calls for each in call["parameters"]}.items():
+        node = graph.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = types_pb2.DT_FLOAT
+        for size in shape:
+            node.attr["shape"].shape.dim.add(size=size)
+
+
 def _put(graph, gives, call: dict) -> None:
     """Add `call`; the node `gives` becomes what passes its result on."""
     from tensorflow.core.framework import types_pb2
 
     name, parameters = call["name"], call["parameters"]
-    for parameter in parameters:
-        node = graph.node.add(name=parameter["node"], op="Placeholder")
-        node.attr["dtype"].type = types_pb2.DT_FLOAT
-        for size in parameter["shape"]:
-            node.attr["shape"].shape.dim.add(size=size)
     source = "{}:{}".format(*call["reads"])
     _add_reshape(graph, f"{name}/input", source, [-1])
     node = graph.node.add(name=name, op=_OPERATION)
@@ -93,15 +101,15 @@ def _add_reshape(graph, name: str, source: str, shape: list) -> None:
     node.attr["Tshape"].type = types_pb2.DT_INT32
 
 
-def _prune(graph, outputs: list) -> set:
-    """Leave only what `outputs` need, in any order of effects that matters; the names of the placeholders left."""
+def _prune(graph, kept_names: list) -> set:
+    """Leave only the nodes of `kept_names` and what they need; the names of the placeholders left."""
     nodes = {node.name: node for node in graph.node}
     harmless: dict = {}
     for node in graph.node:
         kept = [text for text in node.input if text[0] != "^" or not _is_harmless(text[1:], nodes, harmless)]
         del node.input[:]
         node.input.extend(kept)
-    seen, waiting = set(), list(outputs)
+    seen, waiting = set(), list(kept_names)
     while waiting:
         name = waiting.pop()
         if name not in seen:

@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass, field
 
+from activations import activation_of
 from affine import Affine, affine_of
 from graph_view import data_inputs
 
-_ACTIVATIONS = {
-    "Relu": "relu",
-    "Elu": "elu",
-    "Selu": "selu",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Softplus": "softplus",
-}
 _RESHAPING = frozenset("Reshape Squeeze ExpandDims".split())
+_ROUNDED = frozenset(
+    "MatMul BatchMatMulV2 Conv2D DepthwiseConv2dNative Add AddV2 BiasAdd Mul RealDiv Sum Mean AvgPool "
+    "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 Elu Selu Tanh Sigmoid Softplus".split()
+)
+_PICKING = _RESHAPING | {"Relu", "MaxPool"}
+"""Operations that give some of the values that they take."""
 
 
 @dataclass
@@ -25,13 +24,14 @@ class Origin:
     affine: Affine = field(default_factory=Affine)
 
 
-def origin_of(view, tensor: tuple, channels: int = 0) -> Origin:
+def origin_of(view, tensor: tuple, ends, channels: int = 0) -> Origin:
     """Back from `tensor` through what only reshapes and, with `channels`, scales and moves each of so many channels.
 
-    What adds before it scales (input normalization) ends the way: a difference is exact where the product is not.
+    The way ends at `ends`, what other layers give, and where a difference may be exact that would not be as a part of a
+    product: of inputs of the model from their mean.
     """
     origin = Origin(tensor)
-    while True:
+    while origin.tensor not in ends:
         node = view.node(origin.tensor)
         source = view.input(node, 0) if data_inputs(node) else None
         if node.op in _RESHAPING and view.same_size(source, origin.tensor):
@@ -39,9 +39,10 @@ def origin_of(view, tensor: tuple, channels: int = 0) -> Origin:
         elif channels and (step := _affine_before(view, node, channels, origin.affine)):
             before, origin.affine = step
         else:
-            return origin
+            break
         origin.steps.append(origin.tensor)
         origin.tensor = before
+    return origin
 
 
 def _affine_before(view, node, channels: int, known: Affine):
@@ -49,34 +50,29 @@ def _affine_before(view, node, channels: int, known: Affine):
     source, scale, offset = affine_of(view, node) or (None, None, None)
     if source is None or any(value is not None and channels % value.size for value in (scale, offset)):
         return None
-    if offset is not None and known.scale is not None:
+    if offset is not None and not _is_rounded(view, source):
         return None
     return source, Affine(scale, offset).then(known.scale, known.offset)
+
+
+def _is_rounded(view, tensor: tuple) -> bool:
+    """Whether `tensor` has errors of its own, so that a sum with it need not be exact."""
+    node = view.node(tensor)
+    while node.op in _PICKING:
+        node = view.node(view.input(node, 0))
+    return node.op in _ROUNDED
 
 
 def following(view, tensor: tuple, columns: int) -> tuple:
     """(the last tensor, an affine map, an activation) of what follows a product `tensor` with `columns` columns."""
     affine = Affine()
-    while (node := view.only_consumer(tensor)) is not None:
-        if node.op in _ACTIVATIONS:
-            return (node.name, 0), affine, _ACTIVATIONS[node.op]
-        source, scale, offset = affine_of(view, node) or (None, None, None)
+    while True:
+        if activation := activation_of(view, tensor):
+            return activation[0], affine, activation[1]
+        node = view.only_consumer(tensor)
+        known = affine_of(view, node) if node is not None and view.gives_one(node) else None
+        source, scale, offset = known or (None, None, None)
         if source != tensor or any(value is not None and columns % value.size for value in (scale, offset)):
-            break
+            return tensor, affine, "none"
         affine = affine.then(scale, offset)
         tensor = (node.name, 0)
-    gated = _swish(view, tensor)
-    return (gated, affine, "swish") if gated else (tensor, affine, "none")
-
-
-def _swish(view, tensor: tuple):
-    """What x * sigmoid(x) of x = `tensor` is; None where something else is done to it."""
-    users = view.consumers(tensor)
-    gate = next((node for node in users if node.op == "Sigmoid"), None)
-    product = next((node for node in users if node.op == "Mul"), None)
-    if gate is None or product is None or len(users) != 2 or tensor in view.fetched:
-        return None
-    factors = {view.input(product, index) for index in (0, 1)}
-    if factors != {tensor, (gate.name, 0)} or view.only_consumer((gate.name, 0)) is None:
-        return None
-    return (product.name, 0)

@@ -1,5 +1,6 @@
 """Weights in one blob: large constants of a graph, and the parameters of what the kernel library can compute."""
 
+import hashlib
 import os
 
 import graph_view
@@ -15,7 +16,7 @@ def share(graph_def, used: set, inputs: list, outputs: list, args: dict) -> tupl
     """(weights, layers): large constants become placeholders, and their values go to weights.bin.
 
     Behind them go the parameters of the layers that the kernel library can compute, in its order: what is needed of
-    both is decided later.
+    both is decided later. Equal parameters are one, as those of a cell that an unrolled loop repeats.
     """
     try:
         view = graph_view.GraphView(graph_def, inputs, outputs, specialize.PROBES)
@@ -25,7 +26,7 @@ def share(graph_def, used: set, inputs: list, outputs: list, args: dict) -> tupl
     with open(os.path.join(args["out"], "weights.bin"), "wb") as file:
         blob = _Blob(file)
         weights = _extract_weights(graph_def, used, blob, args["threshold"])
-        described = [_described(layer, view, blob) for layer in found]
+        described = _described(found, view, inputs, blob)
     return weights, described
 
 
@@ -43,21 +44,32 @@ class _Blob:
         return {"node": node, "dtype": values.dtype.name, "shape": list(values.shape), "offset": offset}
 
 
-def _described(layer, view, blob: _Blob) -> dict:
-    _, shape = view.row_shape(layer.gives)
-    parameters = None
-    if layer.parameters is not None:
-        parameters = blob.append(f"{layer.name}/{layers.PARAMETERS}", layer.parameters)
-    return {
-        "name": layer.name,
-        "operation": layer.operation,
-        "reads": list(layer.reads),
-        "after": layer.after,
-        "input_size": view.row_size(layer.reads),
-        "output_size": view.row_size(layer.gives),
-        "output_shape": list(shape),
-        "parameters": parameters,
-    }
+def _described(found: list, view, inputs: list, blob: _Blob) -> list:
+    written: dict = {}
+    described = []
+    for layer in found:
+        parameters = None
+        if layer.parameters is not None:
+            digest = hashlib.sha256(layer.parameters.tobytes()).digest()
+            if digest not in written:
+                written[digest] = blob.append(f"{layer.name}/{layers.PARAMETERS}", layer.parameters)
+            parameters = written[digest]
+        _, shape = view.row_shape(layer.gives)
+        described.append(
+            {
+                "name": layer.name,
+                "operation": layer.operation,
+                "reads": list(layer.reads),
+                "after": layer.after,
+                "reads_input": [layer.reads] == [(tensor["node"], 0) for tensor in inputs],
+                "gives_output": [layer.gives] == view.outputs,
+                "input_size": view.row_size(layer.reads),
+                "output_size": view.row_size(layer.gives),
+                "output_shape": list(shape),
+                "parameters": parameters,
+            }
+        )
+    return described
 
 
 def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:
