@@ -53,8 +53,8 @@ def test_a_lost_worker_costs_only_what_was_in_flight(tmp_path: Path) -> None:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Path]:
-    """A scheduler and two workers of their own, as someone else runs them; the scheduler's file."""
+def cluster(folder: Path) -> Iterator[tuple[Path, int]]:
+    """A scheduler and two workers of their own, as someone else runs them; the scheduler's file and process."""
     file = folder / "scheduler.json"
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1"]
@@ -62,7 +62,7 @@ def cluster(folder: Path) -> Iterator[Path]:
     with (folder / "dask.log").open("wb") as log:
         processes = [subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) for command in commands]
     try:
-        yield file
+        yield file, processes[0].pid
     finally:
         for process in processes:
             process.terminate()
@@ -72,12 +72,34 @@ def cluster(folder: Path) -> Iterator[Path]:
 
 def test_a_cluster_that_runs_already_is_used_by_its_scheduler_file(tmp_path: Path) -> None:
     decisions = [stub_decision(f"model{number}") for number in range(4)]
-    with cluster(tmp_path) as file:
+    with cluster(tmp_path) as (file, _):
         night = coordinator(
             tmp_path, home_of(tmp_path), program=stub(0.1),
             executor=lambda _: DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask"),
         ).run(lambda: decisions)  # fmt: skip
     assert night.counts == {"published": 4}
+
+
+def test_a_lost_scheduler_ends_the_night_and_costs_only_what_was_in_flight(tmp_path: Path) -> None:
+    decisions = [stub_decision(f"model{number}") for number in range(6)]
+    with cluster(tmp_path) as (file, scheduler):
+
+        class Killer(Seen):
+            def built(self, decision: Decision, attempt: Attempt) -> None:
+                super().built(decision, attempt)
+                if len(self.built_) == 2:
+                    os.kill(scheduler, signal.SIGKILL)
+
+        night = coordinator(
+            tmp_path, home_of(tmp_path), watch=Killer(), program=stub(0.5),
+            executor=lambda _: DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask", timeout=8.0),
+        )  # fmt: skip
+        with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://.* does not answer any more"):
+            night.run(lambda: decisions)
+    seen = Seen()
+    night = coordinator(tmp_path, home_of(tmp_path), watch=seen, program=stub(0.1))
+    assert night.run(lambda: decisions).counts == {"published": 6}
+    assert seen.stored_[0] >= 2
 
 
 def test_a_cluster_without_workers_is_told_apart(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Workers see the state folder and the cache at the same paths as the coordinator:
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -42,7 +43,7 @@ class DaskExecutor:
     """Give one of `slots` (a cluster is made on this machine), `scheduler` (its address) or `scheduler_file`.
 
     `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started; `timeout`, in
-    seconds, is for connecting. Raises NetworkError where the scheduler does not answer.
+    seconds, is for connecting. Raises NetworkError, and so do the methods, where the scheduler does not answer.
     """
 
     def __init__(
@@ -75,10 +76,11 @@ class DaskExecutor:
                 self._client = _distributed.Client(self._cluster)
             else:
                 self._client = _connected(scheduler, scheduler_file, timeout)
+        self._address = self._client.scheduler.address
         self._fixed = slots
         self.slots = self._capacity()
         at_once = f"{self.slots} at a time" if slots or self._client.nthreads() else "as soon as there are workers,"
-        self.description = f"{at_once} on Dask, {self._client.scheduler.address}"
+        self.description = f"{at_once} on Dask, {self._address}"
         if self._client.dashboard_link:
             self.description += f"; dashboard: {self._client.dashboard_link}"
 
@@ -88,6 +90,8 @@ class DaskExecutor:
 
     def next(self, timeout: float | None) -> Done | None:
         ended = next_of(self._done, timeout)
+        if self._client.status in ("closing", "closed"):
+            raise self._scheduler_lost("it was lost")
         if ended is not None:
             del self._running[ended[0].decision.task.id]
             self._fill()
@@ -110,7 +114,19 @@ class DaskExecutor:
 
     def _capacity(self) -> int:
         """How many builds run at once; clusters of others grow and shrink."""
-        return self._fixed or max(1, sum(self._client.nthreads().values()))
+        if self._fixed:
+            return self._fixed
+        try:
+            threads: dict[str, int] = self._client.nthreads()
+        except (OSError, asyncio.TimeoutError) as error:
+            raise self._scheduler_lost(str(error)) from error
+        return max(1, sum(threads.values()))
+
+    def _scheduler_lost(self, why: str) -> NetworkError:
+        return NetworkError(
+            f"the Dask scheduler {self._address} does not answer any more: {why}",
+            hint="start it again, then the same command: what was built is kept",
+        )
 
     def _fill(self) -> None:
         """Give Dask as much as can run: what waited at a worker would be lost with it."""

@@ -14,7 +14,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -145,10 +145,12 @@ class State:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Be the one coordinator, or StorageError, which names the one that is. Scratch of killed builds goes."""
-        with storage_errors(f"write {self.root}"):
-            with locked(self.root / "lock", what=f"the nightly in {self.root}", timeout=_LOCK_TIMEOUT):
-                shutil.rmtree(self.root / "scratch", ignore_errors=True)
-                yield
+        with ExitStack() as held:
+            with storage_errors(f"write {self.root}"):
+                what = f"the nightly in {self.root}"
+                held.enter_context(locked(self.root / "lock", what=what, timeout=_LOCK_TIMEOUT))
+            shutil.rmtree(self.root / "scratch", ignore_errors=True)
+            yield
 
     def nights(self) -> tuple[NightFolder, ...]:
         """All nights, the first one first."""
