@@ -78,7 +78,7 @@ def bench(
         typer.Option(
             metavar="FILE.svg",
             help="Draw latency per item; FILE-resources.svg gets memory and sizes. Also .png, .pdf. "
-            "Needs matplotlib: pip install 'tfaot-pkg[bench]'.",
+            "Needs matplotlib (the extra `bench`).",
         ),
     ] = None,
     output: Annotated[
