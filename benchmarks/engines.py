@@ -164,7 +164,7 @@ def _goals(each: Bench) -> tuple[str, ...]:
 
 def how(benches: list[Bench]) -> list[str]:
     """What was run, engine by engine."""
-    rows = {row.name: row for each in benches for row in each.rows}
+    rows = {row.name: row for each in benches for row in each.rows if row.cells}
     return [f"- {row.title} ({row.version}): {row.how}." for row in rows.values()]
 
 

@@ -69,7 +69,7 @@ class Field:
             else:
                 yield self._engine(peer, row)
         except TfaotError as error:
-            yield Contender(row=replace(row, reason=error.message.splitlines()[0]))
+            yield Contender(row=replace(row, reason=error.message.splitlines()[0].rstrip(":")))
 
     def _xla(self, row: Row) -> Iterator[Contender]:
         """One row for each target."""
