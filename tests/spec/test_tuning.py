@@ -10,12 +10,26 @@ import pytest
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec, parse_spec
+from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.tuning import parse_tuning, read_tuning, tuning_bytes, tuning_path
 from tfaot_pkg.spec.types import Tuning
 
+FLAG = (
+    "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,xla_llvm_ir_gemm_tile_size=4:8:2*vectwidth"
+)
 TUNING = Tuning(
     model="digits",
     machine={"cpu": "Some CPU @ 2 GHz"},
+    toolchains={
+        "2.17.1": TunedCode(
+            kernels={
+                "x86-64-v2": {1: LayerChoice(), 16: LayerChoice(others=True)},
+                "x86-64-v3": {2: LayerChoice(named=("a/b", "c")), 8: LayerChoice(named=("ä",), others=True)},
+            },
+            xla_flags={"x86-64-v3": {1: (FLAG, "--xla_cpu_enable_fast_math=false")}},
+        ),
+        "2.21.0": TunedCode(xla_flags={"x86-64-v2": {4: (FLAG,)}}),
+    },
     batch_costs={"x86-64-v2": {1: 900.0, 8: 5000.0}, "x86-64-v3": {1: 812.5, 2: 1200.0}},
 )
 
@@ -26,8 +40,30 @@ def _text(**changes: Any) -> str:
         "model": "digits",
         "machine": {"cpu": "Some CPU @ 2 GHz"},
         "batch_costs": {"x86-64-v3": {"2": 1200, "1": 812.5}, "x86-64-v2": {"8": 5000, "1": 900}},
+        "toolchains": {
+            "2.21.0": {"xla_flags": {"x86-64-v2": {"4": [FLAG]}}},
+            "2.17.1": {
+                "xla_flags": {"x86-64-v3": {"1": [FLAG, "--xla_cpu_enable_fast_math=false"]}},
+                "kernels": {
+                    "x86-64-v3": {"8": {"except": ["ä"]}, "2": {"only": ["c", "a/b"]}},
+                    "x86-64-v2": {"16": "all", "1": "none"},
+                },
+            },
+        },
     }
     return json.dumps({key: value for key, value in {**document, **changes}.items() if value is not ...}, indent=1)
+
+
+def _code(**code: Any) -> str:
+    return _text(toolchains={"2.17.1": code})
+
+
+def _layers(choice: object) -> str:
+    return _code(kernels={"x86-64": {"1": choice}})
+
+
+def _flags(flags: object) -> str:
+    return _code(xla_flags={"x86-64": {"1": flags}})
 
 
 def _faults(text: str) -> list[str]:
@@ -40,14 +76,16 @@ def _faults(text: str) -> list[str]:
 def test_the_file_is_read_whatever_its_order_and_written_in_one_form() -> None:
     tuning = parse_tuning(_text().encode(), "spec.tune.json", "digits")
     assert tuning == TUNING
+    assert list(tuning.toolchains) == ["2.17.1", "2.21.0"]
+    assert [list(row) for row in tuning.toolchains["2.17.1"].kernels.values()] == [[1, 16], [2, 8]]
     assert list(tuning.batch_costs) == ["x86-64-v2", "x86-64-v3"] and list(tuning.batch_costs["x86-64-v3"]) == [1, 2]
     assert all(type(cost) is float for row in tuning.batch_costs.values() for cost in row.values())
     assert parse_tuning(tuning_bytes(tuning), "spec.tune.json", "digits") == TUNING
     assert tuning_bytes(tuning) == tuning_bytes(TUNING)
 
 
-def test_machine_and_costs_may_be_left_out() -> None:
-    text = _text(machine=..., batch_costs=...)
+def test_all_but_format_and_model_may_be_left_out() -> None:
+    text = _text(machine=..., toolchains=..., batch_costs=...)
     assert parse_tuning(text.encode(), "spec.tune.json", "digits") == Tuning(model="digits")
 
 
@@ -91,7 +129,7 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         (_text(model=...), "1: model: must be 'digits', the model of the spec beside it, got nothing"),
         (_text(machine="fast"), "4: machine: must be a mapping, got the string 'fast'"),
         (_text(machine={"cpu": 3}), "5: machine.cpu: must be a string, got the number 3"),
-        (_text(batch_cost={}), "17: batch_cost: unknown key; did you mean batch_costs?"),
+        (_text(batch_cost={}), "57: batch_cost: unknown key; did you mean batch_costs?"),
         (_text(batch_costs=[1]), "7: batch_costs: must be a mapping, got a list"),
         (_text(batch_costs={"x86": {}}), "8: batch_costs.x86: there is no target 'x86': there are x86-64, "),
         (_text(batch_costs={"x86-64": 3}), "8: batch_costs.x86-64: must be a mapping from batch sizes to nanoseconds, "),
@@ -104,12 +142,31 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         (_text(batch_costs={"x86-64": {"1": float("inf")}}), "9: batch_costs.x86-64.1: must be a finite number above "),
         (_text(batch_costs={"x86-64": {"1": "2"}}), "9: batch_costs.x86-64.1: must be a number of nanoseconds, got the "),
         (_text(batch_costs={"x86-64": {"1": True}}), "9: batch_costs.x86-64.1: must be a number of nanoseconds, got true"),
+        (_text(toolchains=[]), "17: toolchains: must be a mapping, got a list"),
+        (_text(toolchains={"2.17": {}}), "18: toolchains['2.17']: must be a full TensorFlow version such as 2.17.1, got "),
+        (_text(toolchains={"2.17.1": 1}), "18: toolchains['2.17.1']: must be a mapping, got the number 1"),
+        (_code(kernel={}), "19: toolchains['2.17.1'].kernel: unknown key; did you mean kernels?"),
+        (_code(kernels=1), "19: toolchains['2.17.1'].kernels: must be a mapping, got the number 1"),
+        (_code(kernels={"x86": {}}), "20: toolchains['2.17.1'].kernels.x86: there is no target 'x86': there are "),
+        (_code(kernels={"x86-64": "all"}), "20: toolchains['2.17.1'].kernels.x86-64: must be a mapping from batch sizes "),
+        (_code(kernels={"x86-64": {"0": "all"}}), "21: toolchains['2.17.1'].kernels.x86-64.0: must be a batch size from "),
+        (_layers("some"), 'must be "all", "none", {"only": [...]} or {"except": [...]}, got the string \'some\''),
+        (_layers({}), 'must be "all", "none", {"only": [...]} or {"except": [...]}, got a mapping'),
+        (_layers({"not": ["a"]}), 'must be "all", "none", {"only": [...]} or {"except": [...]}, got a mapping'),
+        (_layers({"only": []}), "must be a list of names of layers, got an empty one"),
+        (_layers({"only": "a"}), "must be a list of names of layers, got the string 'a'"),
+        (_layers({"except": [1]}), "must be a string, got the number 1"),
+        (_flags("--a"), "must be a list of flags, got the string '--a'"),
+        (_flags(["xla"]), "must be one flag such as --xla_cpu_enable_fast_math=true, without blanks or quotes, got 'xla'"),
+        (_flags(["--a b"]), "must be one flag such as "),
+        (_flags([1]), "must be a string, got the number 1"),
     ],
     ids=lambda value: str(value)[:60],
 )  # fmt: skip
 def test_each_fault_is_told_with_file_and_line(text: str, fault: str) -> None:
     (found,) = _faults(text)
-    assert found.startswith(f"spec.tune.json:{fault}")
+    assert found.startswith("spec.tune.json:") and fault in found
+    assert not fault[0].isdigit() or found.startswith(f"spec.tune.json:{fault}")
 
 
 def test_all_faults_are_told_at_once() -> None:

@@ -40,7 +40,8 @@ class FlagsFound:
 def left_to_xla(shop: Workshop, chosen: Chosen) -> float:
     """The share of the model's operations that the kernel library does not compute, where it computes `chosen`."""
     work = shop.frozen.work
-    ours = 2 * sum(layer.multiply_adds for layer in shop.frozen.layers if layer.name in chosen)
+    computed = shop.effective(chosen)
+    ours = 2 * sum(layer.multiply_adds for layer in shop.frozen.layers if layer.name in computed)
     return max(0.0, 1 - ours / work.operations_per_row) if work.operations_per_row else 1.0
 
 
@@ -93,8 +94,8 @@ def _code(unit: CompiledUnit) -> list[bytes]:
 
 
 def _reason(error: TfaotError) -> str:
-    lines = str(error).splitlines() or [""]
-    return f"not available: {lines[0]}"
+    line = next(iter(str(error).splitlines()), "")
+    return f"not available: {line.removeprefix('compilation.xla_flags: ')}"
 
 
 def _fastest(

@@ -17,7 +17,6 @@ from tfaot_pkg.tuning.selection import (
     Measured,
     budget_of,
     described,
-    groups_of,
     variants_of,
     within,
 )
@@ -49,7 +48,7 @@ def choose_layers(shop: Workshop, units: Sequence[Unit]) -> dict[Unit, LayersFou
     The first one times all layers, none, and each group of layers on the other side than the cost model has it. What
     gains is put together, and the second pass times that beside the cost model's choice: it stays where it still gains.
     """
-    groups = groups_of(shop.frozen.layers)
+    groups = shop.groups
     budget = budget_of(sum(weight_size(weight) for weight in shop.frozen.weights))
     measured, times = _first_pass(shop, units, groups)
     choices = within({unit: each.best(groups) for unit, each in measured.items()}, measured, groups, budget=budget)
@@ -57,17 +56,17 @@ def choose_layers(shop: Workshop, units: Sequence[Unit]) -> dict[Unit, LayersFou
         measured, times = _second_pass(shop, choices, measured)
         stays = {unit: each.confirmed(choices[unit]) for unit, each in measured.items()}
         choices = within(stays, measured, groups, budget=budget)
-    return {unit: _found(choices[unit], measured[unit], times[unit], groups) for unit in units}
+    return {unit: _found(shop, choices[unit], measured[unit], times[unit]) for unit in units}
 
 
-def _found(chosen: Chosen, measured: Measured, times: _Times, groups: Sequence[Group]) -> LayersFound:
+def _found(shop: Workshop, chosen: Chosen, measured: Measured, times: _Times) -> LayersFound:
     estimated = times[measured.base]
     return LayersFound(
         chosen=chosen,
-        words=described(chosen, groups),
+        words=described(shop.effective(chosen), shop.effective(shop.everything)),
         xla=times[_NONE],
         estimated=estimated,
-        tuned=times.get(chosen, estimated * measured.predicted(chosen, groups)),
+        tuned=times.get(chosen, estimated * measured.predicted(chosen, shop.groups)),
     )
 
 
@@ -85,11 +84,14 @@ def _second_pass(shop: Workshop, choices: Mapping[Unit, Chosen], before: Mapping
 
 
 def _compared(shop: Workshop, variants: Mapping[Unit, Sequence[Chosen]]) -> _Compared:
-    """Each unit's variants against the first of them, and their median times."""
+    """Each unit's variants against the first of them, and their median times. Those of the same code are one."""
+    codes = {unit: [shop.effective(chosen) for chosen in each] for unit, each in variants.items()}
+    distinct = {unit: tuple(dict.fromkeys(each)) for unit, each in codes.items()}
     measured: dict[Unit, Measured] = {}
     times: dict[Unit, _Times] = {}
-    for unit, rounds in shop.times(_built(shop, variants)).items():
-        of_variant = dict(zip(variants[unit], rounds, strict=True))
+    for unit, rounds in shop.times(_built(shop, distinct)).items():
+        of_code = dict(zip(distinct[unit], rounds, strict=True))
+        of_variant = {chosen: of_code[code] for chosen, code in zip(variants[unit], codes[unit], strict=True)}
         ratios = {chosen: Ratio.of(each, rounds[0]) for chosen, each in of_variant.items()}
         measured[unit] = Measured(base=variants[unit][0], ratios=ratios)
         times[unit] = {chosen: median(each) for chosen, each in of_variant.items()}

@@ -16,7 +16,7 @@ from tfaot_pkg.spec.types import ModelSpec, Tuning
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
 from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
-from tfaot_pkg.tuning.workshop import Variant, Workshop, tuned_code, workshop
+from tfaot_pkg.tuning.workshop import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets
 
@@ -106,9 +106,8 @@ def _choose(shop: Workshop, before: Tuning, measured: Sequence[str], wanted: Wan
     else:
         choices = dict.fromkeys(units, frozenset())
     flags = choose_flags(shop, choices) if wanted.xla_flags else None
-    new = tuned_code(
-        Variant(layers=choices if layers is not None else {}, flags=flags.flags if flags is not None else {}),
-        [layer.name for layer in shop.frozen.layers],
+    new = shop.code(
+        Variant(layers=choices if layers is not None else {}, flags=flags.flags if flags is not None else {})
     )
     code = TunedCode(
         kernels=_replaced(known.kernels, new.kernels, measured if layers is not None else ()),

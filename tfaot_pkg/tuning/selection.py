@@ -7,7 +7,7 @@ are a group: they are chosen together.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiled.choices import Unit
@@ -128,10 +128,16 @@ def within(
 
 
 def twice(groups: Iterable[Group], choices: Iterable[Chosen]) -> int:
-    """Bytes of the layers that are on both sides."""
+    """Bytes of the layers that are on both sides; those that have the same parameters count once."""
     all_choices = list(choices)
-    products = (layer for group in groups for layer in group.layers if layer.is_product)
-    return sum(layer.parameters_size for layer in products if len({layer.name in each for each in all_choices}) == 2)
+    sizes: dict[str, int] = {}
+    sides: dict[str, set[bool]] = {}
+    for layer in (layer for group in groups for layer in group.layers):
+        if layer.parameters is not None:
+            node = layer.parameters["node"]
+            sizes[node] = layer.parameters_size
+            sides.setdefault(node, set()).update(layer.name in chosen for chosen in all_choices)
+    return sum(size for node, size in sizes.items() if len(sides[node]) == 2)
 
 
 def budget_of(weights: int) -> int:
@@ -148,8 +154,8 @@ def _time(choices: Mapping[Unit, Chosen], measured: Mapping[Unit, Measured], gro
     return sum(math.log(measured[unit].predicted(chosen, groups)) for unit, chosen in choices.items())
 
 
-def described(chosen: Collection[str], groups: Sequence[Group]) -> str:
+def described(chosen: Chosen, everything: Chosen) -> str:
     """A choice in a word."""
-    names = {layer.name for group in groups for layer in group.layers}
-    count = len(names & set(chosen))
-    return "all" if count == len(names) else f"{count} of {len(names)}" if count else "none"
+    if not chosen:
+        return "none"
+    return "all" if chosen == everything else f"{len(chosen)} of {len(everything)}"

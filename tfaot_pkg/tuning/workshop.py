@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.compiled.choices import Unit, uses_kernels
+from tfaot_pkg.compiled.choices import Unit, possible_calls, uses_kernels
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.native.library import build_native
@@ -19,7 +19,7 @@ from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.types import ModelSpec, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.tuning.selection import Chosen
+from tfaot_pkg.tuning.selection import Chosen, Group, groups_of
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
 
 _T = TypeVar("_T")
@@ -57,8 +57,34 @@ class Workshop:
     @property
     def has_choice(self) -> bool:
         """Whether there are layers that the kernel library may compute."""
-        return uses_kernels(self.spec.compilation) and any(
-            layer.is_product for layer in self.frozen.layers
+        return uses_kernels(self.spec.compilation) and bool(self.effective(self.everything))
+
+    @property
+    def everything(self) -> Chosen:
+        return frozenset(layer.name for layer in self.frozen.layers)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The layers that can be chosen apart from others: without custom calls it is all of them or none."""
+        return groups_of(self.frozen.layers) if self.toolchain.custom_calls else (Group(layers=self.frozen.layers),)
+
+    def effective(self, chosen: Chosen) -> Chosen:
+        """Those of `chosen` that the kernel library computes in the end: what makes no call stays with XLA."""
+        calls = possible_calls(self.frozen.layers, chosen, self.toolchain)
+        return frozenset(layer.name for call in calls for layer in call.layers)
+
+    def choice(self, chosen: Chosen) -> LayerChoice:
+        """`chosen` as a tuning file has it."""
+        effective = self.effective(chosen)
+        if not effective or effective == self.effective(self.everything):
+            return LayerChoice(others=bool(effective))
+        return LayerChoice.of(effective, [layer.name for layer in self.frozen.layers])
+
+    def code(self, variant: Variant) -> TunedCode:
+        """`variant` as a tuning file has it."""
+        return TunedCode(
+            kernels=_rows({unit: self.choice(chosen) for unit, chosen in variant.layers.items()}),
+            xla_flags=_rows({unit: flags for unit, flags in variant.flags.items() if flags}),
         )
 
     def compiled(self, variant: Variant) -> CompiledModel:
@@ -95,17 +121,8 @@ class Workshop:
             batch_sizes=tuple(sorted({size for size, _ in variant.layers})),
             targets=tuple(name for name in self.spec.compilation.targets if any(name == t for _, t in variant.layers)),
         )
-        code = tuned_code(variant, [layer.name for layer in self.frozen.layers])
-        tuning = Tuning(model=self.spec.model.name, toolchains={self.toolchain.version: code})
+        tuning = Tuning(model=self.spec.model.name, toolchains={self.toolchain.version: self.code(variant)})
         return replace(self.spec, compilation=compilation, tuning=tuning)
-
-
-def tuned_code(variant: Variant, names: Sequence[str]) -> TunedCode:
-    """`variant` as a tuning file has it; `names` are those of all layers."""
-    return TunedCode(
-        kernels=_rows({unit: LayerChoice.of(chosen, names) for unit, chosen in variant.layers.items()}),
-        xla_flags=_rows({unit: flags for unit, flags in variant.flags.items() if flags}),
-    )
 
 
 def _rows(values: Mapping[Unit, _T]) -> dict[str, dict[int, _T]]:
