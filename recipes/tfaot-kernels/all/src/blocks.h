@@ -58,10 +58,10 @@ template <int kRows, int kWidth>
 using Sums = Vector[kRows][kWidth];
 
 /// Adds products of `kRows` rows with `kWidth` vectors of weights: inputs from `begin` up to `end`, one row of
-/// panels each. `kFetch`: asks for weights long before they are used.
+/// panels each. `kFetch`: asks for weights that lie `ahead` bytes behind those in use.
 template <int kRows, int kWidth, bool kFetch>
 TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&rows)[kRows], std::size_t begin,
-                             std::size_t end, const float* (&weights)[kWidth]) {
+                             std::size_t end, const float* (&weights)[kWidth], [[maybe_unused]] std::size_t ahead) {
   for (std::size_t k = begin; k < end; ++k) {
     if constexpr (kRows < kWidth) {  // few rows: their inputs stay in registers, weights pass
       Vector inputs[kRows];
@@ -94,7 +94,7 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
     TFAOT_UNROLL
     for (int v = 0; v < kWidth; ++v) {
       if constexpr (kFetch) {
-        if (v % kVectors == 0) prefetch(weights[v]);
+        if (v % kVectors == 0) prefetch(weights[v], ahead);
       }
       weights[v] += kPanel;
     }
@@ -128,17 +128,20 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       TFAOT_UNROLL
       for (int v = 0; v < kWidth; ++v) sums[r][v] = bias[v];
     }
+    // The first block asks for weights soon before it uses them (hardware stops at a page), the second one for the next
+    // strip's, to which it lends its time.
+    const std::size_t ahead = block == 1 ? kWidth * product.panelSize / kVectors * sizeof(float) : 4096;
     std::size_t line = 0;
     for (std::size_t y = segments.height; y > 0; --y, line += segments.down) {
       std::size_t begin = line;
       for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
         const std::size_t end = begin + segments.length;
         if constexpr (kRows * kVectors <= 2) {  // a multiply-add or two for a line of weights: hardware asks soon enough
-          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights);
-        } else if (kRows <= kFetchRows || block == 0) {
-          accumulate<kRows, kWidth, true>(sums, from, begin, end, weights);
+          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights, 0);
+        } else if (kRows <= kFetchRows || block < 2) {
+          accumulate<kRows, kWidth, true>(sums, from, begin, end, weights, ahead);
         } else {
-          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights);
+          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights, 0);
         }
       }
     }

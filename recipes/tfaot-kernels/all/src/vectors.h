@@ -98,9 +98,9 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #endif
 }
 
-/// Asks for what lies 4 KB behind `from`, which need not exist: hardware does not look beyond a page by itself.
-TFAOT_INLINE void prefetch(const float* from) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + 4096));
+/// Asks for what lies `ahead` bytes behind `from`, which need not exist.
+TFAOT_INLINE void prefetch(const float* from, std::size_t ahead) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead));
 }
 
 TFAOT_INLINE Vector broadcast(float x) {
