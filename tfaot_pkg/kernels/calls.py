@@ -89,12 +89,17 @@ class Plan:
 
 def calls_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[Call, ...]:
     """The longest chains of `chosen` layers that hold a product."""
-    chains: dict[str, list[Layer]] = {}  # by the name of their last layer
+    chains = chains_of(layer for layer in layers if layer.name in chosen)
+    kept = [chain for chain in chains if any(layer.is_product for layer in chain)]
+    return tuple(Call(index=index, layers=chain) for index, chain in enumerate(kept))
+
+
+def chains_of(layers: Iterable[Layer]) -> tuple[tuple[Layer, ...], ...]:
+    """`layers` in the longest rows of which each reads what the one before it alone gives."""
+    chains: dict[str, tuple[Layer, ...]] = {}  # by the name of their last layer
     for layer in layers:
-        if layer.name in chosen:
-            chains[layer.name] = [*chains.pop(layer.after, []), layer]
-    kept = [chain for chain in chains.values() if any(layer.is_product for layer in chain)]
-    return tuple(Call(index=index, layers=tuple(chain)) for index, chain in enumerate(kept))
+        chains[layer.name] = (*chains.pop(layer.after, ()), layer)
+    return tuple(chains.values())
 
 
 def plan_of(call: Call, batch_size: int) -> Plan:

@@ -1,0 +1,91 @@
+"""What layers cost, in nanoseconds, in the kernel library and in XLA's code: a model of both.
+
+Fitted to chains of dense layers of 1 to 2000 inputs and outputs at batch sizes 1 to 64, on one core with AVX2
+(benchmarks/substitution.py shows what comes of it). Only ratios matter, and these change less from machine to machine
+than times do. Both compute a product in vectors of 8 columns, XLA in as many as there are, the kernels in pairs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from tfaot_pkg.kernels.layer import Layer
+
+CALL = 45.0
+"""Of a call out of XLA's code."""
+
+_LAYER = 10.0  # of a layer in a call
+_PANEL = 16  # columns that the kernels compute together
+_NARROW = 32  # columns up to which they handle rows one by one
+_NARROW_START, _NARROW_INPUT = 9.5, 0.22  # of a panel of a row, and of each input of it
+_WIDE_START, _WIDE_INPUT = 2.3, 0.25
+_WIDE_ROWS = {1: 1.85, 2: 1.3, 3: 1.13, 64: 1.0}  # how much longer than with many rows it takes with so many and more
+
+_VECTOR = 8  # columns that XLA computes together
+_XLA_INPUT, _XLA_START = 0.165, 0.3  # of a vector of a row
+_XLA_ROWS = {2: 1.9, 3: 1.6, 4: 1.35, 8: 1.08, 16: 1.0}
+_XLA_ROW_START, _XLA_ROW_INPUT, _XLA_ROW_WEIGHTS = 4.0, 0.3, 0.24  # of one row: in all, per input, per vector of weights
+_XLA_DOT = 0.025  # of one column, per input
+
+# Of the kernels, of XLA's code.
+_POOLING = (0.1, 0.5)  # per value that a window sees
+# Per value:
+_ACTIVATIONS = {
+    "none": (0.0, 0.0),
+    "relu": (0.0, 0.0),
+    "tanh": (0.35, 0.3),
+    "sigmoid": (0.35, 0.3),
+    "swish": (0.35, 0.35),
+    "elu": (0.3, 1.0),
+    "selu": (0.3, 1.0),
+    "softplus": (0.45, 1.8),
+    "gelu_erf": (0.5, 0.6),
+    "gelu_tanh": (0.5, 0.6),
+}
+
+
+def kernels_cost(layer: Layer, batch_size: int) -> float:
+    """Of `layer` as a part of a call."""
+    if layer.kind != "dense":
+        return _POOLING[0] * _seen(layer, batch_size)
+    rows, inputs, outputs = _shape(layer, batch_size)
+    panels = -(-outputs // _PANEL)
+    if outputs <= _NARROW:
+        product = rows * panels * (_NARROW_START + _NARROW_INPUT * inputs)
+    else:
+        product = rows * panels * (_WIDE_START + _WIDE_INPUT * inputs) * _of_rows(_WIDE_ROWS, rows)
+    return _LAYER + product + rows * outputs * _ACTIVATIONS[layer.operation["activation"]][0]
+
+
+def xla_cost(layer: Layer, batch_size: int) -> float:
+    """Of `layer` in XLA's code. Convolutions have no figure: they take several times as long as the kernels do."""
+    if layer.kind == "conv2d":
+        return float("inf")
+    if layer.kind != "dense":
+        return _POOLING[1] * _seen(layer, batch_size)
+    rows, inputs, outputs = _shape(layer, batch_size)
+    vectors = -(-outputs // _VECTOR)
+    if rows == 1:
+        product = _XLA_ROW_START + inputs * (_XLA_ROW_INPUT + _XLA_ROW_WEIGHTS * vectors)
+    elif outputs == 1:
+        product = rows * inputs * _XLA_DOT
+    else:
+        product = rows * vectors * (_XLA_START + _XLA_INPUT * inputs) * _of_rows(_XLA_ROWS, rows)
+    return product + rows * outputs * _ACTIVATIONS[layer.operation["activation"]][1]
+
+
+def _seen(layer: Layer, batch_size: int) -> int:
+    """Values that the windows of a pooling see, each counted as often as it is seen; 0 for other layers."""
+    if "height" not in layer.operation:
+        return 0
+    return int(batch_size * layer.output_size * layer.operation["height"] * layer.operation["width"])
+
+
+def _shape(layer: Layer, batch_size: int) -> tuple[int, int, int]:
+    operation = layer.operation
+    return operation["rows"] * batch_size, operation["inputs"], operation["outputs"]
+
+
+def _of_rows(table: dict[int, float], rows: int) -> float:
+    """The value of the largest number of rows in `table` that is not above `rows`."""
+    return table[sorted(table)[bisect_right(sorted(table), rows) - 1]]
