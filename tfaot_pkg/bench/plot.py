@@ -76,8 +76,9 @@ def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
             _bars(left, rows, lambda row: (row.memory - row.memory_empty) / 1024)
             _bars(right, rows, _shipped, lambda row: row.model_bytes / 2**20)
             right.set_yticklabels([])
-            left.set_title(f"{bench.model}: peak memory above an empty process, MB")
-            right.set_title("shipped, MB: model (dark), and the engine that runs it")
+            left.set_title(bench.model)
+            left.set_xlabel("peak memory above an empty process, MB")
+            right.set_xlabel("shipped, MB: model (dark), and the engine that runs it")
         _subtitle(figure, benches)
         return _bytes(figure, suffix)
 
