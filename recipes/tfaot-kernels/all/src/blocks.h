@@ -62,7 +62,7 @@ using Sums = Vector[kRows][kWidth];
 template <int kRows, int kWidth, bool kFetch>
 TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&rows)[kRows], std::size_t begin,
                              std::size_t end, const float* (&weights)[kWidth], [[maybe_unused]] std::size_t ahead) {
-  for (std::size_t k = begin; k < end; ++k) {
+  const auto step = [&](std::size_t k) __attribute__((always_inline)) {
     if constexpr (kRows < kWidth) {  // few rows: their inputs stay in registers, weights pass
       Vector inputs[kRows];
       TFAOT_UNROLL
@@ -98,7 +98,16 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
       }
       weights[v] += kPanel;
     }
+  };
+  std::size_t k = begin;
+  if constexpr (kRows >= kUnrolledRows) {
+    for (; k + 3 <= end; k += 3) {
+      step(k);
+      step(k + 1);
+      step(k + 2);
+    }
   }
+  for (; k < end; ++k) step(k);
 }
 
 /// Where a block's result goes.
@@ -136,12 +145,23 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       std::size_t begin = line;
       for (std::size_t x = segments.width; x > 0; --x, begin += segments.right) {
         const std::size_t end = begin + segments.length;
-        if constexpr (kRows * kVectors <= 2) {  // a multiply-add or two for a line of weights: hardware asks soon enough
-          accumulate<kRows, kWidth, false>(sums, from, begin, end, weights, 0);
+        if constexpr (kRows * kVectors <= 2) {  // few multiply-adds for a line of weights: hardware asks nearly in time
+          accumulate<kRows, kWidth, (kVectors > 1)>(sums, from, begin, end, weights, 512);
         } else if (kRows <= kFetchRows || block < 2) {
           accumulate<kRows, kWidth, true>(sums, from, begin, end, weights, ahead);
         } else {
           accumulate<kRows, kWidth, false>(sums, from, begin, end, weights, 0);
+        }
+      }
+    }
+    Activation activation = product.activation;
+    if constexpr (kRows >= kBlockRows - 1) {  // the cheapest activation is not worth a call
+      if (activation == Activation::relu) {
+        activation = Activation::none;
+        TFAOT_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          TFAOT_UNROLL
+          for (int v = 0; v < kWidth; ++v) sums[r][v] = positivePart(sums[r][v]);
         }
       }
     }
@@ -153,9 +173,7 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       for (int v = 0; v < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
     }
     // Block by block, so that it overlaps with the next one's multiply-adds.
-    if (product.activation != Activation::none) {
-      activateBlock(product.activation, out.data, kRows, kWidth, out.stride);
-    }
+    if (activation != Activation::none) activateBlock(activation, out.data, kRows, kWidth, out.stride);
   }
 }
 

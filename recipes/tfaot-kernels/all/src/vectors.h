@@ -28,26 +28,31 @@ inline namespace TFAOT_KERNELS_TARGET {
 // most. Sums, one row's weights and an input must fit into the registers, or the inputs of all rows and one weight. It
 // takes 8 sums to keep two units with a latency of 4 cycles busy; the fewer the loads for each multiply-add the better.
 // Blocks up to kFetchRows rows ask for all weights before they use them, larger ones for those that they use first.
+// From kUnrolledRows rows on three steps are written out, where instructions that only count cost time.
 #if defined(__AVX512F__)
 inline constexpr int kLanes = 16;
 inline constexpr int kBlockRows = 8;
-inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 4, 4, 4, 4, 4, 3, 3};
+inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 4, 4, 4, 3, 3, 3, 3};
 inline constexpr int kFetchRows = 8;
+inline constexpr int kUnrolledRows = kBlockRows + 1;
 #elif defined(__AVX2__)
 inline constexpr int kLanes = 8;
 inline constexpr int kBlockRows = 6;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 6, 4, 3, 2, 2};
 inline constexpr int kFetchRows = 4;
+inline constexpr int kUnrolledRows = kBlockRows - 1;
 #elif defined(__aarch64__)
 inline constexpr int kLanes = 4;
 inline constexpr int kBlockRows = 4;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4};
 inline constexpr int kFetchRows = 4;
+inline constexpr int kUnrolledRows = kBlockRows;
 #else
 inline constexpr int kLanes = 4;
 inline constexpr int kBlockRows = 2;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 4};
 inline constexpr int kFetchRows = 2;
+inline constexpr int kUnrolledRows = kBlockRows;
 #endif
 inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors of one row of a panel
 

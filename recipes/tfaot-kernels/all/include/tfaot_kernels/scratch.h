@@ -1,5 +1,5 @@
-// tfaot_kernels/scratch.h: how convolutions go over their input, and the memory that they need for it. Known when code is
-// compiled, so that callers can check what they set aside. Part of kernels.h.
+// tfaot_kernels/scratch.h: how convolutions go over their input, and the memory that they need for it. Known when code
+// is compiled, so that callers can check what they set aside. Part of kernels.h.
 #ifndef TFAOT_KERNELS_SCRATCH_H_
 #define TFAOT_KERNELS_SCRATCH_H_
 
