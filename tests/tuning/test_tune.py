@@ -14,6 +14,7 @@ import pytest
 from tests.bad_input.conftest import CommandLine, write_spec
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.runtime import load
+from tfaot_pkg.tuning.flags import CANDIDATES
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
@@ -91,6 +92,49 @@ def test_one_target_is_measured_anew_and_the_others_stay_where_the_machine_is_th
     assert list(other["tuning"]["batch_costs"]) == [TARGETS[0]] and other["dropped"] == [TARGETS[1]]
 
 
+def test_without_options_all_is_tuned_and_the_next_build_takes_it(
+    tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    spec, file = spec_of(batch_sizes=[1, 8], targets=TARGETS[1:]), tmp_path / "spec.tune.json"
+    answer = tfaot.works("tune", spec)
+    written = json.loads(file.read_text())
+    assert answer["tuning"] == written and list(written["toolchains"]) == ["2.17.1"]
+    assert set(written["toolchains"]["2.17.1"]["kernels"][TARGETS[1]]) == {"1", "8"}
+    assert [(each["target"], each["batch_size"]) for each in answer["kernels"]] == [(TARGETS[1], 1), (TARGETS[1], 8)]
+    assert all(time > 0 for each in answer["kernels"] for time in each["nanoseconds"].values())
+    assert answer["xla_flags"]["chosen"] or answer["xla_flags"]["skipped"]
+
+    first = tfaot.works("build", spec, "-o", tmp_path / "first")
+    costs = written["batch_costs"][TARGETS[1]]
+    assert load(tmp_path / "first").batch_costs == {TARGETS[1]: {1: costs["1"], 8: costs["8"]}}
+    code = {"kernels": {TARGETS[1]: {"1": "none", "8": "none"}}, "xla_flags": {TARGETS[1]: {"8": list(CANDIDATES[0])}}}
+    file.write_text(json.dumps({**written, "toolchains": {"2.17.1": code}}))
+    second = tfaot.works("build", spec, "-o", tmp_path / "second")
+    assert first["key"] != second["key"]
+    assert not _has_kernels(tmp_path / "second")
+    assert _has_kernels(tmp_path / "first") == any(each["layers"] for each in answer["kernels"])
+
+
+def _has_kernels(prefix: Path) -> bool:
+    """Whether the kernel library is among what was linked."""
+    return "runtime/kernels.cc" in (prefix / "share" / "tfaot-model-dense" / "sbom.cdx.json").read_text()
+
+
+def test_a_file_for_layers_that_the_model_has_no_more_is_an_error_that_tuning_mends(
+    tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    spec, file = spec_of(batch_sizes=[1], targets=TARGETS), tmp_path / "spec.tune.json"
+    tfaot.works("tune", spec, "--batch-costs", "--target", TARGETS[0])
+    stale = {"2.17.1": {"kernels": {target: {"1": {"only": ["gone/Relu"]}} for target in TARGETS}}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "toolchains": stale}))
+    says = ["spec.tune.json: the model has no layers gone/Relu"]
+    tfaot.fails("build", spec, "-o", tmp_path / "prefix", code=10, says=says, hints="tfaot-pkg tune spec.yaml")
+    answer = tfaot.works("tune", spec, "--kernels", "--target", TARGETS[0])
+    assert list(answer["tuning"]["toolchains"]["2.17.1"]["kernels"]) == [TARGETS[0]]
+    assert answer["dropped"] == [TARGETS[1]] and answer["outdated"] == [TARGETS[0]]
+    assert answer["tuning"]["batch_costs"] == {} and answer["xla_flags"] is None
+
+
 def test_what_this_machine_cannot_run_is_not_measured_and_said(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -102,14 +146,9 @@ def test_what_this_machine_cannot_run_is_not_measured_and_said(
     assert not (tmp_path / "spec.tune.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [((), "--batch-costs"), (("--batch-costs", "--target", "x86-64"), "x86-64 is not among the spec's targets")],
-)
-def test_wrong_usage_is_told_before_anything_is_built(
-    tfaot: CommandLine, spec_of: Callable[..., Path], arguments: tuple[str, ...], says: str
-) -> None:
-    done = tfaot.run("tune", spec_of(), *arguments)
+def test_wrong_usage_is_told_before_anything_is_built(tfaot: CommandLine, spec_of: Callable[..., Path]) -> None:
+    done = tfaot.run("tune", spec_of(), "--target", "x86-64")
+    says = "x86-64 is not among the spec's targets"
     assert done.code == 2 and says in " ".join(done.stderr.replace("│", " ").split()), done
 
 

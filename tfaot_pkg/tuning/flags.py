@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,16 +45,18 @@ def left_to_xla(shop: Workshop, chosen: Chosen) -> float:
     return max(0.0, 1 - ours / work.operations_per_row) if work.operations_per_row else 1.0
 
 
-def choose_flags(shop: Workshop, choices: Mapping[Unit, Chosen]) -> FlagsFound:
-    """The fastest of CANDIDATES for each unit, its layers as in `choices`, where one is clearly faster than none."""
+def choose_flags(
+    shop: Workshop, choices: Mapping[Unit, Chosen], candidates: Sequence[Flags] = CANDIDATES
+) -> FlagsFound:
+    """The fastest of `candidates` for each unit, its layers as in `choices`, where one is clearly faster than none."""
     layers = {unit: chosen for unit, chosen in choices.items() if left_to_xla(shop, chosen) >= _LEAST_SHARE}
     if not layers:
         return FlagsFound(flags={}, ratios={}, skipped={"all": "the kernel library computes all products"})
     built: dict[Unit, dict[Flags, Path]] = {unit: {} for unit in layers}
     skipped = {}
-    with shop.progress.step("flags", total=len(CANDIDATES), unit="sets of flags") as step:
+    with shop.progress.step("flags", total=len(candidates), unit="sets of flags") as step:
         plain = shop.compiled(Variant(layers=layers))
-        for flags in CANDIDATES:
+        for flags in candidates:
             try:
                 units = _changed(shop, layers, flags, plain)
             except _NotUsable as reason:
