@@ -80,11 +80,13 @@ struct Exponential {
   TFAOT_INLINE Vector value() const { return large * scale; }
 };
 
-/// exp(x + correction) for x <= 0 and a small correction; zero below -110, also when multiplied by 10^3.
-TFAOT_INLINE Exponential exponential(Vector x, Vector correction) {
+/// exp(x), or exp(x + correction), for x <= 0 and a small correction; zero below -110, also when multiplied by 10^3.
+template <class... Correction>
+TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
   const Vector limited = larger(broadcast(-110.0f), x);
   const Power power = nearestPower(limited);
-  const Vector r = (limited - power.n * broadcast(kLn2High)) - power.n * broadcast(kLn2Low) + correction;
+  const Vector reduced = (limited - power.n * broadcast(kLn2High)) - power.n * broadcast(kLn2Low);
+  const Vector r = (reduced + ... + correction);
   // n = -2 * half - odd: both factors are normal numbers for all n down to -160.
   const Unsigned minus = (127u - power.biased) & 0xffu;
   const Unsigned half = minus >> 1;
@@ -108,14 +110,14 @@ TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
 
 /// factor * sigmoid(x).
 TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
-  const Exponential e = exponential(-magnitude(x), Vector{});
+  const Exponential e = exponential(-magnitude(x));
   const Mask negative = x < 0.0f;
   const Vector one = broadcast(1.0f);
   return factor * (negative ? e.large : one) / (1.0f + e.value()) * (negative ? e.scale : one);
 }
 
 TFAOT_INLINE Vector softplus(Vector x) {
-  const Vector e = exponential(-magnitude(x), Vector{}).value();
+  const Vector e = exponential(-magnitude(x)).value();
   const Vector d = e / (1.0f + 0.5f * e);
   const Vector square = d * d;
   return positivePart(x) + (d + d * square * polynomial(square, kLog));

@@ -27,7 +27,7 @@ void softmaxShort(std::size_t rows, const float* in, float* out) {
     const std::size_t count = left < kLanes ? left : kLanes;
     const Vector x = count == kLanes ? load(in) : loadFirst(in, count);
     const Vector largest = reduceGroups<kGroup>(larger(x, broadcast(kLowest)), Largest{});
-    const Vector e = exponential(x - largest, Vector{}).value();
+    const Vector e = exponential(x - largest).value();
     const Vector result = e / reduceGroups<kGroup>(e, Sum{});
     if (count == kLanes) {
       store(out, result);
@@ -58,7 +58,7 @@ inline void softmaxLong(std::size_t size, const float* in, float* out) {
   most = reduceGroups<kLanes>(most, Largest{});
   Vector sum = {};
   for (std::size_t i = 0; i < size; i += kLanes) {
-    const Vector e = exponential(loadPart(in + i, size - i) - most, Vector{}).value();
+    const Vector e = exponential(loadPart(in + i, size - i) - most).value();
     storePart(out + i, size - i, e);
     sum += e;
   }

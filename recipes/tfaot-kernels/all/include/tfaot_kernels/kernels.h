@@ -47,9 +47,9 @@ enum class Activation : int {
 void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept;
 
 /// out[i] = exp(in[i]) / (sum of exp(in[j]) over the row of i) for `rows` rows of `size` floats, as XLA has it: the
-/// row's largest value is subtracted first, a row with NaN, with plus infinity, or of minus infinity alone is NaN. `out` may
-/// be `in`. Error of 4 + size / 16 ULP, and as many more as in[i] lies below the largest value, which is what rounding
-/// the difference costs. A row's result does not depend on the other rows, to the bit.
+/// row's largest value is subtracted first; a row with NaN, with plus infinity, or of minus infinity alone is NaN.
+/// `out` may be `in`. Error of 4 + size / 16 ULP, and as many more as in[i] lies below the largest value, which is what
+/// rounding the difference costs. A row's result does not depend on the other rows, to the bit.
 void softmax(std::size_t rows, std::size_t size, const float* in, float* out) noexcept;
 
 /// Floats of packed weights with `rows` rows and `columns` columns.
