@@ -119,7 +119,7 @@ class Parts:
         # Of Eigen, only what may be linked into anything (MPL 2.0).
         eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
         # GCC's own header of AVX-512 begins some values with themselves, and warns of that where Eigen inlines it.
-        quiet = ["-Wno-maybe-uninitialized"] if self.compiler.is_gcc else []
+        quiet = ["-Wno-maybe-uninitialized", "-Wno-uninitialized"] if self.compiler.is_gcc else []
         flags = [*target.flags, "-Wall", "-Wextra", "-Werror", *quiet, *part.defines, *includes, *eigen]
         self.compiler.compile(native / part.source, folder / "part.o", flags=flags, folder=folder)
 

@@ -18,26 +18,37 @@ def substitute(args: dict, report) -> dict:
 
     A call is {name, reads: [node, index], gives: node, shape: of a row of the result, parameters: [{node, shape}]}.
     args["inputs"] and args["outputs"] are the model's.
-    Returns {"graphs": [path, ...], "weights": [nodes]}: the weights and parameters that any of the graphs needs.
+    Returns {"graphs": [path, ...], "weights": [nodes]}: the weights and parameters that any of the graphs needs. All
+    graphs have them, because every unit is given them.
     """
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef()
     with open(args["graph"], "rb") as file:
         graph.ParseFromString(file.read())
-    paths, needed = [], set()
-    for number, calls in enumerate(args["variants"]):
-        variant = graph_pb2.GraphDef()
-        variant.CopyFrom(graph)
-        nodes = {node.name: node for node in variant.node}
-        _add_parameters(variant, calls)
-        for call in calls:
-            _put(variant, nodes[call["gives"]], call)
-        needed |= _prune(variant, [tensor["node"] for tensor in (*args["inputs"], *args["outputs"])])
+    _add_parameters(graph, [call for calls in args["variants"] for call in calls])
+    variants = [_with_calls(graph, calls) for calls in args["variants"]]
+    border = [tensor["node"] for tensor in (*args["inputs"], *args["outputs"])]
+    reached = [node for variant in variants for node in _reached(variant, border)]
+    needed = sorted({node.name for node in reached if node.op == "Placeholder"})
+    paths = []
+    for number, variant in enumerate(variants):
         paths.append(os.path.join(args["out"], f"graph{number}.pb"))
         with open(paths[-1], "wb") as file:
-            file.write(variant.SerializeToString(deterministic=True))
-    return {"graphs": paths, "weights": sorted(needed)}
+            file.write(_pruned(variant, [*border, *needed]).SerializeToString(deterministic=True))
+    return {"graphs": paths, "weights": needed}
+
+
+def _with_calls(graph, calls: list):
+    from tensorflow.core.framework import graph_pb2
+
+    variant = graph_pb2.GraphDef()
+    variant.CopyFrom(graph)
+    nodes = {node.name: node for node in variant.node}
+    for call in calls:
+        _put(variant, nodes[call["gives"]], call)
+    _drop_harmless(variant)
+    return variant
 
 
 def resize(graph_def, calls: dict) -> None:
@@ -101,27 +112,33 @@ def _add_reshape(graph, name: str, source: str, shape: list) -> None:
     node.attr["Tshape"].type = types_pb2.DT_INT32
 
 
-def _prune(graph, kept_names: list) -> set:
-    """Leave only the nodes of `kept_names` and what they need; the names of the placeholders left."""
+def _drop_harmless(graph) -> None:
+    """Let no node wait for what does nothing: such waiting would keep operations that calls stand for."""
     nodes = {node.name: node for node in graph.node}
-    harmless: dict = {}
+    known: dict = {}
     for node in graph.node:
-        kept = [text for text in node.input if text[0] != "^" or not _is_harmless(text[1:], nodes, harmless)]
+        kept = [text for text in node.input if text[0] != "^" or not _is_harmless(text[1:], nodes, known)]
         del node.input[:]
         node.input.extend(kept)
-    seen, waiting = set(), list(kept_names)
+
+
+def _reached(graph, names: list) -> list:
+    """The nodes of `names` and all that they need, in the order of the graph."""
+    nodes = {node.name: node for node in graph.node}
+    seen, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
             waiting.extend(tensor_of(text.lstrip("^"))[0] for text in nodes[name].input)
-    kept = [node for node in graph.node if node.name in seen]
-    names = {node.name for node in kept if node.op == "Placeholder"}
-    copies = [node.SerializeToString(deterministic=True) for node in kept]
-    del graph.node[:]
-    for copy in copies:
-        graph.node.add().ParseFromString(copy)
-    return names
+    return [node for node in graph.node if node.name in seen]
+
+
+def _pruned(graph, names: list):
+    """`graph` without what `names` do not need."""
+    from tensorflow.core.framework import graph_pb2
+
+    return graph_pb2.GraphDef(node=_reached(graph, names), library=graph.library, versions=graph.versions)
 
 
 def _is_harmless(name: str, nodes: dict, known: dict) -> bool:
