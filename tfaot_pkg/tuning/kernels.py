@@ -46,7 +46,7 @@ def choose_layers(shop: Workshop, units: Sequence[Unit]) -> dict[Unit, LayersFou
     """The choice for each of `units`, measured in two passes.
 
     The first one times all layers, none, and each group of layers on the other side than the cost model has it. What
-    gains is put together, and the second pass times that beside the cost model's choice: it stays where it still gains.
+    gains is put together, and the second pass times that beside the cost model's choice: it stays where it gains again.
     """
     groups = shop.groups
     budget = budget_of(sum(weight_size(weight) for weight in shop.frozen.weights))

@@ -96,8 +96,8 @@ class Measured:
         return min(candidates, key=lambda chosen: self.predicted(chosen, groups), default=self.base)
 
     def confirmed(self, chosen: Chosen) -> Chosen:
-        """`chosen`, which was measured again, where it is still faster than `base`, else that."""
-        return chosen if self.ratios[chosen].value < 1 else self.base
+        """`chosen`, which was measured again, where it is clearly faster than `base` again, else that."""
+        return chosen if self.ratios[chosen].is_gain else self.base
 
 
 def within(
