@@ -74,6 +74,15 @@ def test_a_row_has_the_same_bits_whatever_the_batch(kernels: Kernels, outputs: i
             np.testing.assert_array_equal(kernels.dense(values[:batch], weights, bias, "tanh"), whole[:batch])
 
 
+@pytest.mark.parametrize("batch", [7, 9, 13, 20, 65])
+def test_large_weights_are_gone_through_once_for_blocks_of_all_sizes(kernels: Kernels, batch: int) -> None:
+    assert_dense(kernels, batch, 900, 161, seed=batch)
+    values, weights = numbers(1, batch, 900), numbers(2, 900, 161)
+    whole = kernels.dense(values, weights, None, "relu")
+    for row in (0, batch // 2, batch - 1):
+        np.testing.assert_array_equal(kernels.dense(values[row : row + 1], weights, None, "relu"), whole[row : row + 1])
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_fused_activation_is_the_activation_of_the_sums(kernels: Kernels, activation: str) -> None:
     for batch, outputs in itertools.product((1, 2, 7), (5, 16, 70)):
