@@ -14,24 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Protocol
 
-from tfaot_pkg.errors import NetworkError, SpecError, StorageError, TfaotError
+from tfaot_pkg.errors import NetworkError, StorageError, TfaotError
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.executors import Executor
+from tfaot_pkg.nightly.order import by_place, in_order, needed
+from tfaot_pkg.nightly.outcomes import class_of, outcome_for, settled
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.retrying import FIRST_PAUSE, attempts
 from tfaot_pkg.nightly.state import NightFolder, State, Verdict
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Policy
-from tfaot_pkg.nightly.written import command_for
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
 
 _TRIED = ("build", "fail")  # what the gate and the history count
-_OF_MACHINES = (NetworkError.kind, StorageError.kind)
 
 
 class PublisherPort(Protocol):
@@ -134,14 +133,14 @@ class _Night:
         self._with = coordinator
         self._night = night
         self._decisions = night.decisions()
-        self._places = _by_place(self._decisions)
+        self._places = by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
         self._failing = coordinator.state.failing()  # for the gate; read here, so that damage is told before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
 
     def run(self, *, again: bool) -> NightRun:
         self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
-        order = _in_order(self._decisions)
+        order = in_order(self._decisions)
         self._record_settled()
         self._build()
         verdict = self._gate()
@@ -152,8 +151,8 @@ class _Night:
 
     def _record_settled(self) -> None:
         """The outcomes of tasks that are not built."""
-        settled = [one for one in self._decisions if one.action != "build" and one.task.id not in self._outcomes]
-        self._record(*map(_settled, settled))
+        undone = [one for one in self._decisions if one.action != "build" and one.task.id not in self._outcomes]
+        self._record(*map(settled, undone))
 
     def _build(self) -> None:
         """Build what is neither known nor stored."""
@@ -220,7 +219,7 @@ class _Night:
         attempt, tries = self._verified[decision.task.id]
         if verdict.withheld:
             return self._outcome(decision, "withheld", attempt, tries, error=str(verdict))
-        failing = next((one for one in _needed(decision, self._places) if self._has_failed(one)), None)
+        failing = next((one for one in needed(decision, self._places) if self._has_failed(one)), None)
         if failing is not None:
             why = f"it needs {failing.task.id}: {self._outcomes[failing.task.id].kind}"
             return self._outcome(decision, "dependency failed", attempt, tries, error=why)
@@ -247,13 +246,13 @@ class _Night:
         self, decision: Decision, kind: OutcomeKind, attempt: Attempt, tries: int, *, error: str = ""
     ) -> Outcome:
         log = self._night.log(decision.task.id)
-        return _outcome(
+        return outcome_for(
             decision,
             kind,
             attempt=attempt,
             tries=tries,
             error=error or attempt.error,
-            error_class=_class_of(kind, attempt),
+            error_class=class_of(kind, attempt),
             log=log.relative_to(self._night.folder).as_posix() if log.exists() else "",
         )
 
@@ -280,79 +279,3 @@ class _Night:
             }
         )
         return done
-
-
-def _outcome(
-    decision: Decision,
-    kind: OutcomeKind,
-    *,
-    attempt: Attempt | None = None,
-    tries: int = 1,
-    error: str = "",
-    error_class: str = "",
-    log: str = "",
-) -> Outcome:
-    task = decision.task
-    return Outcome(
-        task=task.id,
-        model=task.model,
-        toolchain=task.toolchain,
-        kind=kind,
-        release=decision.release,
-        key=decision.key,
-        seconds=attempt.seconds if attempt is not None else 0.0,
-        attempts=tries,
-        error=error,
-        error_class=error_class,
-        log=log,
-        command=command_for(task),
-        reasons=decision.reasons,
-        figures=attempt.figures if attempt is not None else None,
-    )
-
-
-def _settled(decision: Decision) -> Outcome:
-    """The outcome of a task that is not built. What cannot be planned has its error for a reason."""
-    match decision.action:
-        case "up to date":
-            return _outcome(decision, "up to date")
-        case "fail":
-            (reason,) = decision.reasons
-            kind: OutcomeKind = "infrastructure failed" if reason.what in _OF_MACHINES else "build failed"
-            return _outcome(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")
-        case _:
-            return _outcome(decision, "skipped")
-
-
-def _class_of(kind: OutcomeKind, attempt: Attempt) -> str:
-    """Failures of publishing have none from their build."""
-    if kind == "dependency failed":
-        return "dependency failed"
-    if kind == "infrastructure failed":
-        return attempt.error_class or "the machine failed"
-    return attempt.error_class
-
-
-_Place = tuple[str, str]  # a model, and a toolchain
-
-
-def _by_place(decisions: Sequence[Decision]) -> dict[_Place, Decision]:
-    return {(one.task.model, one.task.toolchain): one for one in decisions}
-
-
-def _needed(decision: Decision, places: Mapping[_Place, Decision]) -> list[Decision]:
-    """What must not have failed for `decision` to be published: its dependencies, for the same toolchain."""
-    wanted = [(model, decision.task.toolchain) for model in decision.task.depends]
-    return [places[place] for place in wanted if place in places]
-
-
-def _in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """`decisions` with each one's dependencies before it. Raises SpecError where there is a circle."""
-    places = _by_place(decisions)
-    by_id = {one.task.id: one for one in decisions}
-    graph = {name: [need.task.id for need in _needed(one, places)] for name, one in sorted(by_id.items())}
-    try:
-        return tuple(by_id[name] for name in TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        circle = " -> ".join(error.args[1])
-        raise SpecError(f"models depend on one another in a circle: {circle}", hint="take one `depends` out") from error
