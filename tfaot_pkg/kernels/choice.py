@@ -14,6 +14,8 @@ VERSION = 2
 
 _REPRESENTATIVE = 4
 """The batch size for which large layers are chosen, whatever the unit's."""
+_WHOLE = 1.08
+"""How much more a whole chain may cost than its best parts: a model that is one call needs nothing of XLA."""
 _SMALL = 192 * 1024
 """Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
 
@@ -31,7 +33,7 @@ def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> froze
 
 
 def _cheapest(chain: Sequence[Layer], batch_size: int) -> tuple[str, ...]:
-    """The names of the layers of `chain` that are calls where all of it costs least."""
+    """The names of the layers of `chain` that are calls where all of it costs least; of all where these hardly do."""
     outside: tuple[float, tuple[str, ...]] = (0.0, ())  # cost and names, the last layer being XLA's
     inside: tuple[float, tuple[str, ...]] = (CALL, ())  # and being in a call
     for layer in chain:
@@ -39,4 +41,6 @@ def _cheapest(chain: Sequence[Layer], batch_size: int) -> tuple[str, ...]:
         entered = min((outside[0] + CALL, outside[1]), inside, key=lambda each: each[0])
         outside = (before[0] + xla_cost(layer, batch_size), before[1])
         inside = (entered[0] + kernels_cost(layer, batch_size), (*entered[1], layer.name))
-    return min(inside, outside, key=lambda each: each[0])[1]
+    whole = CALL + sum(kernels_cost(layer, batch_size) for layer in chain)
+    least, names = min(inside, outside, key=lambda each: each[0])
+    return tuple(layer.name for layer in chain) if whole <= _WHOLE * least else names

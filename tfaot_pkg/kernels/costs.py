@@ -24,7 +24,11 @@ _WIDE_ROWS = {1: 1.85, 2: 1.3, 3: 1.13, 64: 1.0}  # how much longer than with ma
 _VECTOR = 8  # columns that XLA computes together
 _XLA_INPUT, _XLA_START = 0.165, 0.3  # of a vector of a row
 _XLA_ROWS = {2: 1.9, 3: 1.6, 4: 1.35, 8: 1.08, 16: 1.0}
-_XLA_ROW_START, _XLA_ROW_INPUT, _XLA_ROW_WEIGHTS = 4.0, 0.3, 0.24  # of one row: in all, per input, per vector of weights
+_XLA_ROW_START, _XLA_ROW_INPUT, _XLA_ROW_WEIGHTS = (
+    4.0,
+    0.3,
+    0.24,
+)  # of one row: in all, per input, per weight vector
 _XLA_DOT = 0.025  # of one column, per input
 
 # Of the kernels, of XLA's code.

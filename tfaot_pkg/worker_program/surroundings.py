@@ -55,6 +55,14 @@ def _affine_before(view, node, channels: int, known: Affine):
     return source, Affine(scale, offset).then(known.scale, known.offset)
 
 
+def _keeps_columns(view, node, tensor: tuple) -> bool:
+    """Whether `node` reshapes `tensor` and leaves its last axis: what follows is done to the same columns."""
+    if node.op not in _RESHAPING or view.input(node, 0) != tensor or not view.same_size(tensor, (node.name, 0)):
+        return False
+    (_, before), (_, behind) = view.row_shape(tensor), view.row_shape((node.name, 0))
+    return before[-1:] == behind[-1:] != ()
+
+
 def _is_rounded(view, tensor: tuple) -> bool:
     """Whether `tensor` has errors of its own, so that a sum with it need not be exact."""
     node = view.node(tensor)
@@ -70,6 +78,9 @@ def following(view, tensor: tuple, columns: int) -> tuple:
         if activation := activation_of(view, tensor):
             return activation[0], affine, activation[1]
         node = view.only_consumer(tensor)
+        if node is not None and _keeps_columns(view, node, tensor):
+            tensor = (node.name, 0)
+            continue
         known = affine_of(view, node) if node is not None and view.gives_one(node) else None
         source, scale, offset = known or (None, None, None)
         if source != tensor or any(value is not None and columns % value.size for value in (scale, offset)):

@@ -1,0 +1,98 @@
+"""The models of tests/models/layered.py, frozen and built once, with TensorFlow's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.compiled.model import CompiledModel, compile_model
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.native.compiler import find_compiler
+from tfaot_pkg.native.library import NativeLibrary, build_native
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
+from tfaot_pkg.spec.types import Compilation, FolderSource, Kernels, ModelInfo, ModelSpec, Tuning, Weights
+from tfaot_pkg.storage import locked, new_folder
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+MODELS = Path(__file__).resolve().parents[1] / "models" / "layered.py"
+TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+BATCH_SIZES = (1, 5)
+
+Answers = Mapping[str, npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A built model; `answers` are TensorFlow's, as layered.py writes them."""
+
+    frozen: FrozenModel
+    compiled: CompiledModel
+    library: NativeLibrary
+    answers: Answers
+
+
+class Builder:
+    """Builds models with one process of TensorFlow."""
+
+    def __init__(self, models: Path, folders: Folders, pool: WorkerPool) -> None:
+        self._models, self._folders, self._pool = models, folders, pool
+
+    def build(
+        self,
+        name: str,
+        *,
+        kernels: Kernels = "auto",
+        weights: Weights = "shared",
+        targets: tuple[str, ...] = TARGETS,
+        only_first: bool = False,
+    ) -> Model:
+        """The model `name`, all of its layers in calls; with `only_first` at the first batch size alone."""
+        sizes = BATCH_SIZES[:1] if only_first else BATCH_SIZES
+        choices = {size: LayerChoice(others=size in sizes) for size in BATCH_SIZES}
+        code = TunedCode(kernels=dict.fromkeys(targets, choices))
+        spec = ModelSpec(
+            path=self._models / "spec.yaml",
+            model=ModelInfo(name=name, version="1.0.0", saved_model=name),
+            source=FolderSource(path=self._models),
+            compilation=Compilation(batch_sizes=BATCH_SIZES, targets=targets, kernels=kernels, weights=weights),
+            tuning=Tuning(model=name, toolchains={DEFAULT_VERSION: code}),
+        )
+        pool, builds, progress = self._pool, BuildCache(root=self._folders.builds), Silent()
+        compiler = find_compiler("x86_64", log=self._folders.logs / f"{name}.log", output=lambda _: None)
+        source = source_tree(self._models, Path(name))
+        frozen = freeze(spec, source, pool=pool, cache=builds, progress=progress)
+        compiled = compile_model(spec, frozen, pool=pool, compiler=compiler, cache=builds, progress=progress)
+        library = build_native(
+            spec, frozen, compiled,
+            environment=pool.environment, compiler=compiler, cache=builds, progress=progress,
+        )  # fmt: skip
+        with np.load(self._models / name / "answers.npz") as answers:
+            return Model(frozen=frozen, compiled=compiled, library=library, answers=dict(answers))
+
+
+@pytest.fixture(scope="session")
+def build(shared_home_folder: Path, toolchain_python: Path) -> Iterator[Callable[..., Model]]:
+    """`build("dense", kernels="none")`: see Builder.build."""
+    models = shared_home_folder / "substitution" / sha256_file(MODELS)[:16]
+    with locked(models.with_name(models.name + ".lock"), what="the models"):
+        if not models.is_dir():
+            with new_folder(models) as made:
+                run([toolchain_python, "-I", MODELS, made], timeout=600)
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    with WorkerPool(environment, scratch_root=folders.builds, logs=folders.logs) as pool:
+        yield cache(Builder(models, folders, pool).build)
