@@ -80,7 +80,7 @@ def test_inputs_without_batch_axis_and_an_earlier_run(
         cell["rounds"] = [time / 10_000 for time in cell["rounds"]]
     kept.write_text(json.dumps(old))
     done = tfaot.run("bench", spec, "--peers", "litert", "--rounds", "3", "--since", kept)
-    assert done.code == 27 and f"tfaot-{TARGET}, batch size 1: slower" in done.stdout
+    assert done.code == 28 and f"tfaot-{TARGET}, batch size 1: slower" in done.stdout
 
 
 def test_a_peer_that_cannot_be_installed_is_a_line_with_the_reason(

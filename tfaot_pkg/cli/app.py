@@ -47,7 +47,7 @@ _HELP = """A package manager for compiled models: one YAML spec in, a verified n
 
 Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 14 compiler; 15 validation; 16 registry;
 17 network; 18 trust; 19 Conan; 20 storage; 21 running a library; 22 prefix; 23 cannot rebuild;
-24 to 26 nightly run; 27 bench: slower; 130 interrupted.
+24 to 27 nightly; 28 bench: slower; 130 interrupted.
 """
 
 app = typer.Typer(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The stages are imported inside of the command: `--help` must not pay for them.
 
-SLOWER = 27
+SLOWER = 28
 """The exit code where --since finds that our library became slower."""
 
 
@@ -112,7 +112,7 @@ def bench(
     conversion to ONNX. xla, incumbent, tensorflow and tensorflow_jit need nothing but the toolchain. An engine that
     cannot be installed or cannot take the model is a line of the table that says why; the exit code is 0.
 
-    Exit code 27: with --since, our library became slower than noise explains.
+    Exit code 28: with --since, our library became slower than noise explains.
 
     Examples: tfaot-pkg bench spec.yaml; tfaot-pkg bench spec.yaml --peers litert,onnxruntime --plot latency.svg;
     tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source recipes/digits
