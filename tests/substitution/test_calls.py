@@ -154,7 +154,8 @@ def _chains(draw: st.DrawFn) -> tuple[Layer, ...]:
         if size < 4:
             break
         after = layers[-1].name if layers else ""
-        if layers and draw(st.booleans()):
+        is_pool = draw(st.booleans())
+        if layers and is_pool:
             layers.append(max_pool(f"p{index}", size, channels, after=after))
         else:
             filters = draw(st.integers(1, 33))

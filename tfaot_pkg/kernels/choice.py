@@ -15,7 +15,9 @@ VERSION = 2
 _REPRESENTATIVE = 4
 """The batch size for which large layers are chosen, whatever the unit's."""
 _WHOLE = 1.08
-"""How much more a whole chain may cost than its best parts: a model that is one call needs nothing of XLA."""
+"""How much more a chain of large layers may cost as a whole than in its best parts: a model that is one call needs
+nothing of XLA.
+"""
 _SMALL = 192 * 1024
 """Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
 
@@ -29,11 +31,15 @@ def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> froze
     known = tuple(layers)
     small = sum(layer.parameters_size for layer in known) <= _SMALL
     size = batch_size if small else _REPRESENTATIVE
-    return frozenset(name for chain in chains_of(known) for name in _cheapest(chain, size))
+    margin = 1.0 if small else _WHOLE
+    return frozenset(name for chain in chains_of(known) for name in _cheapest(chain, size, margin))
 
 
-def _cheapest(chain: Sequence[Layer], batch_size: int) -> tuple[str, ...]:
-    """The names of the layers of `chain` that are calls where all of it costs least; of all where these hardly do."""
+def _cheapest(chain: Sequence[Layer], batch_size: int, margin: float) -> tuple[str, ...]:
+    """The names of the layers of `chain` that are calls where all of it costs least.
+
+    All of them where that costs at most `margin` times as much.
+    """
     outside: tuple[float, tuple[str, ...]] = (0.0, ())  # cost and names, the last layer being XLA's
     inside: tuple[float, tuple[str, ...]] = (CALL, ())  # and being in a call
     for layer in chain:
@@ -43,4 +49,4 @@ def _cheapest(chain: Sequence[Layer], batch_size: int) -> tuple[str, ...]:
         inside = (entered[0] + kernels_cost(layer, batch_size), (*entered[1], layer.name))
     whole = CALL + sum(kernels_cost(layer, batch_size) for layer in chain)
     least, names = min(inside, outside, key=lambda each: each[0])
-    return tuple(layer.name for layer in chain) if whole <= _WHOLE * least else names
+    return tuple(layer.name for layer in chain) if whole <= margin * least else names

@@ -24,11 +24,9 @@ _WIDE_ROWS = {1: 1.85, 2: 1.3, 3: 1.13, 64: 1.0}  # how much longer than with ma
 _VECTOR = 8  # columns that XLA computes together
 _XLA_INPUT, _XLA_START = 0.165, 0.3  # of a vector of a row
 _XLA_ROWS = {2: 1.9, 3: 1.6, 4: 1.35, 8: 1.08, 16: 1.0}
-_XLA_ROW_START, _XLA_ROW_INPUT, _XLA_ROW_WEIGHTS = (
-    4.0,
-    0.3,
-    0.24,
-)  # of one row: in all, per input, per weight vector
+# Of one row: in all, per input, and per input and vector of its weights.
+_XLA_ROW_START, _XLA_ROW_INPUT, _XLA_ROW_WEIGHTS = 4.0, 0.3, 0.24
+_XLA_ROW_REST = 0.4  # of one row: per input and column that does not fill a vector
 _XLA_DOT = 0.025  # of one column, per input
 
 # Of the kernels, of XLA's code.
@@ -40,11 +38,11 @@ _ACTIVATIONS = {
     "tanh": (0.35, 0.3),
     "sigmoid": (0.35, 0.3),
     "swish": (0.35, 0.35),
-    "elu": (0.3, 1.0),
-    "selu": (0.3, 1.0),
+    "elu": (0.3, 0.5),
+    "selu": (0.3, 0.5),
     "softplus": (0.45, 1.8),
-    "gelu_erf": (0.5, 0.6),
-    "gelu_tanh": (0.5, 0.6),
+    "gelu_erf": (1.1, 0.6),
+    "gelu_tanh": (0.75, 0.6),
 }
 
 
@@ -70,7 +68,8 @@ def xla_cost(layer: Layer, batch_size: int) -> float:
     rows, inputs, outputs = _shape(layer, batch_size)
     vectors = -(-outputs // _VECTOR)
     if rows == 1:
-        product = _XLA_ROW_START + inputs * (_XLA_ROW_INPUT + _XLA_ROW_WEIGHTS * vectors)
+        rest = _XLA_ROW_REST * (outputs % _VECTOR)
+        product = _XLA_ROW_START + inputs * (_XLA_ROW_INPUT + _XLA_ROW_WEIGHTS * vectors + rest)
     elif outputs == 1:
         product = rows * inputs * _XLA_DOT
     else:
