@@ -98,6 +98,8 @@ def _choose(shop: Workshop, before: Tuning, measured: Sequence[str], wanted: Wan
     old = before.toolchains.get(shop.toolchain.version, TunedCode())
     known = replace(old, kernels=_without_missing(shop, old)) if shop.has_choice else replace(old, kernels={})
     units = [(size, target) for target in measured for size in shop.spec.compilation.batch_sizes]
+    if wanted.kernels and not shop.has_choice:
+        shop.progress.note("note: no layers to choose: XLA computes all of the model")
     layers = choose_layers(shop, units) if wanted.kernels and shop.has_choice else None
     if layers is not None:
         choices = {unit: found.chosen for unit, found in layers.items()}
