@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec, parse_spec
@@ -23,7 +25,7 @@ TUNING = Tuning(
     toolchains={
         "2.17.1": TunedCode(
             kernels={
-                "x86-64-v2": {1: LayerChoice(), 16: LayerChoice(others=True)},
+                "x86-64-v2": {2: LayerChoice(), 16: LayerChoice(others=True)},
                 "x86-64-v3": {2: LayerChoice(named=("a/b", "c")), 8: LayerChoice(named=("ä",), others=True)},
             },
             xla_flags={"x86-64-v3": {1: (FLAG, "--xla_cpu_enable_fast_math=false")}},
@@ -46,7 +48,7 @@ def _text(**changes: Any) -> str:
                 "xla_flags": {"x86-64-v3": {"1": [FLAG, "--xla_cpu_enable_fast_math=false"]}},
                 "kernels": {
                     "x86-64-v3": {"8": {"except": ["ä"]}, "2": {"only": ["c", "a/b"]}},
-                    "x86-64-v2": {"16": "all", "1": "none"},
+                    "x86-64-v2": {"16": "all", "2": "none"},
                 },
             },
         },
@@ -77,7 +79,7 @@ def test_the_file_is_read_whatever_its_order_and_written_in_one_form() -> None:
     tuning = parse_tuning(_text().encode(), "spec.tune.json", "digits")
     assert tuning == TUNING
     assert list(tuning.toolchains) == ["2.17.1", "2.21.0"]
-    assert [list(row) for row in tuning.toolchains["2.17.1"].kernels.values()] == [[1, 16], [2, 8]]
+    assert [list(row) for row in tuning.toolchains["2.17.1"].kernels.values()] == [[2, 16], [2, 8]]
     assert list(tuning.batch_costs) == ["x86-64-v2", "x86-64-v3"] and list(tuning.batch_costs["x86-64-v3"]) == [1, 2]
     assert all(type(cost) is float for row in tuning.batch_costs.values() for cost in row.values())
     assert parse_tuning(tuning_bytes(tuning), "spec.tune.json", "digits") == TUNING
@@ -172,3 +174,12 @@ def test_each_fault_is_told_with_file_and_line(text: str, fault: str) -> None:
 def test_all_faults_are_told_at_once() -> None:
     found = _faults(_text(model="wine", batch_costs={"x86": {"one": -1}}))
     assert [fault.split(": ")[1] for fault in found] == ["model", "batch_costs.x86", *["batch_costs.x86.one"] * 2]
+
+
+@given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
+def test_a_choice_of_layers_is_written_by_the_shorter_list(names: set[str], chosen: set[str]) -> None:
+    chosen &= names
+    choice = LayerChoice.of(chosen, sorted(names))
+    assert choice.among(names) == chosen and choice.missing(names) == ()
+    assert len(choice.named) == min(len(chosen), len(names - chosen))
+    assert choice.missing(()) == choice.named
