@@ -9,6 +9,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.provenance.materials import MATMUL, SORT, make_made, make_materials, make_spec
+from tfaot_pkg.native.parts import LinkedPart
 from tfaot_pkg.provenance.materials import Materials
 from tfaot_pkg.provenance.sbom import sbom
 
@@ -53,6 +54,14 @@ def test_parts_are_listed_with_whoever_they_are_from() -> None:
     assert found["tfaot"]["properties"] == [{"name": "tfaot:linked-part", "value": "runtime/matmul.cc (x86-64-v3)"}]
     assert found["tensorflow"]["properties"] == [{"name": "tfaot:linked-part", "value": "xla/sort.cc (x86-64-v3)"}]
     assert found["tensorflow"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+
+
+def test_the_kernel_library_is_listed_where_it_was_linked() -> None:
+    kernels = LinkedPart(target="x86-64-v3", source="runtime/kernels.cc", ours=True, eigen=False)
+    found = components(dict(sbom(make_materials(), make_made(MATMUL, kernels))))
+    part = {"name": "tfaot:linked-part", "value": "runtime/kernels.cc (x86-64-v3)"}
+    assert found["tfaot-kernels"]["properties"] == [part] and part not in found["tfaot"]["properties"]
+    assert "tfaot-kernels" not in components(dict(sbom(make_materials(), make_made(MATMUL))))
 
 
 @pytest.mark.parametrize(("parts", "listed"), [((MATMUL,), True), ((SORT,), False), ((), False)])

@@ -12,41 +12,28 @@ from tfaot_pkg.targets import Target
 VERSION = 2
 """Of the model: a part of keys."""
 
-_REPRESENTATIVE = 4
-"""The batch size for which large layers are chosen, whatever the unit's."""
-_WHOLE = 1.08
-"""How much more a chain of large layers may cost as a whole than in its best parts: a model that is one call needs
-nothing of XLA.
-"""
 _SMALL = 192 * 1024
 """Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
+_REPRESENTATIVE = 4
+"""The batch size for which larger ones are chosen, whatever the unit's."""
+_DOUBT = 1.1
+"""How much more than in the model small calls may cost: what is no clear gain is left to XLA."""
 
 
 def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> frozenset[str]:
-    """The names of the layers that pay at `batch_size` on `target`.
+    """The names of the layers that pay at `batch_size` on `target`: all of a chain, or none.
 
-    Of each chain of layers, those parts are chosen that make its cost least, a call's own cost included.
+    Where one part of a chain is a call and the next is XLA's, both lose: what is between them is copied, and XLA no
+    longer makes one loop of it.
     """
     del target  # costs of both grow alike where vectors are narrower
     known = tuple(layers)
     small = sum(layer.parameters_size for layer in known) <= _SMALL
-    size = batch_size if small else _REPRESENTATIVE
-    margin = 1.0 if small else _WHOLE
-    return frozenset(name for chain in chains_of(known) for name in _cheapest(chain, size, margin))
+    size, doubt = (batch_size, _DOUBT) if small else (_REPRESENTATIVE, 1.0)
+    return frozenset(layer.name for chain in chains_of(known) if _pays(chain, size, doubt) for layer in chain)
 
 
-def _cheapest(chain: Sequence[Layer], batch_size: int, margin: float) -> tuple[str, ...]:
-    """The names of the layers of `chain` that are calls where all of it costs least.
-
-    All of them where that costs at most `margin` times as much.
-    """
-    outside: tuple[float, tuple[str, ...]] = (0.0, ())  # cost and names, the last layer being XLA's
-    inside: tuple[float, tuple[str, ...]] = (CALL, ())  # and being in a call
-    for layer in chain:
-        before = min(outside, inside, key=lambda each: each[0])
-        entered = min((outside[0] + CALL, outside[1]), inside, key=lambda each: each[0])
-        outside = (before[0] + xla_cost(layer, batch_size), before[1])
-        inside = (entered[0] + kernels_cost(layer, batch_size), (*entered[1], layer.name))
-    whole = CALL + sum(kernels_cost(layer, batch_size) for layer in chain)
-    least, names = min(inside, outside, key=lambda each: each[0])
-    return tuple(layer.name for layer in chain) if whole <= margin * least else names
+def _pays(chain: Sequence[Layer], batch_size: int, doubt: float) -> bool:
+    """Whether `chain` costs less as a call, even if that costs `doubt` times as much as the model says."""
+    call = CALL + sum(kernels_cost(layer, batch_size) for layer in chain)
+    return doubt * call <= sum(xla_cost(layer, batch_size) for layer in chain)

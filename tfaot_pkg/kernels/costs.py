@@ -26,7 +26,7 @@ _XLA_INPUT, _XLA_START = 0.165, 0.3  # of a vector of a row
 _XLA_ROWS = {2: 1.9, 3: 1.6, 4: 1.35, 8: 1.08, 16: 1.0}
 # Of one row: in all, per input, and per input and vector of its weights.
 _XLA_ROW_START, _XLA_ROW_INPUT, _XLA_ROW_WEIGHTS = 4.0, 0.3, 0.24
-_XLA_ROW_REST = 0.4  # of one row: per input and column that does not fill a vector
+_XLA_ROW_REST = 1.5  # of one row: per input, where half a vector of columns or more is left at the end
 _XLA_DOT = 0.025  # of one column, per input
 
 # Of the kernels, of XLA's code.
@@ -64,11 +64,11 @@ def xla_cost(layer: Layer, batch_size: int) -> float:
     if layer.kind == "conv2d":
         return float("inf")
     if layer.kind != "dense":
-        return _POOLING[1] * _seen(layer, batch_size)
+        return _POOLING[_windows(layer) > 1] * _seen(layer, batch_size)  # of a whole image it is a sum as any other
     rows, inputs, outputs = _shape(layer, batch_size)
     vectors = -(-outputs // _VECTOR)
     if rows == 1:
-        rest = _XLA_ROW_REST * (outputs % _VECTOR)
+        rest = _XLA_ROW_REST if outputs % _VECTOR >= _VECTOR // 2 else 0.0
         product = _XLA_ROW_START + inputs * (_XLA_ROW_INPUT + _XLA_ROW_WEIGHTS * vectors + rest)
     elif outputs == 1:
         product = rows * inputs * _XLA_DOT
@@ -82,6 +82,10 @@ def _seen(layer: Layer, batch_size: int) -> int:
     if "height" not in layer.operation:
         return 0
     return int(batch_size * layer.output_size * layer.operation["height"] * layer.operation["width"])
+
+
+def _windows(layer: Layer) -> int:
+    return int(layer.operation.get("out_height", 1) * layer.operation.get("out_width", 1))
 
 
 def _shape(layer: Layer, batch_size: int) -> tuple[int, int, int]:

@@ -31,13 +31,14 @@ _NAMESPACE = uuid.UUID("6f6c6f7a-2f0b-5d3e-9c55-0a3b6a1f7d10")
 _APACHE, _MPL = "Apache-2.0", "MPL-2.0"
 _GCC_RUNTIME = "GPL-3.0-or-later WITH GCC-exception-3.1"
 _PREFIX = "tfaot"
+_KERNELS = "runtime/kernels.cc"
 _UNSAFE_IN_URIS = re.compile(r"[\s<>\"{}|\\^`]")
 
 
 def sbom(materials: Materials, made: Made) -> dict[str, object]:
     """The bill of materials of the package that `materials` were made into."""
     model = _model(materials)
-    others = [_own_code(made), _xla(materials, made), *_eigen(materials, made), *_cpp_runtime(materials)]
+    others = [_own_code(made), *_kernels(made), _xla(materials, made), *_eigen(materials, made), *_cpp_runtime(materials)]
     package = _package(materials, made)
     bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, materials.key), components=[model, *others])
     bom.metadata.component = package
@@ -123,6 +124,24 @@ def _own_code(made: Made) -> Component:
     )
 
 
+def _kernels(made: Made) -> list[Component]:
+    """The kernel library, where it computes layers of the model."""
+    targets = sorted(part.target for part in made.parts if part.source == _KERNELS)
+    if not targets:
+        return []
+    component = Component(
+        name="tfaot-kernels",
+        version=__version__,
+        type=ComponentType.LIBRARY,
+        bom_ref="tfaot-kernels",
+        scope=ComponentScope.REQUIRED,
+        description="Kernels that compute layers of the model in place of XLA's code",
+        licenses=[_licence(_APACHE)],
+        properties=[_property("linked-part", f"{_KERNELS} ({target})") for target in targets],
+    )
+    return [component]
+
+
 def _xla(materials: Materials, made: Made) -> Component:
     version = materials.toolchain.toolchain.version
     return Component(
@@ -140,7 +159,7 @@ def _xla(materials: Materials, made: Made) -> Component:
 
 def _linked(made: Made, *, ours: bool) -> list[Property]:
     """The parts of the runtime that were linked: this project's, or TensorFlow's."""
-    return [_property("linked-part", f"{p.source} ({p.target})") for p in made.parts if p.ours == ours]
+    return [_property("linked-part", f"{p.source} ({p.target})") for p in made.parts if p.ours == ours and p.source != _KERNELS]
 
 
 def _eigen(materials: Materials, made: Made) -> list[Component]:
