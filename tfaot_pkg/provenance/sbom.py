@@ -38,7 +38,13 @@ _UNSAFE_IN_URIS = re.compile(r"[\s<>\"{}|\\^`]")
 def sbom(materials: Materials, made: Made) -> dict[str, object]:
     """The bill of materials of the package that `materials` were made into."""
     model = _model(materials)
-    others = [_own_code(made), *_kernels(made), _xla(materials, made), *_eigen(materials, made), *_cpp_runtime(materials)]
+    others = [
+        _own_code(made),
+        *_kernels(made),
+        _xla(materials, made),
+        *_eigen(materials, made),
+        *_cpp_runtime(materials),
+    ]
     package = _package(materials, made)
     bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, materials.key), components=[model, *others])
     bom.metadata.component = package
@@ -159,7 +165,11 @@ def _xla(materials: Materials, made: Made) -> Component:
 
 def _linked(made: Made, *, ours: bool) -> list[Property]:
     """The parts of the runtime that were linked: this project's, or TensorFlow's."""
-    return [_property("linked-part", f"{p.source} ({p.target})") for p in made.parts if p.ours == ours and p.source != _KERNELS]
+    return [
+        _property("linked-part", f"{p.source} ({p.target})")
+        for p in made.parts
+        if p.ours == ours and p.source != _KERNELS
+    ]
 
 
 def _eigen(materials: Materials, made: Made) -> list[Component]:
