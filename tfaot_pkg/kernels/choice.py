@@ -16,7 +16,7 @@ _SMALL = 192 * 1024
 """Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
 _REPRESENTATIVE = 4
 """The batch size for which larger ones are chosen, whatever the unit's."""
-_DOUBT = 1.1
+_DOUBT = 1.15
 """How much more than in the model small calls may cost: what is no clear gain is left to XLA."""
 
 
