@@ -18,6 +18,8 @@ from tfaot_pkg import __version__, resources
 from tfaot_pkg.process import run
 from tfaot_pkg.registry.folder import FolderRegistry
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 #include <tfaot-model-affine/model.h>
 #include <cstdio>

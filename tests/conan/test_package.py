@@ -21,6 +21,8 @@ from tfaot_pkg.keys import files_below, sha256_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 

@@ -27,6 +27,8 @@ from tfaot_pkg.process import CommandFailed, Finished, run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.remote.address import Address
 
+pytestmark = pytest.mark.slow
+
 USER, PASSWORD = "publisher", "correct-horse-battery"
 CONFIGURATION = """\
 [server]

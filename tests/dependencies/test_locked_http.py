@@ -22,6 +22,8 @@ from tfaot_pkg.registry.signed.keys import NewKey, add_key
 from tfaot_pkg.registry.signed.making import Plan, initialize
 from tfaot_pkg.trust.keys import secrets_from
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(slots=True, kw_only=True)
 class Served:

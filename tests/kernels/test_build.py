@@ -16,6 +16,8 @@ from tests.sanitizers import CATCH_ERRORS
 from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, lowest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("compiler", "level"), list(itertools.product(("g++", "clang++"), ("-O0", "-O3"))))
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])

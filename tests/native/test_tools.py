@@ -17,6 +17,8 @@ from tfaot_pkg.runtime import Array
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.reference import reference_bytes
 
+pytestmark = pytest.mark.slow
+
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 UID = make_uid("1.2.0")
 TARGETS = ["x86-64-v2", "x86-64-v3"]

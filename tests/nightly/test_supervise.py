@@ -20,6 +20,8 @@ from tfaot_pkg.nightly.processes import memory_below, tree_of
 from tfaot_pkg.nightly.supervise import environment_of_builds, perform
 from tfaot_pkg.nightly.types import Policy
 
+pytestmark = pytest.mark.slow
+
 Perform = Callable[..., Attempt]
 
 _STARTS_TWO = """

@@ -12,6 +12,8 @@ from elftools.elf.elffile import ELFFile
 from tests.package.conftest import HERE, cmake
 from tfaot_pkg.process import CommandFailed, run
 
+pytestmark = pytest.mark.slow
+
 EXPECTED = "affine 21, steep 31\n"
 
 

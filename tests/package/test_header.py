@@ -13,6 +13,8 @@ from tfaot_pkg.package.tree import PackageTree, render
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.signature import DType, Signature, Tensor
 
+pytestmark = pytest.mark.slow
+
 COMPILERS = ["g++", "clang++"]
 CMSSW = resources.headers() / "tfaot" / "cmssw"
 HEADERS = [

@@ -15,6 +15,8 @@ from tfaot_pkg.package.tree import render
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.signature import DType, Signature, Tensor
 
+pytestmark = pytest.mark.slow
+
 RequireProgram = Callable[[str], str]
 
 NAMES = {

@@ -14,6 +14,8 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.summary import SHARDS, shard_path
 from tfaot_pkg.remote.ahead import AT_ONCE, Ahead
 
+pytestmark = pytest.mark.slow
+
 SHARD = "/search/.*"
 DIGITS = f"/{shard_path('tfaot-model-digits')}"
 

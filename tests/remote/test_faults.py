@@ -36,6 +36,8 @@ from tests.remote.faulty import (
 )
 from tfaot_pkg.trust.roles import utc
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 CONFIG, TIMESTAMP, SNAPSHOT = "/config.json", "/metadata/timestamp.json", r"/metadata/\d+\.snapshot\.json"
 INDEX, SHARD, BLOB = "/index/.*", "/search/.*", "/blobs/.*"

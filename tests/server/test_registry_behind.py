@@ -19,6 +19,8 @@ from tests.server.conftest import REPOSITORY, nginx_program, nginx_server, tfaot
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.registry.folder import FolderRegistry
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> SignedFolder:

@@ -20,6 +20,8 @@ import pytest
 
 from tests.server.conftest import BLOB, DIGEST, REPOSITORY, make_folder, tfaot_server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

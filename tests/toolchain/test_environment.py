@@ -27,6 +27,8 @@ from tfaot_pkg.toolchain.environment import (
 
 from .conftest import Tiny, write_lock, write_wheel
 
+pytestmark = pytest.mark.slow
+
 _MAKER = """
 import sys
 from pathlib import Path
