@@ -105,8 +105,8 @@ def _check(plan: Plan, call: Call) -> None:
     width = call.layers[0].input_size
     for number, stage in enumerate(plan.stages):
         done = 0
-        for row in range(0, plan.batch_size, stage.rows):
-            rows = min(stage.rows, plan.batch_size - row)
+        for row in range(0, plan.block, stage.rows):
+            rows = min(stage.rows, plan.block - row)
             for step in stage.steps:
                 taken, given_size = step.layer.input_size, (step.pool or step.layer).output_size
                 source = _spans(plan, step.source, rows, row, taken)
@@ -116,7 +116,7 @@ def _check(plan: Plan, call: Call) -> None:
                 assert not (source and target) or source.stop <= target.start or target.stop <= source.start
                 assert plan.scratch + step.scratch <= plan.memory
             done += rows
-        assert done == plan.batch_size
+        assert done == plan.block
         assert stage.steps[0].source.row_size == stage.steps[0].layer.input_size
         if number == 0:
             assert stage.steps[0].source == Place(base="input", offset=0, row_size=width)
@@ -132,9 +132,9 @@ def _check_stages(plan: Plan) -> None:
     """What a stage takes from the one before it is not written over by what lies between its own layers."""
     for stage in plan.stages:
         kept = stage.steps[0].source
-        whole = _spans(plan, kept, plan.batch_size, 0, stage.steps[0].layer.input_size)
+        whole = _spans(plan, kept, plan.block, 0, stage.steps[0].layer.input_size)
         for step in stage.steps:
-            written = _spans(plan, step.target, plan.batch_size if step.target.row_size else stage.rows, 0,
+            written = _spans(plan, step.target, plan.block if step.target.row_size else stage.rows, 0,
                              (step.pool or step.layer).output_size)  # fmt: skip
             assert not whole or not written or whole.stop <= written.start or written.stop <= whole.start
 

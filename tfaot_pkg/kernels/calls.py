@@ -77,11 +77,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A call at `batch_size`. `memory` is what it needs beside its result, in floats, of which the kernels' scratch
-    begins at `scratch`.
+    """A call at `batch_size`, of which `block` rows go through all stages before the next do. `memory` is what it needs
+    beside its result, in floats, of which the kernels' scratch begins at `scratch`.
     """
 
     batch_size: int
+    block: int
     stages: tuple[Stage, ...]
     scratch: int
     memory: int
@@ -106,13 +107,15 @@ def plan_of(call: Call, batch_size: int) -> Plan:
     """How `call` is computed at `batch_size`."""
     operands = {layer.name: index for index, layer in enumerate(call.with_parameters)}
     parts = _parts(_with_pools(call.layers))
+    # What lies between stages stays in the cache, and takes little memory. One stage has nothing between.
+    block = batch_size if len(parts) == 1 else min(_ROWS, batch_size)
     stages: list[Stage] = []
     here, end = Place(base="input", offset=0, row_size=call.layers[0].input_size), 0
     for number, part in enumerate(parts):
-        rows = min(_rows(part), batch_size)
+        rows = min(_rows(part), block)
         is_last = number == len(parts) - 1
         target = Place(base="result" if is_last else "memory", offset=0 if is_last else end, row_size=_size(part[-1]))
-        end += 0 if is_last else _aligned(batch_size * target.row_size)
+        end += 0 if is_last else _aligned(block * target.row_size)
         # What lies between layers goes to two places in turn.
         widest = [_aligned(rows * max((_size(pair) for pair in part[:-1][i::2]), default=0)) for i in (0, 1)]
         between = [Place(base="memory", offset=offset, row_size=0) for offset in (end, end + widest[0])]
@@ -129,7 +132,7 @@ def plan_of(call: Call, batch_size: int) -> Plan:
         stages.append(Stage(rows=rows, steps=tuple(steps)))
         end += sum(widest)
     scratch = max(step.scratch for stage in stages for step in stage.steps)
-    return Plan(batch_size=batch_size, stages=tuple(stages), scratch=end, memory=max(1, end + scratch))
+    return Plan(batch_size=batch_size, block=block, stages=tuple(stages), scratch=end, memory=max(1, end + scratch))
 
 
 def _with_pools(layers: Sequence[Layer]) -> list[_Pair]:
