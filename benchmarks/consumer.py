@@ -12,7 +12,8 @@ Compiled, each to an object with -O2; times are those of the CPU, which on an id
                                or the one that tfcompile generates for the same model, with TensorFlow's headers
   ours, nested, theirs         the same with a run: ours on contiguous buffers, or on nested vectors
 
-Called at batch size 1 (benchmarks/consumer/calls.cc; all of the model is XLA's code, so that its function is complete), all in one program on one thread, buffers aligned:
+Called at batch size 1 (benchmarks/consumer/calls.cc), all in one program on one thread, buffers aligned. All of the
+models is XLA's code, so that its function is complete:
 
   bare        the function that tfcompile made, called by its name over a table of buffers that is filled in once:
               tfcompile's own object, the one that the library is linked from, is linked beside the library
