@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.kernels.calls import Call, calls_of
-from tfaot_pkg.kernels.choice import VERSION, estimated
+from tfaot_pkg.kernels.choice import estimated
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.tuning import choice_document, tuning_path
@@ -71,13 +71,12 @@ def chosen_layers(tuned: TunedCode, layers: Sequence[Layer], unit: Unit) -> froz
 
 
 def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]:
-    """What decides about the choices beside the frozen model, as values for a key."""
+    """What decides about the choices beside the frozen model, whose key holds the code that estimates, as values."""
     tuned, units = _tuned(spec, toolchain), units_of(spec.compilation)
     usable = uses_kernels(spec.compilation)
     return {
         "xla_flags": [[size, target, *flags] for size, target in units if (flags := tuned.flags(target, size))],
         "layers": [[size, target, _document(tuned.layers(target, size))] for size, target in units] if usable else [],
-        "estimates": VERSION,
     }
 
 

@@ -9,9 +9,6 @@ from tfaot_pkg.kernels.costs import CALL, kernels_cost, xla_cost
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.targets import Target
 
-VERSION = 2
-"""Of the model: a part of keys."""
-
 _SMALL = 192 * 1024
 """Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
 _REPRESENTATIVE = 4

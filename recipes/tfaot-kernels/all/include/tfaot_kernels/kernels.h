@@ -58,7 +58,8 @@ constexpr std::size_t packedSize(std::size_t rows, std::size_t columns) noexcept
 }
 
 /// Packs a row-major matrix of `rows` x `columns` into panels of kPanel columns: panel p holds columns
-/// p * kPanel up to (p + 1) * kPanel row by row, with zeros for columns that do not exist. packing.py does the same.
+/// p * kPanel up to (p + 1) * kPanel row by row, with zeros for columns that do not exist. Builds that
+/// write packed weights do the same.
 void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept;
 
 /// A dense layer: out = activation(in * weights + bias).
