@@ -21,6 +21,7 @@ wanted=(
   aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
   shellcheck:shellcheck
   systemd-analyze:systemd
+  groovy:groovy
 )
 
 missing=()

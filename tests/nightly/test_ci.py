@@ -38,6 +38,13 @@ report) mkdir -p build/nightly-report; echo "## Nightly" > build/nightly-report/
 esac
 """
 
+_PARSER = """
+import org.codehaus.groovy.control.*
+def unit = new CompilationUnit()
+unit.addSource(new File(args[0]))
+try { unit.compile(Phases.CONVERSION) } catch (CompilationFailedException e) { System.err.print(e.message); System.exit(1) }
+"""
+
 
 def job(**fields: Any) -> Job:
     given: dict[str, Any] = {
@@ -253,8 +260,34 @@ def test_what_is_no_time_is_refused(time: str) -> None:
         job(at=time)
 
 
+@pytest.fixture
+def parse_groovy(require_program: Callable[[str], str], tmp_path: Path) -> Run:
+    """Parses a text as Groovy does; nothing of it is run, nor need the classes and steps that it names be there."""
+    program, java = require_program("groovy"), Path(os.path.realpath(require_program("java")))
+
+    def parse(text: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "Jenkinsfile").write_text(text)
+        argv = [program, "-e", _PARSER, "Jenkinsfile"]
+        home = {"JAVA_HOME": str(java.parents[1])}  # Debian's groovy looks for a JRE of its own choice
+        return subprocess.run(
+            argv, cwd=tmp_path, env={**os.environ, **home}, capture_output=True, text=True, check=False
+        )
+
+    return parse
+
+
+@BOTH
+def test_the_jenkinsfile_is_groovy(parse_groovy: Run, fields: dict[str, Any]) -> None:
+    done = parse_groovy(only("jenkins", **fields))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_parser_of_groovy_refuses_what_is_wrong(parse_groovy: Run) -> None:
+    done = parse_groovy(only("jenkins").replace("'''", "''", 1))
+    assert done.returncode == 1 and "unexpected char: '#'" in done.stderr
+
+
 def test_the_jenkinsfile_is_balanced_and_names_its_credentials() -> None:
-    """Structure only: nothing here parses Groovy."""
     text = only("jenkins", **FULL)
     code = re.sub(r"'''.*?'''|'[^'\n]*'|\"[^\"\n]*\"|//[^\n]*", "", text, flags=re.DOTALL)
     for opening, closing in ("{}", "()", "[]"):
