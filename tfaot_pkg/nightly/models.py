@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.errors import SourceError, TfaotError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.source.address import inside
+from tfaot_pkg.source.address import inside, without_secrets
 from tfaot_pkg.source.git import fetch_git
 from tfaot_pkg.spec.document import read_document
 from tfaot_pkg.spec.names import name_fault, version_fault
@@ -41,6 +41,7 @@ class Model:
                 spec=spec.path,
                 depends=self.entry.depends,
                 defines=self.entry.defines,
+                origin=self.entry.origin,
             )
 
 
@@ -80,9 +81,11 @@ def load_models(
     """
     readable: list[Model] = []
     unreadable: list[Unreadable] = []
-    for number, entry, path in _places(definition):
+    for number, entry, place in _places(definition):
+        path = place
         try:
-            spec = read(path if path is not None else _fetched(entry, folders, progress), entry.defines)
+            path = place or _fetched(entry, folders, progress)
+            spec = read(path, entry.defines)
             readable.append(Model(spec=spec, entry=entry, number=number))
         except TfaotError as error:
             unreadable.append(_unreadable(error, entry, number, path, definition))
@@ -94,16 +97,15 @@ def load_models(
 def _unreadable(
     error: TfaotError, entry: ModelEntry, number: int, path: Path | None, definition: NightlyDefinition
 ) -> Unreadable:
-    place = os.path.relpath(path, definition.path.parent) if path is not None else _shown(entry)
+    place = _shown(entry.origin) if entry.origin is not None else os.path.relpath(path or "", definition.path.parent)
     name, version = _called(path) if path is not None else ("", "")
     name = name or re.sub(r"[^a-z0-9]+", "_", place.lower()).strip("_")
     return Unreadable(name=name, version=version, path=path or definition.path, error=error, entry=entry, number=number)
 
 
-def _shown(entry: ModelEntry) -> str:
+def _shown(origin: GitSpec) -> str:
     """A spec in another repository: the repository's name, and its place in it."""
-    assert isinstance(entry.specs, GitSpec)
-    return f"{entry.specs.url.rstrip('/').rpartition('/')[2]} {entry.specs.path}"
+    return f"{origin.url.rstrip('/').rpartition('/')[2]} {origin.path}"
 
 
 def _called(path: Path) -> tuple[str, str]:
@@ -126,7 +128,7 @@ def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Pa
         path for entry in definition.models if not names_several(entry.specs) for path in spec_files(entry, folder)
     }
     for number, entry in enumerate(definition.models):
-        if isinstance(entry.specs, GitSpec):
+        if entry.origin is not None:
             yield number, entry, None
         for path in spec_files(entry, folder):
             if not names_several(entry.specs) or path not in single:
@@ -134,10 +136,16 @@ def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Pa
 
 
 def _fetched(entry: ModelEntry, folders: Folders, progress: Progress) -> Path:
-    """The spec in another repository, at its commit."""
-    assert isinstance(entry.specs, GitSpec)
-    root = fetch_git(entry.specs.url, entry.specs.revision, folders=folders, progress=progress)
-    return inside(root, entry.specs.path, what="spec.path")
+    """The spec in another repository, at its commit. Raises as `fetch_git`, SourceError where it is not in there."""
+    origin = entry.origin
+    assert origin is not None
+    root = fetch_git(origin.url, origin.revision, folders=folders, progress=progress)
+    try:
+        return inside(root, origin.path, what="spec.path")
+    except SourceError as error:  # which names a folder of our cache
+        raise SourceError(
+            f"{origin.path} is not in {without_secrets(origin.url)} at {origin.revision}", hint=error.hint
+        ) from error
 
 
 def _faults(models: Sequence[Model], *, complete: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -139,6 +139,7 @@ def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Select
                 spec=one.path,
                 depends=one.entry.depends,
                 defines=one.entry.defines,
+                origin=one.entry.origin,
             )
             yield failed(task, one.error)
 

@@ -74,7 +74,8 @@ class GitSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """One model, or all that a glob names. `specs` is a glob relative to the definition's folder, or a spec elsewhere.
+    """One model, or all that a glob names. `specs` is a glob relative to the definition's folder, or a spec elsewhere
+    (then that is `origin` too).
 
     Empty `toolchains` and `targets` stand for the definition's. `defines` are the values of `env.*` in the specs,
     `depends` names models that must be published before this one; `known_broken` goes by toolchain.
@@ -86,6 +87,10 @@ class ModelEntry:
     defines: Mapping[str, str] = field(default_factory=dict)
     depends: tuple[str, ...] = ()
     known_broken: Mapping[str, KnownBroken] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> GitSpec | None:
+        return self.specs if isinstance(self.specs, GitSpec) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +111,10 @@ class NightlyDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One model to be kept fresh for one toolchain and one set of targets. `defines` are for reading its spec."""
+    """One model to be kept fresh for one toolchain and one set of targets. `defines` are for reading its spec.
+
+    `origin` is where the spec was fetched from, or was to be, where that is another repository.
+    """
 
     model: str
     version: str
@@ -115,6 +123,7 @@ class Task:
     spec: Path
     depends: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
+    origin: GitSpec | None = None
 
     @property
     def id(self) -> str:
