@@ -122,6 +122,42 @@ def test_other_content_under_a_locked_version_is_refused_before_anything_is_inst
     assert not (tmp_path / "prefix").exists()
 
 
+@pytest.mark.parametrize("how", ["locked", "resolved"])
+def test_nothing_is_installed_where_the_content_of_one_package_is_not_what_was_published(
+    how: str, registry: FolderRegistry, publish: Publish, tmp_path: Path
+) -> None:
+    publish("digits", "1")
+    blob = registry.blobs.path(publish("wine", "1").blobs["prefix"])
+    lock = locked(registry, "digits", "wine")
+    blob.chmod(0o644)
+    blob.write_bytes(blob.read_bytes()[:-1] + b"!")
+    wanted = lock.requirements
+    act = {
+        "locked": lambda p: install_locked(registry, lock, p),
+        "resolved": lambda p: install_requirements(registry, wanted, p),
+    }
+    with pytest.raises(TrustError, match="was changed"):
+        act[how](tmp_path / "prefix")
+    assert not (tmp_path / "prefix").exists()
+
+
+def test_nothing_is_installed_where_a_file_is_in_the_way_of_one_package(
+    tool: Tool, registry: FolderRegistry, publish: Publish, tmp_path: Path
+) -> None:
+    publish("digits", "1")
+    publish("wine", "1")
+    mine = tmp_path / "work/p/include/tfaot-model-wine/model.h"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    tool("resolve", "digits", "wine", "--registry", registry.root)
+    for words in (("--locked",), ("digits", "wine", "--registry", registry.root)):
+        failed = tool("install", *words, "--prefix", "p", code=22)
+        assert "include/tfaot-model-wine/model.h (was not installed by tfaot-pkg)" in failed.stderr
+        assert [path for path in (tmp_path / "work/p").rglob("*.*") if path.is_file() and path.name[0] != "."] == [mine]
+    mine.unlink()
+    assert "tfaot-model-wine 1: installed" in tool("install", "--locked", "--prefix", "p").stdout
+
+
 def test_a_locked_version_that_is_gone_is_an_error_of_the_registry(
     registry: FolderRegistry, publish: Publish, tmp_path: Path
 ) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from tests.prefix.conftest import Deliver
 from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustError
+from tfaot_pkg.package.listing import Tree, scan_tree
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.prefix.install import Installed, install_built, install_package, uninstall
+from tfaot_pkg.prefix.install import Delivery, Installed, install_built, install_packages, uninstall
 from tfaot_pkg.prefix.plan import Package
 from tfaot_pkg.prefix.verify import verify_install
 
@@ -22,6 +23,24 @@ Snapshot = Callable[[Path], dict[str, "bytes | str"]]
 
 def install(package: PackageTree, prefix: Path) -> Installed:
     return install_built(package, package.key, prefix)
+
+
+def delivery(built: PackageTree, *, tree: str = "") -> Delivery:
+    """`built` on its way; `tree` is a false promise."""
+
+    def fill(folder: Path) -> Tree:
+        shutil.copytree(built.root, folder, symlinks=True, dirs_exist_ok=True)
+        return scan_tree(folder)
+
+    promised = tree or scan_tree(built.root).digest
+    package = Package(name=built.package_name, version=built.version, key=built.key, tree=promised)
+    return Delivery(package=package, fill=fill)
+
+
+def install_all(prefix: Path, *packages: PackageTree) -> list[str]:
+    """What became of each of `packages`, which are installed together."""
+    done = install_packages([delivery(one) for one in packages], prefix)
+    return [done[one.package_name].status for one in packages]
 
 
 def content(prefix: Path, snapshot: Snapshot) -> dict[str, bytes | str]:
@@ -180,7 +199,7 @@ def test_headers_of_another_major_version_are_refused(deliver: Deliver, prefix: 
 
 def test_headers_that_differ_but_say_the_same_version_are_refused(deliver: Deliver, prefix: Path) -> None:
     install(deliver("one", headers=10000), prefix)
-    with pytest.raises(PrefixError, match="both say version 10000, but differ"):
+    with pytest.raises(PrefixError, match="differ, but say the same version"):
         install(deliver("two", headers=10000, header_text="// changed\n"), prefix)
 
 
@@ -190,21 +209,66 @@ def test_a_package_alone_in_its_prefix_brings_its_own_headers(deliver: Deliver, 
     assert headers_of(prefix) == "10000" and verify_install(prefix).ok
 
 
+# --- several packages at once ---------------------------------------------------------------------------------------
+
+
+def test_packages_installed_together_are_those_installed_one_by_one(
+    deliver: Deliver, prefix: Path, tmp_path: Path, snapshot: Snapshot
+) -> None:
+    old, new = deliver("jets", "1.0", headers=10000), deliver("jets", "2.0", headers=10000)
+    packages = [new, deliver("digits", headers=10203), deliver("wine", headers=10100)]
+    for root in (prefix, tmp_path / "one by one"):
+        install(old, root)
+    assert install_all(prefix, *packages) == ["replaced", "installed", "installed"]
+    for package in packages:
+        install(package, tmp_path / "one by one")
+    assert snapshot(prefix) == snapshot(tmp_path / "one by one")
+    assert headers_of(prefix) == "10203" and verify_install(prefix).ok
+    assert not list(prefix.glob(".tfaot-staging*"))
+
+
+@pytest.mark.parametrize(
+    "fault", ["in the way", "other headers", "each other's headers", "each other's file", "forged"]
+)
+def test_where_one_package_is_refused_none_is_installed(
+    deliver: Deliver, prefix: Path, snapshot: Snapshot, fault: str
+) -> None:
+    install(deliver("jets", "1.0", {"lib/jets.a": b"1"}, headers=10000), prefix)
+    (prefix / "lib/mine").write_bytes(b"mine")
+    before = snapshot(prefix)
+    good = deliver("jets", "2.0", {"lib/jets.a": b"2", "lib/shared": b"2"}, headers=10200)
+    bad, message = {
+        "in the way": (deliver("wine", "1.0", {"lib/mine": b""}), r"lib/mine \(was not installed by tfaot-pkg\)"),
+        "other headers": (deliver("wine", "1.0", headers=20000), "have different major versions"),
+        "each other's headers": (deliver("wine", "1.0", headers=10200, header_text="//"), "but say the same version"),
+        "each other's file": (
+            deliver("wine", "1.0", {"lib/shared": b"w"}),
+            r"lib/shared \(belongs to tfaot-model-jets\)",
+        ),
+        "forged": (deliver("wine", "1.0"), "not the tree that was promised"),
+    }[fault]
+    with pytest.raises((PrefixError, TrustError), match=message) as refused:
+        install_packages([delivery(good), delivery(bad, tree="0" * 64 if fault == "forged" else "")], prefix)
+    assert "nothing was installed" in refused.value.hint
+    assert snapshot(prefix) == before and not list(prefix.glob(".tfaot-staging*"))
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
+def test_a_file_may_move_from_one_package_to_another(deliver: Deliver, prefix: Path, order: tuple[str, str]) -> None:
+    install(deliver("old", "1.0", {"lib/moved": b"1", "lib/old": b"1"}), prefix)
+    packages = {"old": deliver("old", "2.0", {"lib/old": b"2"}), "new": deliver("new", "1.0", {"lib/moved": b"2"})}
+    install_all(prefix, *(packages[name] for name in order))
+    assert (prefix / "lib/moved").read_bytes() == b"2" and verify_install(prefix).ok
+    uninstall("old", prefix)
+    assert verify_install(prefix).ok
+
+
 # --- what must not be trusted ---------------------------------------------------------------------------------------
 
 
 def test_files_that_are_not_the_promised_ones_are_refused(deliver: Deliver, prefix: Path, snapshot: Snapshot) -> None:
-    built = deliver()
-
-    def fill(staged: Path) -> Any:
-        from tfaot_pkg.package.listing import scan_tree
-
-        shutil.copytree(built.root, staged, symlinks=True, dirs_exist_ok=True)
-        return scan_tree(staged)
-
-    promised = Package(name=built.package_name, version="1.0", key=built.key, tree="0" * 64)
     with pytest.raises(TrustError, match="not the tree that was promised"):
-        install_package(promised, prefix, fill)
+        install_packages([delivery(deliver(), tree="0" * 64)], prefix)
     assert snapshot(prefix) == {} and not list(prefix.glob(".tfaot-staging*"))
 
 
@@ -247,7 +311,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("action", ["install", "upgrade", "uninstall"])
+@pytest.mark.parametrize("action", ["install", "upgrade", "two", "uninstall"])
 def test_interrupted_at_any_change_the_same_call_completes_it(
     *,
     deliver: Deliver,
@@ -259,10 +323,13 @@ def test_interrupted_at_any_change_the_same_call_completes_it(
     """The real installer stops before each of its renames and removals in turn, and cleans up nothing."""
     old = deliver("digits", "1.0", {"include/a.h": b"1", "lib/gone.a": b"1", "lib/liba.a": b"1"}, headers=10000)
     new = deliver("digits", "2.0", {"include/a.h": b"2", "lib/liba.a": b"2", "lib/so": "liba.a"}, headers=10100)
+    other = deliver("wine", "1.0", {"lib/gone.a": b"2"}, headers=10200)
 
     def act(root: Path) -> None:
         if action == "uninstall":
             uninstall("digits", root)
+        elif action == "two":
+            install_all(root, new, other)
         else:
             install(new if action == "upgrade" else old, root)
 

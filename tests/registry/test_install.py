@@ -13,7 +13,7 @@ from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built, uninstall
 from tfaot_pkg.prefix.verify import verify_install
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.install import install, install_entry
+from tfaot_pkg.registry.install import install, install_entries
 
 MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, "bytes | str"]]
@@ -106,4 +106,5 @@ def test_exactly_the_entry_of_a_lock_can_be_installed(registry: FolderRegistry, 
     publish("digits", "1.0")
     publish("digits", "2.0")
     entry = registry.entries("digits")[0]
-    assert install_entry(registry, replace(entry, yanked="later"), prefix).version == "1.0"
+    (done,) = install_entries(registry, [replace(entry, yanked="later")], prefix)
+    assert done.version == "1.0"

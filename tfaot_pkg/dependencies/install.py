@@ -13,7 +13,7 @@ from tfaot_pkg.dependencies.resolution import Resolution, resolve
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.install import InstalledEntry, install_entry
+from tfaot_pkg.registry.install import InstalledEntry, install_entries
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.requirement import Requirement
 
@@ -23,9 +23,9 @@ def install_requirements(
 ) -> tuple[InstalledEntry, ...]:
     """Install what serves `requirements` and what that depends on into `prefix`, dependencies first.
 
-    Nothing is installed where anything cannot be resolved. Raises as `resolve` and `install_entry`.
+    Everything or nothing is installed. Raises as `resolve` and `install_entries`.
     """
-    return _install_all(reader, resolve(reader, requirements, constraints).entries, prefix)
+    return install_entries(reader, resolve(reader, requirements, constraints).entries, prefix)
 
 
 def install_locked(
@@ -34,11 +34,11 @@ def install_locked(
     """Install exactly what `lock` says, also versions that were yanked since; only `names` and what they depend on,
     where some are given.
 
-    Everything is compared before anything is installed. Raises RegistryError (exit 16) where a version is gone,
-    TrustError (exit 18) where its content or the registry's trust is not what was locked, and as `install_entry`.
+    Everything or nothing is installed. Raises RegistryError (exit 16) where a version is gone,
+    TrustError (exit 18) where its content or the registry's trust is not what was locked, and as `install_entries`.
     """
     check_trust(reader, lock.registry)
-    return _install_all(reader, [locked_entry(reader, package) for package in _selected(lock, names)], prefix)
+    return install_entries(reader, [locked_entry(reader, package) for package in _selected(lock, names)], prefix)
 
 
 def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntry:
@@ -92,10 +92,6 @@ def lock_of(
         registry=registry,
         packages=tuple(map(LockedPackage.of, resolution.entries)),
     )
-
-
-def _install_all(reader: RegistryReader, entries: Sequence[RegistryEntry], prefix: Path) -> tuple[InstalledEntry, ...]:
-    return tuple(install_entry(reader, entry, prefix) for entry in entries)
 
 
 def _selected(lock: Lock, names: Sequence[str]) -> list[LockedPackage]:

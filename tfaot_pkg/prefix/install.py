@@ -1,8 +1,9 @@
 """Installing into a prefix that several packages share, and removing from it.
 
-The files are staged beside the final places and checked as a whole, then moved one by one (each move is atomic),
-CMake's and pkg-config's files last, so that `find_package` sees a package when its library is there. plan.py decides
-what is moved. Where packages come from (a registry, a build) is their callers' business.
+The files of all packages are staged beside the final places and checked as a whole; what is refused is refused before
+anything is changed. Then they are moved one by one (each move is atomic), CMake's and pkg-config's files last, so that
+`find_package` sees a package when its library is there. plan.py decides what is moved. Where packages come from (a
+registry, a build) is their callers' business.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from tfaot_pkg.prefix.manifest import (
     pending_path,
     read_prefix,
 )
-from tfaot_pkg.prefix.plan import Package, PartPlan, in_order, parts_of, plan, users_of_headers
+from tfaot_pkg.prefix.plan import Package, PartPlan, checked, in_order, plan, users_of_headers
 from tfaot_pkg.prefix.verify import report_part
 from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
 
@@ -40,6 +41,14 @@ _LOCK_TIMEOUT = 600.0
 Status = Literal["installed", "replaced", "repaired", "unchanged"]
 Fill = Callable[[Path], Tree]
 """Puts a package's files into an empty folder and returns what it put there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A package to install, and how its files are brought."""
+
+    package: Package
+    fill: Fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,44 +85,53 @@ class Uninstalled:
 
 
 def install_built(built: PackageTree, key: str, prefix: Path) -> Installed:
-    """Install a copy of a package that was built here; `key` is the build's. Raises as `install_package`."""
+    """Install a copy of a package that was built here; `key` is the build's. Raises as `install_packages`."""
     with storage_errors(f"read {built.root}"):
         tree = scan_tree(built.root)
     package = Package(name=built.package_name, version=built.version, key=key, tree=tree.digest)
-    return already_installed(package, prefix) or install_package(
-        package, prefix, lambda staged: _copy(tree, built.root, staged)
-    )
+    unchanged = already_installed([package], prefix)
+    delivery = Delivery(package=package, fill=lambda staged: _copy(tree, built.root, staged))
+    return (unchanged or install_packages([delivery], prefix))[package.name]
 
 
-def already_installed(package: Package, prefix: Path) -> Installed | None:
-    """The outcome where `package` is in `prefix` with all of its files as they should be, the shared headers included.
+def already_installed(packages: Iterable[Package], prefix: Path) -> dict[str, Installed]:
+    """The outcomes, by name, for those of `packages` whose files, with the shared headers, are all as they should be.
 
     Nothing but leftovers of killed runs is touched. Raises PrefixError for a damaged manifest, StorageError.
     """
     root = prefix.absolute()
     with storage_errors(f"install into {root}"):
-        if not _is_current(read_prefix(root), package):
-            return None
-        if any(_leftovers(root)):
+        before = read_prefix(root)
+        current = [package for package in packages if _is_current(before, package)]
+        if current and any(_leftovers(root)):
             with _locked(root):
                 _drop_leftovers(root)
-    return _installed(package, root, "unchanged", package.version)
+    return {package.name: _installed(package, root, "unchanged", package.version) for package in current}
 
 
-def install_package(package: Package, prefix: Path, fill: Fill) -> Installed:
-    """Install `package`, whose files `fill` brings, in place of any other version of it.
+def install_packages(deliveries: Sequence[Delivery], prefix: Path) -> dict[str, Installed]:
+    """Install all packages of `deliveries`, or none, in place of any other versions of them; the outcomes by name.
 
     Raises PrefixError (a file that belongs to someone else, headers that do not fit), TrustError (not the files that
-    were promised), StorageError, and what `fill` raises. After an error or a kill, the same call completes the work.
+    were promised) and what a `fill` raises: then nothing was changed. StorageError where the disk refuses: after that,
+    and after a kill, the prefix says that it was interrupted, until the same call completes the work.
     """
     root = prefix.absolute()
-    with storage_errors(f"install into {root}"), _locked(root), _staging(root) as staged:
+    with storage_errors(f"install into {root}"), _locked(root), _staging(root) as staging:
         before = read_prefix(root)
-        parts = parts_of(package, fill(staged), staged)
-        _apply(before, plan(before, package.name, parts), staged)
+        staged = []
+        for number, delivery in enumerate(deliveries):
+            folder = staging / str(number)
+            folder.mkdir()
+            staged.append(checked(delivery.package, delivery.fill(folder), folder))
+        _apply(before, plan(before, staged))
+    return {one.package.name: _outcome(before, one.package) for one in deliveries}
+
+
+def _outcome(before: Prefix, package: Package) -> Installed:
     old = before.manifests.get(package.name)
     status: Status = "installed" if old is None else "repaired" if old.tree == package.tree else "replaced"
-    return _installed(package, root, status, old.version if old else None)
+    return _installed(package, before.root, status, old.version if old else None)
 
 
 def uninstall(name: str, prefix: Path) -> Uninstalled:
@@ -129,7 +147,7 @@ def uninstall(name: str, prefix: Path) -> Uninstalled:
         with _locked(root):
             before = read_prefix(root)
             # The headers go first: a run that is killed in between is completed by the next one.
-            kept = [] if users_of_headers(before, package) else _remove_part(before, HEADERS)
+            kept = [] if users_of_headers(before, [package]) else _remove_part(before, HEADERS)
             kept += _remove_part(before, package)
     old = before.manifests.get(package)
     return Uninstalled(name=package, version=old.version if old else "", prefix=root, kept=tuple(kept))
@@ -159,12 +177,12 @@ def _copy(tree: Tree, root: Path, into: Path) -> Tree:
     return scan_tree(into)
 
 
-def _apply(before: Prefix, plan: tuple[PartPlan, ...], staged: Path) -> None:
+def _apply(before: Prefix, plan: tuple[PartPlan, ...]) -> None:
     root = before.root
     for part in plan:
         write_file(root / pending_path(part.manifest.name), encode_pending(part.touched))
     for part in plan:
-        _move(staged, root, part.moved)
+        _move(part.staged, root, part.moved)
     for part in plan:
         write_file(root / manifest_path(part.manifest.name), part.manifest.encode())
         _remove(root, part.stale)
@@ -186,7 +204,8 @@ def _remove_part(before: Prefix, part: str) -> list[str]:
         return []
     root, manifest = before.root, before.manifests.get(part)
     contents = manifest.contents if manifest else {}
-    ours = [path for path in reversed(in_order(paths)) if before.owner_beside(part, path) is None]
+    owners = before.owners()
+    ours = [path for path in reversed(in_order(paths)) if owners[path] == [part]]
     unsure = before.pending.get(part, frozenset())
     kept = [path for path in ours if path not in unsure and look(root / path) not in (None, contents.get(path))]
     _remove(root, (path for path in ours if path not in kept))

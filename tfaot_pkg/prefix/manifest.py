@@ -98,10 +98,13 @@ class Prefix:
         manifest = self.manifests.get(part)
         return frozenset(manifest.contents if manifest else ()) | self.pending.get(part, frozenset())
 
-    def owner_beside(self, part: str, path: str) -> str | None:
-        """Another part that `path` belongs to."""
-        others = sorted((self.manifests.keys() | self.pending.keys()) - {part})
-        return next((other for other in others if path in self.owned_by(other)), None)
+    def owners(self) -> dict[str, list[str]]:
+        """The parts that each path belongs to, sorted."""
+        owners: dict[str, list[str]] = {}
+        for part in sorted(self.manifests.keys() | self.pending.keys()):
+            for path in self.owned_by(part):
+                owners.setdefault(path, []).append(part)
+        return owners
 
     def packages(self) -> list[str]:
         return sorted((self.manifests.keys() | self.pending.keys()) - {HEADERS})

@@ -1,14 +1,14 @@
-"""What an installation changes, decided file by file before anything is changed.
+"""What an installation of one or several packages changes, decided file by file before anything is changed.
 
-Files are never overwritten unless they belong to the same package. Shared headers (`include/tfaot/`): the newest of
-those that the installed packages brought stay, as a whole; headers are compatible within a major version, and a
-package whose major version is another one is refused.
+Files are never overwritten unless they belong to a package that is being replaced. Shared headers (`include/tfaot/`):
+the newest of those that the installed packages brought stay, as a whole; headers are compatible within a major version,
+and a package whose major version is another one is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,17 +38,28 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPackage:
+    """A package whose files lie in `folder`, checked. `headers` are the shared ones among them."""
+
+    package: Package
+    folder: Path
+    manifest: Manifest
+    headers: Manifest | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """What is to be done for one part: move `moved`, write `manifest`, then remove `stale`."""
+    """What is to be done for one part: move `moved` out of `staged`, write `manifest`, then remove `stale`."""
 
     manifest: Manifest
+    staged: Path
     moved: tuple[str, ...]
     stale: tuple[str, ...]
     touched: frozenset[str]
 
 
-def parts_of(package: Package, tree: Tree, staged: Path) -> tuple[Manifest, ...]:
-    """Check the staged tree against its promise and split it into the shared headers and the package's own files.
+def checked(package: Package, tree: Tree, folder: Path) -> StagedPackage:
+    """Check the tree in `folder` against its promise and split it into the shared headers and the package's own files.
 
     Raises TrustError.
     """
@@ -64,10 +75,11 @@ def parts_of(package: Package, tree: Tree, staged: Path) -> tuple[Manifest, ...]
     shared = tuple(member for member in tree.members if member.path.startswith(_HEADERS_FOLDER))
     own = tuple(member for member in tree.members if not member.path.startswith(_HEADERS_FOLDER))
     manifest = _manifest(package.name, package.version, package.key, tree.digest, own, uses_headers=bool(shared))
-    if not shared:
-        return (manifest,)
-    version = _headers_version(staged / _VERSION_FILE)
-    return (_manifest(HEADERS, version, "", Tree(members=shared).digest, shared, uses_headers=False), manifest)
+    headers = None
+    if shared:
+        version = _headers_version(folder / _VERSION_FILE)
+        headers = _manifest(HEADERS, version, "", Tree(members=shared).digest, shared, uses_headers=False)
+    return StagedPackage(package=package, folder=folder, manifest=manifest, headers=headers)
 
 
 def _manifest(
@@ -89,71 +101,100 @@ def _headers_version(file: Path) -> str:
     return str(headers_version(file.read_text(errors="replace")) if file.is_file() else 0)
 
 
-def plan(before: Prefix, package: str, parts: Iterable[Manifest]) -> tuple[PartPlan, ...]:
-    """What installing `parts` of `package` changes. Raises PrefixError that names every file in the way."""
-    wanted = [part for part in parts if part.name != HEADERS or _takes_headers(before, package, part)]
-    in_the_way = [line for part in wanted for line in _conflicts(before, part)]
+def plan(before: Prefix, packages: Sequence[StagedPackage]) -> tuple[PartPlan, ...]:
+    """What installing all of `packages` changes. Raises PrefixError that names every file in the way."""
+    parts = {one.package.name: (one.manifest, one.folder) for one in packages}
+    headers = _newest_headers(before, packages)
+    if headers is not None and headers.headers is not None:
+        parts = {HEADERS: (headers.headers, headers.folder), **parts}
+    after = _after(before, [manifest for manifest, _ in parts.values()])
+    known, owners = before.owners(), after.owners()
+    in_the_way = [
+        line for manifest, _ in parts.values() for line in _conflicts(after, manifest, known=known, owners=owners)
+    ]
     if in_the_way:
         raise PrefixError(
-            f"{package} is not installed into {before.root}, because these files are in the way:\n  "
-            + "\n  ".join(in_the_way),
-            hint="remove these files or the package that they belong to, or use another prefix",
+            f"{' and '.join(str(one.package) for one in packages)} cannot be installed into {before.root}, because "
+            "these files are in the way:\n  " + "\n  ".join(in_the_way),
+            hint="nothing was installed; remove these files or the package that they belong to, or use another prefix",
         )
-    return tuple(_plan_part(before, part) for part in wanted)
+    return tuple(_plan_part(before, manifest, staged, owners) for manifest, staged in parts.values())
 
 
-def _takes_headers(before: Prefix, package: str, new: Manifest) -> bool:
-    """Whether the package's shared headers replace those in the prefix. Raises PrefixError where neither fits."""
-    old = before.manifests.get(HEADERS)
-    others = users_of_headers(before, package)
-    if old is None or not others:
-        return True
+def _newest_headers(before: Prefix, packages: Sequence[StagedPackage]) -> StagedPackage | None:
+    """The package whose shared headers the prefix is to have; None where those that are there stay.
+
+    Raises PrefixError where they do not fit together.
+    """
+    names = [one.package.name for one in packages]
+    others = users_of_headers(before, names)
+    newest = before.manifests.get(HEADERS) if others else None
+    whose = f"those in {before.root} (version {newest.version}, used by {', '.join(others)})" if newest else ""
+    chosen = None
+    for one in packages:
+        if one.headers is None:
+            continue
+        if newest is not None:
+            _check_fit(one.package, one.headers, newest, whose)
+        if newest is None or int(one.headers.version) >= int(newest.version):
+            newest, chosen = one.headers, one
+            whose = f"those of {one.package} (version {newest.version})"
+    return chosen
+
+
+def _check_fit(package: Package, new: Manifest, old: Manifest, whose: str) -> None:
+    """Raise PrefixError where the shared headers `new` of `package` cannot take the place of `old`, or the reverse."""
+    headers = f"the tfaot headers of {package} (version {new.version}) and {whose}"
+    hint = "nothing was installed; use another prefix, or rebuild these packages with the same version of tfaot-pkg"
     if int(old.version) // _PER_MAJOR != int(new.version) // _PER_MAJOR:
-        raise PrefixError(
-            f"the tfaot headers of {package} (version {new.version}) and those in {before.root} (version "
-            f"{old.version}, used by {', '.join(others)}) have different major versions",
-            hint="use another prefix, or rebuild these packages with the same version of tfaot-pkg",
-        )
+        raise PrefixError(f"{headers} have different major versions", hint=hint)
     if old.version == new.version and old.tree != new.tree:
-        raise PrefixError(
-            f"the tfaot headers of {package} and those in {before.root} (used by {', '.join(others)}) both say version "
-            f"{new.version}, but differ",
-            hint="use another prefix, or rebuild these packages with the same version of tfaot-pkg",
-        )
-    return int(new.version) >= int(old.version)
+        raise PrefixError(f"{headers} differ, but say the same version", hint=hint)
 
 
-def users_of_headers(before: Prefix, package: str) -> list[str]:
-    """The packages beside `package` that need the shared headers; an interrupted one may."""
+def users_of_headers(before: Prefix, beside: Collection[str]) -> list[str]:
+    """The packages that need the shared headers, but for those named in `beside`; an interrupted one may."""
     return [
         name
         for name in before.packages()
-        if name != package and (name not in before.manifests or before.manifests[name].uses_headers)
+        if name not in beside and (name not in before.manifests or before.manifests[name].uses_headers)
     ]
 
 
-def _conflicts(before: Prefix, part: Manifest) -> Iterator[str]:
-    own = before.owned_by(part.name)
+def _after(before: Prefix, parts: Iterable[Manifest]) -> Prefix:
+    """The prefix when all of `parts` are in it."""
+    new = {part.name: part for part in parts}
+    pending = {name: paths for name, paths in before.pending.items() if name not in new}
+    return Prefix(root=before.root, manifests={**before.manifests, **new}, pending=pending)
+
+
+def _conflicts(
+    after: Prefix, part: Manifest, *, known: Mapping[str, list[str]], owners: Mapping[str, list[str]]
+) -> Iterator[str]:
+    """What is in the way of `part`. `known` and `owners` are whose each path is before and after the installation."""
     for path, content in sorted(part.contents.items()):
-        actual = look(before.root / path)
-        if actual in (None, content):
-            continue
-        owner = before.owner_beside(part.name, path)
-        if owner is not None:
+        actual = look(after.root / path)
+        owner = next((one for one in owners[path] if one != part.name), None)
+        if owner is not None and not _may_share(after.manifests.get(owner), path, content, actual):
             yield f"{path} (belongs to {owner})"
-        elif path not in own or actual in ("no file", "below a file"):
+        elif actual not in (None, content) and (path not in known or actual in ("no file", "below a file")):
             yield f"{path} (was not installed by tfaot-pkg)"
 
 
-def _plan_part(before: Prefix, part: Manifest) -> PartPlan:
-    old = before.owned_by(part.name)
+def _may_share(owner: Manifest | None, path: str, content: str, actual: str | None) -> bool:
+    """Whether `path` may have `content` for its other `owner`; one that was interrupted says nothing, the disk does."""
+    wanted = owner.contents.get(path) if owner else None
+    return actual in (None, content) if wanted is None else wanted == content
+
+
+def _plan_part(before: Prefix, part: Manifest, staged: Path, owners: Mapping[str, list[str]]) -> PartPlan:
+    old, contents = before.owned_by(part.name), part.contents
     return PartPlan(
         manifest=part,
-        moved=tuple(path for path in in_order(part.contents) if look(before.root / path) != part.contents[path]),
-        stale=tuple(
-            path for path in sorted(old - part.contents.keys()) if before.owner_beside(part.name, path) is None
-        ),
-        touched=old | part.contents.keys(),
+        staged=staged,
+        moved=tuple(path for path in in_order(contents) if look(before.root / path) != contents[path]),
+        stale=tuple(path for path in sorted(old) if path not in owners),
+        touched=old | contents.keys(),
     )
 
 

@@ -1,13 +1,14 @@
-"""Installing from a registry: resolve, fetch, verify and unpack; the prefix does the rest."""
+"""Installing from a registry: resolve, fetch and verify everything, then unpack; the prefix does the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.prefix.install import Installed, Status, already_installed, install_package
+from tfaot_pkg.prefix.install import Delivery, Fill, Installed, Status, already_installed, install_packages
 from tfaot_pkg.prefix.plan import Package
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
@@ -58,22 +59,40 @@ def install(reader: RegistryReader, requirement: Requirement | str, prefix: Path
             f"{entry} depends on {', '.join(entry.dependencies)}, which would be left out",
             hint="tfaot-pkg install installs them as well",
         )
-    return install_entry(reader, entry, prefix)
+    (done,) = install_entries(reader, [entry], prefix)
+    return done
 
 
-def install_entry(reader: RegistryReader, entry: RegistryEntry, prefix: Path) -> InstalledEntry:
-    """Install exactly `entry`, without what it depends on (dependencies/install.py does that); see `install`."""
-    package = Package(name=entry.name, version=entry.version, key=entry.key, tree=entry.tree)
-    outcome = already_installed(package, prefix) or _install(reader, entry, package, prefix)
-    return InstalledEntry(entry=entry, outcome=outcome, deprecation=reader.deprecation(entry.name))
+def install_entries(
+    reader: RegistryReader, entries: Sequence[RegistryEntry], prefix: Path
+) -> tuple[InstalledEntry, ...]:
+    """Install all of `entries` or none, without what they depend on (dependencies/install.py does that).
+
+    Everything is fetched and verified before the prefix is touched. Raises as `install`.
+    """
+    packages = {
+        entry.name: Package(name=entry.name, version=entry.version, key=entry.key, tree=entry.tree) for entry in entries
+    }
+    deprecations = {entry.name: reader.deprecation(entry.name) for entry in entries}
+    outcomes = already_installed(packages.values(), prefix)
+    with ExitStack() as opened:
+        deliveries = [
+            Delivery(package=packages[entry.name], fill=opened.enter_context(_files_of(reader, entry)))
+            for entry in entries
+            if entry.name not in outcomes
+        ]
+        if deliveries:
+            outcomes |= install_packages(deliveries, prefix)
+    return tuple(
+        InstalledEntry(entry=entry, outcome=outcomes[entry.name], deprecation=deprecations[entry.name])
+        for entry in entries
+    )
 
 
-def _install(reader: RegistryReader, entry: RegistryEntry, package: Package, prefix: Path) -> Installed:
+@contextmanager
+def _files_of(reader: RegistryReader, entry: RegistryEntry) -> Iterator[Fill]:
+    """The archive of `entry`, fetched and verified, as what unpacks it."""
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry} has nothing to install (no {PREFIX!r} blob)")
     with reader.open_blob(entry.blobs[PREFIX]) as archive:
-        return _from_archive(archive, package, prefix)
-
-
-def _from_archive(archive: BinaryIO, package: Package, prefix: Path) -> Installed:
-    return install_package(package, prefix, lambda staged: unpack(archive, staged, what=str(package)))
+        yield lambda folder: unpack(archive, folder, what=str(entry))
