@@ -18,12 +18,12 @@ from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.environment import (
     ToolchainEnvironment,
-    _exclusive,
     ensure_from,
     external,
     identity_of,
     remove,
 )
+from tfaot_pkg.toolchain.pinned import exclusive
 
 from .conftest import Tiny, write_lock, write_wheel
 
@@ -143,10 +143,10 @@ def test_what_a_killed_build_left_is_repaired_by_the_next(tiny: Tiny, tmp_path: 
 _KILLED_WITH_A_WRITER = """
 import os, subprocess, sys
 from pathlib import Path
-from tfaot_pkg.toolchain.environment import _exclusive
+from tfaot_pkg.toolchain.pinned import exclusive
 
 folder = Path(sys.argv[1])
-with _exclusive(folder) as lock:
+with exclusive(folder) as lock:
     writer = ["sh", "-c", 'echo ready; sleep 1; touch "$0/last"', folder]
     print(subprocess.Popen(writer, pass_fds=[lock], stdout=subprocess.PIPE).stdout.readline(), flush=True)
     os._exit(9)
@@ -156,7 +156,7 @@ with _exclusive(folder) as lock:
 def test_the_next_build_waits_for_the_programs_that_a_killed_one_left_running(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _KILLED_WITH_A_WRITER, str(tmp_path)], check=False, stdout=subprocess.DEVNULL)
     assert not (tmp_path / "last").exists()
-    with _exclusive(tmp_path):
+    with exclusive(tmp_path):
         assert (tmp_path / "last").exists()
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
 from tfaot_pkg.process import CommandFailed
-from tfaot_pkg.toolchain.installation import clean_environment, failure
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.installation import clean_environment, failure, install
+from tfaot_pkg.toolchain.interpreter import Interpreter
 
 _LOG = Path("/logs/pip.log")
 
@@ -54,3 +56,13 @@ def test_an_unreachable_index_leads_to_the_wheelhouse_option() -> None:
 def test_pip_sees_the_users_network_settings_but_none_that_move_the_packages() -> None:
     cleaned = clean_environment({"PIP_INDEX_URL": "i", "PIP_CERT": "c", "PIP_TARGET": "t", "PYTHONPATH": "p", "A": "a"})
     assert cleaned == {"PIP_INDEX_URL": "i", "PIP_CERT": "c", "A": "a"}
+
+
+def test_a_python_that_makes_no_virtual_environments_is_refused_with_what_to_install(tmp_path: Path) -> None:
+    bare = Interpreter(path=Path("/usr/bin/python3"), python="3.11.2", pip=False, tensorflow="", site_packages="")
+    with pytest.raises(ToolchainError, match="cannot make virtual environments") as caught:
+        install(
+            interpreter=bare, folder=tmp_path / "made", requirements=tmp_path / "none", wheelhouse=None, what="a peer",
+            log=tmp_path / "log", progress=Silent(),
+        )  # fmt: skip
+    assert "python3-venv" in caught.value.hint and not (tmp_path / "made").exists()

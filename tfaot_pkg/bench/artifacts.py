@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.bench.environments import PeerEnvironment
+from tfaot_pkg.bench.environments import ensure_packages
 from tfaot_pkg.bench.peers import Form
-from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import key_of, sha256_tree
+from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.toolchain.installation import clean_environment
+from tfaot_pkg.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.verify.latency import processor
 
 STAGE = "bench"
@@ -35,24 +36,22 @@ _IREE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converter:
-    """Converts `frozen`, whose weights are constants, with the TensorFlow of `python`; `onnx` is tf2onnx's place."""
+    """Converts `frozen`, whose weights are constants, with the TensorFlow of `python`; installs tf2onnx on demand."""
 
     frozen: FrozenModel
     python: Path
-    onnx: PeerEnvironment | None
-    cache: BuildCache
-    logs: Path
+    pipeline: Pipeline
 
     def files(
-        self, form: Form, batch_sizes: Sequence[int], environment: PeerEnvironment | None = None
+        self, form: Form, batch_sizes: Sequence[int], environment: PythonEnvironment | None = None
     ) -> dict[int, Path]:
         """The model by batch size; `environment` is the peer's, where it compiles by itself.
 
-        Raises ModelError where TensorFlow or the peer cannot convert it.
+        Raises ModelError where TensorFlow or the peer cannot convert it; what installing tf2onnx raises.
         """
         return self._files(form, batch_sizes, environment, self.frozen)
 
-    def identity(self, form: Form, environment: PeerEnvironment | None = None) -> Path:
+    def identity(self, form: Form, environment: PythonEnvironment | None = None) -> Path:
         """A model that gives one float back: running it takes what a call of the peer costs."""
         return self._files(form, (1,), environment, None)[1]
 
@@ -60,50 +59,58 @@ class Converter:
         self,
         form: Form,
         batch_sizes: Sequence[int],
-        environment: PeerEnvironment | None,
+        environment: PythonEnvironment | None,
         frozen: FrozenModel | None,
     ) -> dict[int, Path]:
+        onnx = ensure_packages("tf2onnx", self.python, self.pipeline) if form in ("onnx", "iree") else None
         parts = {
             "frozen": frozen.key if frozen else "",
             "form": form,
             "sizes": list(batch_sizes),
             "program": sha256_tree(PROGRAM, [PROGRAM / "convert.py"]),
-            "onnx": self.onnx.identity if self.onnx and form in ("onnx", "iree") else "",
+            "onnx": onnx.identity if onnx else "",
             "compiler": [environment.identity, processor(), *_IREE] if environment and form == "iree" else [],
         }
 
         def make(folder: Path) -> None:
             if form == "iree":
                 assert environment is not None
-                onnx = self._files("onnx", batch_sizes, None, frozen)
-                self._compile_with_iree(onnx, environment, folder)
+                models = self._files("onnx", batch_sizes, None, frozen)
+                self._compile_with_iree(models, environment, folder)
             else:
-                self._convert(form, batch_sizes, folder, frozen)
+                self._convert(form, batch_sizes, folder, frozen, onnx)
 
-        folder = self.cache.get_or_make(STAGE, key_of(STAGE, _VERSION, parts), make)
+        folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, _VERSION, parts), make)
         return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
 
-    def _convert(self, form: Form, batch_sizes: Sequence[int], folder: Path, frozen: FrozenModel | None) -> None:
+    def _convert(
+        self,
+        form: Form,
+        batch_sizes: Sequence[int],
+        folder: Path,
+        frozen: FrozenModel | None,
+        onnx: PythonEnvironment | None,
+    ) -> None:
         request = {
             "kind": form,
             "graph": str(frozen.graph) if frozen else "",
             "inputs": list(frozen.inputs) if frozen else [{"node": "x", "dtype": "float32", "shape": [1]}],
             "outputs": list(frozen.outputs) if frozen else [{"node": "y", "index": 0}],
             "files": {size: str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
-            "paths": [str(self.onnx.site_packages)] if self.onnx and form == "onnx" else [],
+            "paths": [str(onnx.site_packages)] if onnx else [],
         }
         self._run([self.python, "-I", "-B", PROGRAM / "convert.py"], f"TensorFlow cannot convert it to {form}", request)
 
-    def _compile_with_iree(self, models: Mapping[int, Path], environment: PeerEnvironment, folder: Path) -> None:
+    def _compile_with_iree(self, models: Mapping[int, Path], environment: PythonEnvironment, folder: Path) -> None:
         for size, onnx in models.items():
             text, file = folder / f"{size}.mlir", folder / f"{size}.{_SUFFIXES['iree']}"
-            self._run([environment.programs / "iree-import-onnx", onnx, "-o", text], "IREE cannot import it")
-            self._run([environment.programs / "iree-compile", text, *_IREE, "-o", file], "IREE cannot compile it")
+            self._run([environment.python.parent / "iree-import-onnx", onnx, "-o", text], "IREE cannot import it")
+            self._run([environment.python.parent / "iree-compile", text, *_IREE, "-o", file], "IREE cannot compile it")
             text.unlink()
 
     def _run(self, argv: Sequence[str | Path], what: str, request: object = None) -> None:
         stdin = None if request is None else json.dumps(request).encode()
-        log = self.logs / "bench-convert.log"
+        log = self.pipeline.folders.logs / "bench-convert.log"
         try:
             run(argv, env=quiet_environment(), timeout=_TIMEOUT, log=log, stdin=stdin)
         except CommandFailed as error:

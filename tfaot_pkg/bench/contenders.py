@@ -102,10 +102,7 @@ class Field:
     def _engine(self, peer: Peer, row: Row) -> Contender:
         python, site, environment = self.toolchain.python, self.toolchain.site_packages, None
         if peer.packages:
-            environment = installed_here(peer.distributions) or ensure_packages(
-                peer.packages, interpreter=self.toolchain.python, folders=self.pipeline.folders,
-                progress=self.pipeline.progress, wheelhouse=self.pipeline.wheelhouse,
-            )  # fmt: skip
+            environment = installed_here(peer.distributions) or ensure_packages(peer.packages, python, self.pipeline)
             python, site = environment.python, environment.site_packages
         files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
         options = {

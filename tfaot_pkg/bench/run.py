@@ -12,7 +12,6 @@ import numpy as np
 
 from tfaot_pkg.bench.artifacts import Converter
 from tfaot_pkg.bench.contenders import Contender, Field
-from tfaot_pkg.bench.environments import ensure_packages
 from tfaot_pkg.bench.inputs import errors, write_inputs
 from tfaot_pkg.bench.machine import description, free_core
 from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
@@ -67,7 +66,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         theirs = _reference(plan, frozen.signature, pool, values)
         field = Field(
             spec=spec, targets=targets, library=library, toolchain=toolchain,
-            converter=_converter(frozen, toolchain.python, request, pipeline),
+            converter=Converter(frozen=frozen, python=toolchain.python, pipeline=pipeline),
             inputs=write_inputs(values, frozen.signature, max(sizes), folder),
             programs=compile_programs(plan.compiler, targets, folder), pipeline=pipeline,
         )  # fmt: skip
@@ -134,17 +133,6 @@ def _reference(plan: Plan, signature: Signature, pool: WorkerPool, values: Mappi
     pool.get().call("reference", arguments)
     with np.load(folder / "answers.npz", allow_pickle=False) as file:
         return dict(file)
-
-
-def _converter(frozen: FrozenModel, python: Path, request: Request, pipeline: Pipeline) -> Converter:
-    wants_onnx = any(peer.form in ("onnx", "iree") for peer in request.peers)
-    onnx = None
-    if wants_onnx:
-        onnx = ensure_packages(
-            "tf2onnx", interpreter=python, folders=pipeline.folders, progress=pipeline.progress,
-            wheelhouse=pipeline.wheelhouse,
-        )  # fmt: skip
-    return Converter(frozen=frozen, python=python, onnx=onnx, cache=pipeline.cache, logs=pipeline.folders.logs)
 
 
 def _measured(

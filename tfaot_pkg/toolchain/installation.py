@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
 from tfaot_pkg.process import CommandFailed, stream
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.toolchain.interpreter import Interpreter, no_venv
 
 # Settings that would put the packages elsewhere or choose others. The user's settings about the network are kept.
 _DROPPED = {
@@ -45,7 +45,7 @@ def requirement_names(text: str) -> list[str]:
 
 def install(
     *,
-    interpreter: Path,
+    interpreter: Interpreter,
     folder: Path,
     requirements: Path,
     wheelhouse: Path | None,
@@ -59,6 +59,10 @@ def install(
     Every file must have one of the hashes in `requirements`; only wheels are taken, so no code of theirs runs here.
     `pass_fds` stay open in what is started. Raises NetworkError, TrustError, StorageError, ToolchainError.
     """
+    if wheelhouse is not None and not wheelhouse.is_dir():
+        raise ToolchainError(f"the wheelhouse {wheelhouse} is no folder", hint="name a folder with wheels in it")
+    if not interpreter.pip:
+        raise no_venv(interpreter)
     env = clean_environment(os.environ)
     names = requirement_names(requirements.read_text(encoding="utf-8"))
 
@@ -79,7 +83,7 @@ def install(
                 step.advance(note="unpacking")
 
         step.advance(note="virtual environment")
-        start([interpreter, "-I", "-m", "venv", folder], progress.output)
+        start([interpreter.path, "-I", "-m", "venv", folder], progress.output)
         start(_pip(folder, requirements, wheelhouse), on_line)
 
 
@@ -132,10 +136,3 @@ def _after(output: str, sign: str) -> str:
     """The package and file that pip names below its complaint about hashes."""
     lines = [line.strip() for line in output.partition(sign)[2].splitlines()[1:] if line.strip()]
     return lines[0].rstrip(":") if lines else "unknown file"
-
-
-def remove_folder(folder: Path, *, marker: str) -> None:
-    """Delete the environment `folder`, its marker first: a kill in between leaves no half that looks whole."""
-    (folder / marker).unlink(missing_ok=True)
-    if folder.exists():
-        shutil.rmtree(folder)

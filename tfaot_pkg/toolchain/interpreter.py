@@ -95,7 +95,7 @@ def choose(toolchain: Toolchain) -> Interpreter:
             return interpreter
         suitable.append(interpreter)
     if suitable:
-        raise _no_venv(suitable[0])
+        raise no_venv(suitable[0])
     raise ToolchainError(
         f"TensorFlow {toolchain.version} needs Python {toolchain.python}, and none is on the PATH",
         hint="install such a Python, or name an interpreter that has TensorFlow already (--toolchain-python)",
@@ -110,7 +110,8 @@ def _candidates() -> Iterator[Path]:
             yield Path(found)
 
 
-def _no_venv(interpreter: Interpreter) -> ToolchainError:
+def no_venv(interpreter: Interpreter) -> ToolchainError:
+    """The error for an interpreter that no environment can be made with."""
     return ToolchainError(
         f"{interpreter.path} (Python {interpreter.python}) cannot make virtual environments: no venv or no ensurepip",
         hint=f"on Debian and Ubuntu: apt install python3-venv (or python{interpreter.minor}-venv)",
