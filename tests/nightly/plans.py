@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import load_definition
+from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
@@ -117,6 +118,7 @@ class Lab:
             license="",
             description="",
             blobs={role: BlobRef.of(content) for role, content in blobs.items()},
+            dependencies=dependencies_of(task),
             published=f"{DAY}T03:00:00Z",
         )
         FolderRegistry.create(self.root / "registry").publish(entry, blobs)

@@ -163,7 +163,9 @@ class ModelEntryForm(Form):
     toolchains: Toolchains | None = Field(None, description="Instead of those for all models.")
     targets: Targets | None = Field(None, description="Instead of those for all models.")
     defines: dict[Key, str] | None = Field(None, description="Values of `env.*` in the specs, as `-D` gives them.")
-    depends: Models | None = Field(None, description="Models that have to be published before.")
+    depends: Models | None = Field(
+        None, description="Models that whoever installs it needs with it: published before it."
+    )
     known_broken: dict[Toolchain, KnownBrokenForm] | None = Field(
         None, description="Toolchains with which it is not tried."
     )

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from tfaot_pkg.errors import SpecError, TfaotError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly import reasons
+from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
 from tfaot_pkg.nightly.records import Records
 from tfaot_pkg.nightly.types import Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
@@ -87,7 +88,7 @@ def decide(
         _require_version(task)
         if published is not None:
             plan = plan_at(published.version)
-            doubts = unverified(published) if plan.key == published.key else ()
+            doubts = (*_depends(published, task), *unverified(published)) if plan.key == published.key else ()
             if candidate.broken is None and plan.key == published.key and not doubts:
                 return _decision(task, "up to date", (), published.version, plan.key)
         else:
@@ -153,6 +154,12 @@ def targets_place(definition: NightlyDefinition, entry: ModelEntry, number: int)
 
 def _decision(task: Task, action: str, why: tuple[Reason, ...], release: str, key: Key) -> Decision:
     return Decision(task=task, action=action, reasons=why, release=release, key=key)  # type: ignore[arg-type]
+
+
+def _depends(published: RegistryEntry, task: Task) -> tuple[Reason, ...]:
+    """Whether the index says of `published` that it needs other packages than the definition says now."""
+    before, now = set(published.dependencies), set(dependencies_of(task))
+    return () if before == now else (reasons.depends(before, now),)
 
 
 def _require_version(task: Task) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfaot_pkg.conan.home import ConanHome
@@ -12,6 +12,7 @@ from tfaot_pkg.conan.remotes import ConanRemote, Credentials
 from tfaot_pkg.conan.upload import require_access, upload
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Decision
@@ -51,16 +52,19 @@ class Publisher:
 
         The registry comes last: what it has is published, and the next night would not look at the remotes again.
 
-        Raises RegistryError (the version is there with other content), TrustError, ConanError, NetworkError,
-        StorageError.
+        Raises RegistryError (the version is there with other content), Unserved (what it needs is not there),
+        TrustError, ConanError, NetworkError, StorageError.
         """
         release = results.release(decision.key)
         if release.entry.key != decision.key or release.entry.version != decision.release:
             raise TrustError(f"the stored result of {decision.task.id} is not what was planned: {release.entry}")
+        dependencies = dependencies_of(decision.task)
+        require_served(dependencies, FolderRegistry.find(self.registry, keys=self.keys), decision.task.id)
         if self.remotes:
             self._upload(decision, release)
         registry = FolderRegistry.create(self.registry, keys=self.keys)
-        into_registry(release, registry, self.progress)
+        entry = replace(release.entry, dependencies=dependencies)
+        into_registry(replace(release, entry=entry), registry, self.progress)
 
     def _upload(self, decision: Decision, release: Release) -> None:
         spec = spec_for(decision.task, decision.release)

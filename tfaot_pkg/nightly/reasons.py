@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tfaot_pkg.components import (
     COMPILER,
@@ -71,6 +71,12 @@ def unverified(targets: tuple[str, ...]) -> Reason:
     """For `targets` of a published package that ran nowhere; none where nothing says that any did."""
     detail = f"{', '.join(targets)} did not run where it was built" if targets else "no record of a validation"
     return Reason(what="previously unverified", detail=detail)
+
+
+def depends(before: Collection[str], now: Collection[str]) -> Reason:
+    """For a package that needs other packages than before."""
+    old, new = (", ".join(sorted(packages)) or "none" for packages in (before, now))
+    return Reason(what="depends", detail=f"{old} -> {new}")
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str], prefix: str) -> Iterator[str]:

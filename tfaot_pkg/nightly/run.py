@@ -19,6 +19,7 @@ from typing import Protocol
 
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError
 from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.depends import Unserved
 from tfaot_pkg.nightly.executors import Executor
 from tfaot_pkg.nightly.order import by_place, in_order, needed
 from tfaot_pkg.nightly.outcomes import class_of, outcome_for, settled
@@ -225,6 +226,8 @@ class _Night:
             return self._outcome(decision, "dependency failed", attempt, tries, error=why)
         try:
             self._publish(decision)
+        except Unserved as error:
+            return self._outcome(decision, "dependency failed", attempt, tries, error=error.message)
         except TfaotError as error:
             why = f"cannot be published: {error.message}"
             return self._outcome(decision, "infrastructure failed", attempt, tries, error=why)

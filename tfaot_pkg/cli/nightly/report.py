@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from tfaot_pkg.cli.options import DebugFlag, JsonFlag
 from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
+    from tfaot_pkg.nightly.depends import Dependent
     from tfaot_pkg.nightly.report.report import Report
     from tfaot_pkg.progress import Progress
 
@@ -51,13 +53,27 @@ def report(
     loaded = load_definition(definition)
     kept = State(root=state_folder(loaded, state))
     found = find_night(kept, night)
-    made = read_report(kept, found)
+    made = read_report(kept, found, lambda: _dependents(loaded.registry, session.progress))
     folder = output.absolute() if output is not None else found.folder / "report"
     write_report(made, folder)
     if catalogue:
         _into_catalogue(made, loaded.registry, session.progress)
     session.result({**document(made), "folder": str(folder)}, _text(made, folder))
     raise typer.Exit(made.exit_code)
+
+
+def _dependents(root: Path, progress: Progress) -> Sequence[Dependent]:
+    """The packages of the registry that need others. Without them a report still tells all of its night."""
+    from tfaot_pkg.errors import TfaotError
+    from tfaot_pkg.nightly.depends import published_dependents
+    from tfaot_pkg.registry.folder import FolderRegistry
+
+    try:
+        registry = FolderRegistry.find(root)
+        return tuple(published_dependents(registry)) if registry is not None else ()
+    except TfaotError as error:
+        progress.note(f"what failures hit is told of this night's models only: {error.message}")
+        return ()
 
 
 def _into_catalogue(made: Report, root: Path, progress: Progress) -> None:

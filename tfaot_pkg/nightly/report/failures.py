@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.types import FAILURES, Outcome, Task
 
 
@@ -39,30 +40,37 @@ def groups_of(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=lambda group: (-len(group.models), -len(group.tasks), group.error_class)))
 
 
-def blast_radius(tasks: Iterable[Task], outcomes: Iterable[Outcome]) -> dict[str, tuple[str, ...]]:
+def blast_radius(
+    tasks: Iterable[Task], outcomes: Iterable[Outcome], published: Iterable[Dependent] = ()
+) -> dict[str, tuple[str, ...]]:
     """For each failed task the ids of those that depend on it, directly or not, with the same toolchain: the nearest
     first. Tasks on which nothing depends are left out, and those that failed for a dependency's sake alone.
+
+    `published` are packages of the registry: those count of which the night has no task, which says it better.
     """
-    dependents: dict[tuple[str, str], list[Task]] = defaultdict(list)
-    for task in tasks:
-        for name in task.depends:
-            dependents[name, task.toolchain].append(task)
+    planned = [Dependent.of_task(task) for task in tasks]
+    known = {(one.model, one.toolchain) for one in planned}
+    others = [one for one in published if (one.model, one.toolchain) not in known]
+    dependents: dict[tuple[str, str], list[Dependent]] = defaultdict(list)
+    for one in (*planned, *others):
+        for name in one.depends:
+            dependents[name, one.toolchain].append(one)
     radius = {}
-    for one in outcomes:
-        if one.kind in FAILURES - {"dependency failed"}:
-            hit = _all_dependents(one.model, one.toolchain, dependents)
+    for outcome in outcomes:
+        if outcome.kind in FAILURES - {"dependency failed"}:
+            hit = _all_dependents(outcome.model, outcome.toolchain, dependents)
             if hit:
-                radius[one.task] = hit
+                radius[outcome.task] = hit
     return radius
 
 
-def _all_dependents(model: str, toolchain: str, dependents: dict[tuple[str, str], list[Task]]) -> tuple[str, ...]:
+def _all_dependents(model: str, toolchain: str, dependents: dict[tuple[str, str], list[Dependent]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     waiting, seen = [model], {model}
     while waiting:
-        for task in dependents.get((waiting.pop(0), toolchain), ()):
-            found.setdefault(task.id)
-            if task.model not in seen:
-                seen.add(task.model)
-                waiting.append(task.model)
+        for one in dependents.get((waiting.pop(0), toolchain), ()):
+            found.setdefault(one.id)
+            if one.model not in seen:
+                seen.add(one.model)
+                waiting.append(one.model)
     return tuple(found)

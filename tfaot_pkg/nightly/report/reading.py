@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tfaot_pkg.errors import StorageError
+from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
 from tfaot_pkg.nightly.report.report import Report, make_report
 from tfaot_pkg.nightly.state import NightFolder, State
@@ -31,8 +33,8 @@ def find_night(state: State, name: str = "") -> NightFolder:
     raise StorageError(f"there is no night {name} in {state.root}", hint=f"the last ones are {last}")
 
 
-def read_report(state: State, night: NightFolder) -> Report:
-    """The report of `night`, as far as it has come. Raises StorageError."""
+def read_report(state: State, night: NightFolder, published: Callable[[], Iterable[Dependent]] = tuple) -> Report:
+    """The report of `night`, as far as it has come; `published` is as for `make_report`. Raises StorageError."""
     nights = state.nights()
     place = nights.index(night)
     before = nights[place - 1] if place else None
@@ -44,6 +46,7 @@ def read_report(state: State, night: NightFolder) -> Report:
         before=(before.name, before.outcomes()) if before else ("", ()),
         history=state.history(),
         log_of=lambda outcome: _log(night, outcome),
+        published=published,
         withheld=str(verdict) if verdict is not None and verdict.withheld else "",
     )
 

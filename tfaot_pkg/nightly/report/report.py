@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.report.comparison import ORDER, Change, change_of, counts, pasts
 from tfaot_pkg.nightly.report.failures import Group, blast_radius, groups_of
 from tfaot_pkg.nightly.report.log import Excerpt
@@ -25,7 +26,9 @@ EXIT_CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """One task: its outcome and what there is to say about it. `hits` are the tasks that depend on it, if it failed."""
+    """One task: its outcome and what there is to say about it. `hits` are the ids of the tasks and published versions
+    that depend on it, if it failed.
+    """
 
     outcome: Outcome
     reasons: tuple[Reason, ...]
@@ -111,17 +114,20 @@ def make_report(
     before: tuple[str, Sequence[Outcome]],
     history: Iterable[tuple[str, Outcome]],
     log_of: Callable[[Outcome], Excerpt | None],
+    published: Callable[[], Iterable[Dependent]] = tuple,
     withheld: str = "",
 ) -> Report:
     """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
-    empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log.
+    empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log, `published`
+    the registry's packages that need others: it is asked where something failed.
     """
     known = {one.task: one for one in outcomes}
     by_id = {one.task.id: one for one in decisions}
     tonight = [known.get(task) or _untouched(decision) for task, decision in by_id.items()]
     there = [one for one in tonight if one is not None]
     past = pasts(there, night, [*history, *((before[0], one) for one in before[1])])
-    hit = blast_radius((one.task for one in decisions), there)
+    has_failed = any(one.kind in FAILURES for one in there)
+    hit = blast_radius((one.task for one in decisions), there, published()) if has_failed else {}
 
     def told(outcome: Outcome) -> TaskReport:
         earlier = past[outcome.task]

@@ -1,0 +1,84 @@
+"""What packages need of one another: `depends` of the definition, which the index holds as `dependencies`.
+
+A model's library needs no other one to run. What its users need with it is known to whoever keeps the registry alone:
+so it stands in registry.yaml, and goes from there into the line that is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.nightly.types import Task
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.reader import RegistryReader
+from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.spec.names import PACKAGE_PREFIX, package_name
+
+_TOOLCHAIN = "tensorflow "
+"""What an entry's toolchain begins with."""
+
+
+class Unserved(RegistryError):
+    """What a package needs is not in the registry: whoever installed it would be refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependent:
+    """A model for a toolchain, and the models that it needs. `id` is a task's, or a published version's."""
+
+    id: str
+    model: str
+    toolchain: str
+    depends: tuple[str, ...]
+
+    @classmethod
+    def of_task(cls, task: Task) -> Dependent:
+        return cls(id=task.id, model=task.model, toolchain=task.toolchain, depends=task.depends)
+
+    @classmethod
+    def of_entry(cls, entry: RegistryEntry) -> Dependent:
+        """Raises RegistryError where the entry needs what cannot be read."""
+        packages = [Requirement.parse(text).package for text in entry.dependencies]
+        return cls(
+            id=f"{entry.model}@{entry.version}",
+            model=entry.model,
+            toolchain=entry.toolchain.removeprefix(_TOOLCHAIN),
+            depends=tuple(name.removeprefix(PACKAGE_PREFIX) for name in packages),
+        )
+
+
+def dependencies_of(task: Task) -> tuple[str, ...]:
+    """What the index says that the package of `task` needs: any version of these packages, sorted."""
+    return tuple(sorted(map(package_name, task.depends)))
+
+
+def require_served(dependencies: Iterable[str], reader: RegistryReader | None, needed_by: str) -> None:
+    """Raise Unserved where `reader` has no version of one of these packages that may be installed."""
+    for package in dependencies:
+        if reader is None or all(entry.yanked is not None for entry in reader.entries(package)):
+            raise Unserved(
+                f"{needed_by} needs {package.removeprefix(PACKAGE_PREFIX)}, of which nothing is published",
+                hint="a night that builds it publishes both",
+            )
+
+
+def published_dependents(reader: RegistryReader) -> Iterator[Dependent]:
+    """The newest version, for each toolchain, of all packages that need others. Raises RegistryError, TrustError.
+
+    Also those that no definition names any more: they can be installed as long as what they need can be.
+    """
+    for name in reader.names():
+        for entry in newest_by_toolchain(reader.entries(name)):
+            if entry.dependencies:
+                yield Dependent.of_entry(entry)
+
+
+def newest_by_toolchain(entries: Sequence[RegistryEntry]) -> tuple[RegistryEntry, ...]:
+    """The newest of `entries` for each toolchain that is not yanked. Pure."""
+    found: dict[str, RegistryEntry] = {}
+    for entry in sorted(entries, key=lambda one: one.rank):
+        if entry.yanked is None:
+            found[entry.toolchain] = entry
+    return tuple(found.values())
