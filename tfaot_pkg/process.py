@@ -7,13 +7,18 @@ import shlex
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from tfaot_pkg.interruption import shielded
 
 _TAIL_LINES = 30
-_KILL_ROUNDS = 10
+_KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
+_KILLED_AFTER = 10.0  # seconds; longer is what hangs in the kernel, on a dead network disk say
 
 _running: set[subprocess.Popen[bytes]] = set()
 _running_lock = threading.Lock()
@@ -60,19 +65,18 @@ def run(
     """
     words = [os.fspath(word) for word in argv]
     try:
-        process = subprocess.Popen(
+        process = start(
             words,
             cwd=cwd,
-            env=None if env is None else dict(env),
+            env=env,
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
     except OSError as error:
         raise CommandFailed(words, cwd, f"cannot start {words[0]} ({error.strerror})", "") from error
     try:
-        with _counted(process):
+        with _attended(process):
             out, err = process.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired:
         out, err = process.communicate()
@@ -104,19 +108,18 @@ def stream(
     with log.open("a", encoding="utf-8") as file:
         file.write(f"$ {shlex.join(words)}\n")
         try:
-            process = subprocess.Popen(
+            process = start(
                 words,
-                env=None if env is None else dict(env),
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=pass_fds,
-                start_new_session=True,
             )
         except OSError as error:
             raise CommandFailed(words, None, f"cannot start {words[0]} ({error.strerror})", "") from error
         assert process.stdout is not None
-        with _counted(process), process.stdout:
+        with _attended(process), process.stdout:
             for raw in process.stdout:
                 line = _text(raw)
                 lines.append(line)
@@ -129,24 +132,56 @@ def stream(
     return "".join(lines)
 
 
-@contextmanager
-def _counted(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Know of `process` while it runs; it does not outlive an exception."""
-    with _running_lock:
-        _running.add(process)
-    try:
-        yield
-    except BaseException:
+def start(
+    argv: Sequence[str],
+    *,
+    stdin: int,
+    stdout: int | BinaryIO,
+    stderr: int | BinaryIO,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start `argv` in a session of its own; the caller gives it to `end`. Raises OSError.
+
+    It is known to `kill_running` before an interruption can come between its start and the caller's care for it.
+    """
+    with shielded():
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+        with _running_lock:
+            _running.add(process)
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what `start` gave, with all that it started, unless it has ended; it is gone when this returns."""
+    if process.poll() is None:
         kill_group(process)
         process.wait()
-        raise
+    with _running_lock:
+        _running.discard(process)
+
+
+@contextmanager
+def _attended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The block waits for `process`, which does not outlive an exception."""
+    try:
+        yield
     finally:
-        with _running_lock:
-            _running.discard(process)
+        end(process)
 
 
 def kill_running() -> None:
-    """Kill what `run` and `stream` wait for in any thread of this process: each of them raises CommandFailed.
+    """Kill what any thread of this process has started and waits for: `run` and `stream` raise CommandFailed.
 
     Ctrl-C reaches the main thread only, and what other threads run may take minutes.
     """
@@ -158,24 +193,20 @@ def kill_running() -> None:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was started with `start_new_session`, and all that it started.
+    """Kill a process that was started with `start_new_session`, and all that it started; none of them works any more.
 
     A process group is not enough: ninja gives each of its commands a group of its own. Call it before the process has
     been waited for: until then no other session can have its number.
     """
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    for _ in range(_KILL_ROUNDS):  # what is killed may have started something in between
-        members = list(_session(process.pid))
-        if not members:
-            return
+    last = time.monotonic() + _KILLED_AFTER
+    # What is killed may have started something in between, and may still be making a file.
+    while (members := list(_session(process.pid))) and time.monotonic() < last:
         for member in members:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(member, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        time.sleep(_KILL_INTERVAL)
 
 
 def _session(leader: int) -> Iterator[int]:

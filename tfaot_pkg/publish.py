@@ -26,6 +26,7 @@ from tfaot_pkg.registry.layout import LATENCY, PREFIX
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets
 
@@ -166,8 +167,8 @@ def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progre
     """Make the Conan package of `spec` from its install tree `prefix`, in our Conan home. Raises ConanError."""
     home = ConanHome(root=folders.conan_home, log=folders.logs / f"conan-{spec.model.name}.log")
     architecture = TARGETS[spec.compilation.targets[0]].architecture
-    with tempfile.TemporaryDirectory(prefix="tfaot-recipe-") as scratch:
-        recipe = find_recipe(spec) or stage_recipe(spec, Path(scratch))
+    with temporary_folder(prefix="tfaot-recipe-") as scratch:
+        recipe = find_recipe(spec) or stage_recipe(spec, scratch)
         return create(
             recipe,
             spec.model.version,

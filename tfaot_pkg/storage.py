@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import BinaryIO
 import filelock
 
 from tfaot_pkg.errors import StorageError
+from tfaot_pkg.temporary import temporary_file, temporary_folder
 
 _ELSEWHERE = "or take a folder on another disk (TFAOT_HOME sets where tfaot-pkg keeps its own files)"
 """What is full may be a prefix, a registry or our own home: the message names the file."""
@@ -98,19 +97,18 @@ def write_chunks(path: Path, chunks: Iterable[bytes], *, mode: int = 0o644) -> N
     Whatever `chunks` raises (a digest that does not fit, say) leaves `path` as it was. Raises OSError.
     """
     make_folder(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
+    with temporary_file(path.parent, prefix=f".{path.name}.", suffix=".part") as temporary:
+        with open(temporary, "xb", opener=_privately) as file:
+            file.writelines(chunks)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
     sync_folder(path.parent)
+
+
+def _privately(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def append_lines(path: Path, lines: Sequence[bytes]) -> None:
@@ -155,8 +153,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     Where `path` exists by then (someone else made it), ours is dropped and theirs stays. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-    try:
+    with temporary_folder(path.parent, prefix=f".{path.name}.", suffix=".part") as temporary:
         yield temporary
         temporary.chmod(0o755)
         try:
@@ -165,8 +162,6 @@ def new_folder(path: Path) -> Iterator[Path]:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         sync_folder(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sync_folder(path: Path) -> None:

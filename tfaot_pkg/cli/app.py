@@ -6,9 +6,7 @@ import json
 import os
 import signal
 import sys
-import threading
 import traceback
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -32,6 +30,9 @@ from tfaot_pkg.cli import (
 )
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
 from tfaot_pkg.errors import StorageError, TfaotError
+from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals
+from tfaot_pkg.process import kill_running
+from tfaot_pkg.temporary import remove_left
 
 INTERRUPTED = 128 + signal.SIGINT
 INTERNAL = 70
@@ -97,17 +98,9 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-class _Stopped(BaseException):
-    """Ctrl-C, or the system's request to end. Not a KeyboardInterrupt, which typer would end silently."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
-
-
 def run(arguments: list[str], program: str = "tfaot-pkg", commands: typer.Typer = app) -> int:
     """Run the command line; the exit code. Every expected failure is a message on standard error."""
-    _take_signals()
+    take_signals()
     try:
         get_command(commands).main(args=arguments, prog_name=program, standalone_mode=True)
     except SystemExit as end:
@@ -115,7 +108,10 @@ def run(arguments: list[str], program: str = "tfaot-pkg", commands: typer.Typer 
     except TfaotError as error:
         _report(error)
         return error.exit_code
-    except _Stopped as stop:
+    except Stopped as stop:
+        ignore_signals()
+        kill_running()
+        remove_left()
         _report_stop(stop)
         return stop.exit_code
     except BrokenPipeError:
@@ -126,22 +122,7 @@ def run(arguments: list[str], program: str = "tfaot-pkg", commands: typer.Typer 
     return 0
 
 
-def _take_signals() -> None:
-    """The first Ctrl-C (or SIGTERM) unwinds the stages, which stop their programs; more of them do not disturb that."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-
-    def stop(number: int, _: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
-        raise _Stopped(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background
-            signal.signal(number, stop)
-
-
-def _report_stop(stop: _Stopped) -> None:
+def _report_stop(stop: Stopped) -> None:
     message = "interrupted: nothing half-made was left behind"
     if said.json:
         document = {"kind": "interrupted", "exit_code": stop.exit_code, "message": message, "hint": "", "log": None}

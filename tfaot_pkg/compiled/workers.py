@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
 
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.progress import Step
@@ -45,15 +47,15 @@ def _run(
     """The weights that must be embedded; none where all is compiled."""
     shares = _shares(pool, units, tf_xla_flags)
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
-        futures = [
-            executor.submit(worker.call, "compile", {**arguments, "units": share}, step=step)
-            for worker, share in shares
-        ]
+        futures: list[Future[dict[str, Any]]] = []
         try:
+            for worker, share in shares:
+                futures.append(executor.submit(worker.call, "compile", {**arguments, "units": share}, step=step))
             return {name for future in futures for name in future.result()["embed"]}
         except BaseException:
-            for (worker, _), future in zip(shares, futures, strict=True):
-                if not future.cancel() and not future.done():
+            executor.shutdown(wait=False, cancel_futures=True)
+            for (worker, _), future in zip_longest(shares, futures):
+                if future is None or not future.done():
                     worker.kill()
             raise
 

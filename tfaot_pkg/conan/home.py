@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from tfaot_pkg.errors import ConanError
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.storage import locked, refusal_in, refused, storage_errors, write_file
+from tfaot_pkg.temporary import temporary_folder
 
 _NO_REMOTES = '{"remotes": []}\n'
 _GLOBAL_CONF = """\
@@ -74,9 +74,9 @@ class OpenHome:
         """
         variables = {**conan_environment(self.root), **(env or {})}
         try:
-            with tempfile.TemporaryDirectory(prefix="tfaot-conan-", ignore_cleanup_errors=True) as scratch:
+            with temporary_folder(prefix="tfaot-conan-") as scratch:
                 # Its temporary files, and those of the compilers that it starts, go with it, also when it is killed.
-                variables["TMPDIR"] = scratch
+                variables["TMPDIR"] = str(scratch)
                 return run(conan_argv(arguments), env=variables, log=self.log, timeout=_TIMEOUT).stdout
         except CommandFailed as error:
             if line := refusal_in(error.output):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from tfaot_pkg._version import __version__
 from tfaot_pkg.conan.home import ConanHome, OpenHome
 from tfaot_pkg.errors import ConanError
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.temporary import temporary_folder
 
 # Remotes are for uploads (upload.py): what is made must not depend on what they hold, or whether they answer.
 _NO_REMOTE = "--no-remote"
@@ -69,9 +69,9 @@ def create(
         export_base(opened)
         step.advance(note="tfaot-pkg")
         for kind in shared:
-            with tempfile.TemporaryDirectory(prefix="tfaot-conan-") as scratch:
-                options = _options(kind, architecture, Path(scratch))
-                node = _node_of(opened.conan_json(*_action(prefix, Path(scratch)), *recipe, *options))
+            with temporary_folder(prefix="tfaot-conan-") as scratch:
+                options = _options(kind, architecture, scratch)
+                node = _node_of(opened.conan_json(*_action(prefix, scratch), *recipe, *options))
                 made.append((kind, node))
             step.advance(note="shared" if kind else "static")
     reference, _, revision = made[0][1]["ref"].partition("#")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
+from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify.validate import inputs_document
 
 Verdict = Literal["reproducible", "differs", "cannot"]
@@ -108,8 +108,7 @@ def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Reb
     build that go beyond "not the same here".
     """
     entry = resolve(reader, requirement)
-    with tempfile.TemporaryDirectory(prefix="tfaot-rebuild-") as folder:
-        scratch = Path(folder)
+    with temporary_folder(prefix="tfaot-rebuild-") as scratch:
         tree = fetch_published(reader, entry, scratch / "published")
         recorded = recorded_of(entry, tree, scratch / "published")
         try:

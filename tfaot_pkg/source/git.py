@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import path_of_file_url, split, without_secrets
 from tfaot_pkg.source.unpack import LIMITS, unpack
 from tfaot_pkg.storage import refusal_in, refused
+from tfaot_pkg.temporary import temporary_folder
 
 _STAGE = "git-trees"
 _REVISION = re.compile(r"[0-9a-f]{40}")
@@ -73,13 +73,11 @@ def fetch_git(url: str, revision: str, *, folders: Folders, progress: Progress, 
     key = key_of(_STAGE, 1, {"url": shown, "revision": revision})
 
     def make(tree: Path) -> None:
-        with tempfile.TemporaryDirectory(dir=tree.parent, prefix=f".{key}.", suffix=".git.part") as folder:
-            repository = _Repository(
-                path=Path(folder) / "git", url=address, shown=shown, revision=revision, timeout=timeout
-            )
+        with temporary_folder(tree.parent, prefix=f".{key}.", suffix=".git.part") as folder:
+            repository = _Repository(path=folder / "git", url=address, shown=shown, revision=revision, timeout=timeout)
             with progress.step(f"fetch {shown}"):
                 repository.fetch()
-            for note in repository.unpack_into(tree, Path(folder) / "tree.tar"):
+            for note in repository.unpack_into(tree, folder / "tree.tar"):
                 progress.note(note)
 
     return BuildCache(root=folders.downloads).get_or_make(_STAGE, key, make)

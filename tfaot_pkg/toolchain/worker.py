@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
-from tfaot_pkg.process import describe_exit, kill_group
+from tfaot_pkg.process import describe_exit, end, start
 from tfaot_pkg.progress import Step
 from tfaot_pkg.storage import keep_newest, refusal_in, refused, storage_errors
+from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
@@ -119,8 +120,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process at once; a call that waits for it, in another thread, fails."""
-        kill_group(self._process)
-        self._process.wait()
+        end(self._process)
 
     @property
     def ended(self) -> bool:
@@ -128,7 +128,6 @@ class Worker:
 
     def stop(self) -> None:
         self.kill()
-        self._process.wait()
         os.close(self._answers)
         if self._process.stdin is not None:
             try:
@@ -194,7 +193,7 @@ class Worker:
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
             if not ready:
-                kill_group(self._process)
+                self.kill()
                 raise ToolchainError(
                     f"TensorFlow's process gave no answer within {self._limits.timeout:g} s and was stopped",
                     hint="raise TFAOT_WORKER_TIMEOUT (seconds) where the model really needs longer",
@@ -259,14 +258,13 @@ def worker(
         output = log.open("wb")
     read_end, write_end = os.pipe()
     try:
-        process = subprocess.Popen(
+        process = start(
             [str(environment.python), "-I", "-B", str(_PROGRAM), str(write_end)],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             pass_fds=[write_end],
             env=_variables(environment, xla_flags, tf_xla_flags),
-            start_new_session=True,
         )
     except OSError as error:
         os.close(read_end)
@@ -332,9 +330,9 @@ class WorkerPool:
             with storage_errors(f"write the build cache {self._scratch_root}"):
                 self._scratch_root.mkdir(parents=True, exist_ok=True)
                 _drop_stale_scratch(self._scratch_root)
-                self._scratch = Path(tempfile.mkdtemp(dir=self._scratch_root, prefix=_SCRATCH))
                 # Pushed before any worker, so it goes after all of them.
-                self._stack.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+                folder = temporary_folder(self._scratch_root, prefix=_SCRATCH)
+                self._scratch = self._stack.enter_context(folder)
                 self._stack.callback(os.close, _hold(self._scratch))
         return self._scratch
 

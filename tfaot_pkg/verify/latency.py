@@ -6,7 +6,6 @@ A measurement depends on the machine and the moment: it stands beside a package 
 from __future__ import annotations
 
 import platform
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.temporary import temporary_folder
 
 _FORMAT = 1
 _TIMEOUT = 300.0
@@ -79,8 +79,8 @@ class Timer:
 @contextmanager
 def timer(compiler: Compiler) -> Iterator[Timer]:
     """A timer, compiled now, which goes with the block. Raises CompilerError."""
-    with tempfile.TemporaryDirectory(prefix="tfaot-latency-") as scratch:
-        program = Path(scratch) / "latency"
+    with temporary_folder(prefix="tfaot-latency-") as scratch:
+        program = scratch / "latency"
         compiler.program(resources.templates() / "native" / "latency.cc", program, includes=[resources.headers()])
         yield Timer(program=program)
 

@@ -1,0 +1,187 @@
+"""A signal at any instruction: what was started ends, and what was made for a while goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.interruption import Stopped, shielded, take_signals
+from tfaot_pkg.temporary import remove_left, temporary_file, temporary_folder
+
+# Folders are made, filled and removed and programs are started, without an end; the pipe says that it has begun.
+_PROGRAM = """
+import sys
+from pathlib import Path
+from tfaot_pkg.interruption import Stopped, take_signals
+from tfaot_pkg.process import kill_running, run
+from tfaot_pkg.storage import new_folder, write_file
+from tfaot_pkg.temporary import remove_left, temporary_folder
+
+def work(root):
+    number = 0
+    while True:
+        number += 1
+        with temporary_folder(root / "scratch", prefix="work.") as folder, new_folder(root / "kept" / str(number)) as made:
+            for name in range(20):
+                (folder / str(name)).touch()
+            write_file(made / "file", b"whole")
+            run(["true"])
+            run(["sh", "-c", "sleep 0.001 & wait"])
+
+take_signals()
+try:
+    print("begun", flush=True)
+    work(Path(sys.argv[1]))
+except Stopped:
+    kill_running()
+    remove_left()
+"""
+
+
+def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    for turn in range(32):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        threading.Event().wait(0.0005 * turn)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        process.stdout.close()
+        assert list((tmp_path / "scratch").iterdir()) == []
+        for folder in (tmp_path / "kept").glob("*"):
+            assert not folder.name.startswith(".")
+            assert (folder / "file").read_bytes() == b"whole"
+    own = f"TMPDIR={tmp_path}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            assert own not in environment.read_bytes().split(b"\0")
+        except OSError:
+            continue
+
+
+class TestShielded:
+    @pytest.fixture(autouse=True)
+    def _signals(self) -> Iterator[None]:
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        take_signals()
+        yield
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def test_a_signal_waits_for_the_end_of_the_block(self) -> None:
+        steps = []
+
+        def work() -> None:
+            with shielded():
+                signal.raise_signal(signal.SIGTERM)
+                steps.append("after the signal")
+
+        with pytest.raises(Stopped) as stopped:
+            work()
+        assert steps == ["after the signal"]
+        assert stopped.value.exit_code == 128 + signal.SIGTERM
+
+    def test_it_waits_for_the_outermost_block(self) -> None:
+        steps = []
+
+        def work() -> None:
+            with shielded():
+                with shielded():
+                    signal.raise_signal(signal.SIGINT)
+                steps.append("inner")
+
+        with pytest.raises(Stopped):
+            work()
+        assert steps == ["inner"]
+
+    def test_a_second_signal_does_not_disturb_the_cleaning(self) -> None:
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+
+    def test_a_signal_in_a_finalizer_is_not_lost(self) -> None:
+        class Dying:
+            def __del__(self) -> None:
+                signal.raise_signal(signal.SIGINT)
+
+        def work() -> None:
+            Dying()  # what its __del__ raises, Python only prints
+            time.sleep(30)
+
+        with pytest.raises(Stopped) as stopped:
+            work()
+        assert stopped.value.number == signal.SIGINT
+
+    def test_other_threads_are_not_stopped_and_shield_nothing(self) -> None:
+        inside, leave = threading.Event(), threading.Event()
+
+        def other() -> None:
+            with shielded():
+                inside.set()
+                leave.wait()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        inside.wait()
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGINT)
+        leave.set()
+        thread.join()
+
+
+class TestTemporary:
+    def test_what_removal_could_not_finish_is_removed_later(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(*_: object, **__: object) -> None:
+            raise Stopped(signal.SIGINT)
+
+        def work() -> None:
+            with temporary_folder(tmp_path, prefix="x.") as folder:
+                (folder / "file").touch()
+
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.rmtree", interrupted)
+            with pytest.raises(Stopped):
+                work()
+        assert len(list(tmp_path.iterdir())) == 1
+        remove_left()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_was_renamed_away_stays(self, tmp_path: Path) -> None:
+        with temporary_folder(tmp_path, prefix="x.") as folder:
+            (folder / "file").touch()
+            folder.rename(tmp_path / "kept")
+        with temporary_file(tmp_path, prefix="y.") as file:
+            file.touch()
+            file.rename(tmp_path / "kept" / "other")
+        remove_left()
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "other"]
+
+    def test_only_its_owner_may_look_into_it(self, tmp_path: Path) -> None:
+        with temporary_folder(tmp_path, prefix="x.") as folder:
+            assert folder.stat().st_mode & 0o777 == 0o700
+
+    def test_an_error_removes_it(self, tmp_path: Path) -> None:
+        def work() -> None:
+            with temporary_file(tmp_path, prefix="x.", suffix=".part") as file:
+                file.write_text("half")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            work()
+        assert list(tmp_path.iterdir()) == []
