@@ -37,7 +37,7 @@ models:
 toolchains: [2.17.1, 2.21.0]
 targets: [x86-64-v2, x86-64-v3]
 remotes: [models]
-policy: {max_failures: 12.5%, timeout: 1.5 h, memory: 512 MiB, output: 1 GiB, retries: 0, reproduce: true}
+policy: {max_failures: 12.5%, timeout: 1.5 h, memory: 512 MiB, output: 1 GiB, retries: 0, reproduce: true, keep_nights: 30}
 """
 
 
@@ -63,7 +63,7 @@ def test_every_key_has_its_meaning(lab: Lab) -> None:
         lab.root / "registry", ("2.17.1", "2.21.0"), ("x86-64-v2", "x86-64-v3"), ("models",),
     )  # fmt: skip
     assert read.policy == Policy(
-        max_failures=0.125, timeout=5400, memory=512 * 2**20, output=2**30, retries=0, reproduce=True
+        max_failures=0.125, timeout=5400, memory=512 * 2**20, output=2**30, retries=0, reproduce=True, keep_nights=30
     )
     broken = KnownBroken(since=date(2026, 11, 1), issue="https://example.org/issues/7")
     revision = "0123456789012345678901234567890123456789"
@@ -100,7 +100,7 @@ models:
 toolchains: []
 targets: [x86-64-v2, aarch64]
 remotes: [-x]
-policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: maybe, output: 0 B, worker: 1}
+policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: maybe, output: 0 B, keep_nights: 0, worker: 1}
 """
     policy = [field.name for field in fields(Policy)]
     assert sorted(faults(lab, text)) == sorted(
@@ -133,6 +133,7 @@ policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: m
             "17: policy.retries: must be from 0 to 10, got the number 11",
             "17: policy.reproduce: must be true or false, got the string 'maybe'",
             "17: policy.output: must be at least 1 B",
+            "17: policy.keep_nights: must be at least 1, got the number 0",
             f"17: policy.worker: unknown key; the nearest known key is retries (all: {', '.join(policy)})",
         ]
     )
@@ -201,6 +202,7 @@ def test_the_schema_takes_what_the_parser_takes_and_tells_every_key() -> None:
         {"toolchains": ["2.17"]},
         {"policy": {"memory": "4 GB"}},
         {"policy": {"retries": 11}},
+        {"policy": {"keep_nights": 0}},
         {"models": 1},
     ],
 )

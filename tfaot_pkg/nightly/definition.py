@@ -240,7 +240,7 @@ def _policy(form: PolicyForm) -> Policy:
     for name in ("memory", "output"):
         if (size := getattr(form, name)) is not None:
             given[name] = int(quantity(size, BYTES))
-    for name in ("retries", "reproduce"):
+    for name in ("retries", "reproduce", "keep_nights"):
         if (value := getattr(form, name)) is not None:
             given[name] = value
     return Policy(**given)

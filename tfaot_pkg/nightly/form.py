@@ -111,6 +111,12 @@ def _retries(value: int) -> int:
     return value
 
 
+def _kept(value: int) -> int:
+    if value < 1:
+        raise problem(f"must be at least 1, got {described(value)}")
+    return value
+
+
 def _kind_of_spec(value: object) -> str:
     return "path" if isinstance(value, str) else "git"
 
@@ -132,6 +138,7 @@ Key = Annotated[str, _check(_like(_KEY, "KIND", "a name of letters, digits and _
 Retries = Annotated[
     int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
 ]
+Kept = Annotated[int, AfterValidator(_kept), WithJsonSchema({"type": "integer", "minimum": 1})]
 
 
 class GitSpecForm(Form):
@@ -182,6 +189,9 @@ class PolicyForm(Form):
     output: Size | None = Field(None, description="Size of what a build may write.")
     retries: Retries | None = Field(None, description="How often to try again after a fault of a machine.")
     reproduce: bool | None = Field(None, description="Build twice and compare.")
+    keep_nights: Kept | None = Field(
+        None, description="How many nights stay, with logs, reports and what was built (by default: all)."
+    )
 
 
 class DefinitionForm(Form):

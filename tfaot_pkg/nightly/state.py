@@ -2,6 +2,7 @@
 
     results/<key[:2]>/<key>/   one finished build: result.json and, where it was verified, what is to be published
     nights/<DATE>.<N>/         plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (when it is over)
+    inputs.jsonl               what packages were made from whose nights are gone (prune.py)
     history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
     scratch/                   of running builds; emptied when a night begins
 
@@ -90,7 +91,7 @@ class NightFolder:
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """What is known so far, in the order in which it came."""
-        return tuple(outcome_of(one, str(self._outcomes)) for one in _read_lines(self._outcomes))
+        return tuple(outcome_of(one, str(self._outcomes)) for one in read_lines(self._outcomes))
 
     def add(self, *outcomes: Outcome) -> None:
         """Record outcomes, for good."""
@@ -172,7 +173,7 @@ class State:
         """Every build of every night: (the night's name, outcome), oldest month first; none twice."""
         seen: set[tuple[str, str]] = set()
         for path in (*sorted(self.root.glob("history-*.jsonl")), self._history):
-            for line in _read_lines(path):
+            for line in read_lines(path):
                 outcome = outcome_of(line, str(path))
                 if (line["night"], outcome.task) not in seen:
                     seen.add((line["night"], outcome.task))
@@ -190,7 +191,7 @@ class State:
 
     def add_history(self, night: str, outcomes: Iterable[Outcome]) -> None:
         """Record the builds of `night`; those that are recorded already are not again. Older months are moved away."""
-        known = {line["task"] for line in _read_lines(self._history) if line["night"] == night}
+        known = {line["task"] for line in read_lines(self._history) if line["night"] == night}
         new = [one for one in outcomes if one.task not in known]
         lines = [canonical_json({"night": night, **outcome_document(one)}) for one in new]
         with storage_errors(f"write {self._history}"):
@@ -203,12 +204,12 @@ class State:
 
         Copied before they are removed: a kill in between leaves lines twice, which readers and the next call drop.
         """
-        lines = list(_read_lines(self._history))
+        lines = list(read_lines(self._history))
         for old in sorted({_month(line["night"]) for line in lines} - {month}):
             if old > month:
                 continue
             path = self.root / f"history-{old}.jsonl"
-            merged = {(one["night"], one["task"]): one for one in (*_read_lines(path), *lines)}
+            merged = {(one["night"], one["task"]): one for one in (*read_lines(path), *lines)}
             kept = [one for one in merged.values() if _month(one["night"]) == old]
             write_file(path, b"".join(canonical_json(one) + b"\n" for one in kept))
         present = [one for one in lines if _month(one["night"]) >= month]
@@ -242,7 +243,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines; none where it is missing. The last line counts only with its end."""
     with storage_errors(f"read {path}"):
         data = path.read_bytes() if path.exists() else b""

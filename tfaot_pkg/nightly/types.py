@@ -44,7 +44,7 @@ FAILURES: frozenset[OutcomeKind] = MODEL_FAULTS | {"dependency failed", "infrast
 class Policy:
     """Limits of a night. `max_failures` is the share of tasks built that may newly fail before nothing is published;
     `timeout` is in seconds and `memory` and `output` in bytes, per build; `retries` are of infrastructure failures.
-    With `reproduce` every build is made twice and compared.
+    With `reproduce` every build is made twice and compared. `keep_nights` is None where all of them stay.
     """
 
     max_failures: float = 0.2
@@ -53,6 +53,7 @@ class Policy:
     output: int = 2**30
     retries: int = 2
     reproduce: bool = False
+    keep_nights: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Commands that keep a registry fresh: nightly plan, run, report, ci."""
+"""Commands that keep a registry fresh: nightly plan, run, report, prune, ci."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import typer
 
 from tfaot_pkg.cli.nightly.ci import ci
 from tfaot_pkg.cli.nightly.plan import plan
+from tfaot_pkg.cli.nightly.prune import prune
 from tfaot_pkg.cli.nightly.report import report
 from tfaot_pkg.cli.nightly.run import run
 
@@ -18,5 +19,6 @@ def register(parent: typer.Typer) -> None:
     app.command()(plan)
     app.command()(run)
     app.command()(report)
+    app.command()(prune)
     app.command()(ci)
     parent.add_typer(app, name="nightly")

@@ -31,6 +31,7 @@ from tfaot_pkg.cli.session import Session
 if TYPE_CHECKING:
     from tfaot_pkg.folders import Folders
     from tfaot_pkg.nightly.executors import Executor
+    from tfaot_pkg.nightly.prune import Pruned
     from tfaot_pkg.nightly.publisher import Remote
     from tfaot_pkg.nightly.run import NightRun
     from tfaot_pkg.nightly.types import NightlyDefinition, Policy
@@ -117,9 +118,26 @@ def run(
             ),
             new=new,
         )
-    session.result(_document(done), _text(done))
+    pruned = _prune(loaded, root, session)
+    session.result(_document(done, pruned), _text(done, pruned))
     if done.exit_code:
         raise typer.Exit(done.exit_code)
+
+
+def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Pruned | None:
+    """What the policy says; where that cannot be done, the night is what it is all the same."""
+    from tfaot_pkg.errors import TfaotError
+    from tfaot_pkg.nightly.prune import prune
+    from tfaot_pkg.nightly.state import State
+    from tfaot_pkg.registry.folder import FolderRegistry
+
+    if definition.policy.keep_nights is None:
+        return None
+    try:
+        return prune(State(root=root), definition.policy.keep_nights, FolderRegistry.find(definition.registry))
+    except TfaotError as error:
+        session.progress.note(f"no night was removed (policy.keep_nights): {error.message}")
+        return None
 
 
 def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
@@ -169,7 +187,7 @@ def _unmade(versions: Sequence[str], session: Session, wheelhouse: Path | None) 
     return broken
 
 
-def _document(done: NightRun) -> dict[str, object]:
+def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
     from tfaot_pkg.nightly.documents import outcome_document
 
     return {
@@ -179,11 +197,16 @@ def _document(done: NightRun) -> dict[str, object]:
         "withheld": done.verdict.withheld,
         "exit_code": done.exit_code,
         "outcomes": [outcome_document(one) for one in done.outcomes],
+        "pruned": list(pruned.nights) if pruned is not None else [],
     }
 
 
-def _text(done: NightRun) -> str:
-    return "\n".join(_lines(done)) if not said.json else ""
+def _text(done: NightRun, pruned: Pruned | None) -> str:
+    from tfaot_pkg.cli.nightly.prune import text_of
+
+    if said.json:
+        return ""
+    return "\n".join([*_lines(done), *([text_of(pruned)] if pruned is not None and pruned.size else [])])
 
 
 def _lines(done: NightRun) -> Iterator[str]:

@@ -1,0 +1,121 @@
+"""`nightly prune`: take out of the state folder what no later night, report or plan asks for.
+
+The last nights stay whole, with what was built in them; the history stays for good. Of a night that goes, what the
+newest packages of the registry were made from is kept (records.py): plans explain the next change by it. The lock is
+held, so no night runs meanwhile; a kill in between leaves what the next call takes away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.keys import Key
+from tfaot_pkg.nightly.records import keep_inputs
+from tfaot_pkg.nightly.state import NightFolder, State
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.reader import RegistryReader
+from tfaot_pkg.storage import storage_errors
+
+_BUILD = re.compile(r"(?P<release>.+\+tf.+)\.b[1-9][0-9]*")
+_LEFT = ".*.part"
+"""What a kill leaves of a folder that was being made or removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was removed, or would be: nights by name, results by key, and their size in bytes; `kept` are the nights
+    that stay, the oldest first.
+    """
+
+    nights: tuple[str, ...]
+    results: tuple[str, ...]
+    kept: tuple[str, ...]
+    size: int
+    dry_run: bool
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "nights": list(self.nights),
+            "results": list(self.results),
+            "kept": list(self.kept),
+            "size": self.size,
+            "dry_run": self.dry_run,
+        }
+
+
+def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: bool = False) -> Pruned:
+    """Remove all nights but the last `keep` (at least 1) that are over, and one that was cut off after them; and the
+    results of builds that no night which stays has asked for.
+
+    `registry` is the one that the nights publish into, None where there is none yet. A dry run may be made beside a
+    night that runs. Raises StorageError (a night runs, a plan is damaged, disk), RegistryError, TrustError; nothing is
+    removed before everything was read.
+    """
+    with nullcontext() if dry_run or not state.root.exists() else state.lock():
+        nights = state.nights()
+        kept = _kept(nights, keep)
+        gone = [one for one in nights if one not in kept]
+        wanted = {one.key for night in kept for one in night.decisions() if one.action == "build"}
+        results = [folder for folder in _results(state) if folder.name not in wanted]
+        published = _newest_keys(registry) if registry is not None else None
+        with storage_errors(f"read {state.root}"):
+            left = list(_left_over(state))
+            size = sum(map(_size, (*(one.folder for one in gone), *results, *left)))
+        if not dry_run:
+            keep_inputs(state, gone, published)
+            for folder in (*(one.folder for one in gone), *results, *left):
+                _remove(folder)
+        return Pruned(
+            nights=tuple(one.name for one in gone),
+            results=tuple(sorted(one.name for one in results)),
+            kept=tuple(one.name for one in kept),
+            size=size,
+            dry_run=dry_run,
+        )
+
+
+def _kept(nights: Sequence[NightFolder], keep: int) -> Sequence[NightFolder]:
+    """Pure but for looking whether a night is over. The last one stays in any case: the next run takes it up."""
+    cut_off = len(nights) > 0 and not nights[-1].is_over
+    return nights[-(keep + cut_off) :]
+
+
+def _results(state: State) -> Iterator[Path]:
+    return (path for path in sorted(state.root.glob("results/??/*")) if not path.name.startswith("."))
+
+
+def _left_over(state: State) -> Iterator[Path]:
+    yield from state.root.glob(f"nights/{_LEFT}")
+    yield from state.root.glob(f"results/??/{_LEFT}")
+
+
+def _newest_keys(registry: RegistryReader) -> frozenset[Key]:
+    """The keys with which a plan compares: of the highest build number of each version for each toolchain."""
+    newest: dict[tuple[str, str], RegistryEntry] = {}
+    for name in registry.names():
+        for entry in sorted(registry.entries(name), key=lambda one: one.rank):
+            if found := _BUILD.fullmatch(entry.version):
+                newest[name, found["release"]] = entry
+    return frozenset(entry.key for entry in newest.values())
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files below."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
+def _remove(folder: Path) -> None:
+    """Readers see it whole or not at all."""
+    with storage_errors(f"remove {folder}"):
+        hidden = folder
+        if not folder.name.startswith("."):
+            hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+            os.rename(folder, hidden)
+        shutil.rmtree(hidden)
