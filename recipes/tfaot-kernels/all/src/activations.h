@@ -48,8 +48,8 @@ TFAOT_INLINE Vector withSignOf(Vector value, Vector sign) {
 }
 
 // All keep NaN and the sign of zero.
-TFAOT_INLINE Vector negativePart(Vector x) { return smaller(Vector{}, x); }
-TFAOT_INLINE Vector positivePart(Vector x) { return larger(Vector{}, x); }
+TFAOT_INLINE Vector negativePart(Vector x) { return smaller(zeros(), x); }
+TFAOT_INLINE Vector positivePart(Vector x) { return larger(zeros(), x); }
 
 /// The integer that is nearest to x / log(2). For NaN, NaN and any bits.
 struct Power {

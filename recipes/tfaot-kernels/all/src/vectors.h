@@ -142,6 +142,16 @@ TFAOT_INLINE Vector smaller(Vector a, Vector b) {
 
 TFAOT_INLINE float larger(float a, float b) { return a > b ? a : b; }
 
+/// Zeros of which Clang does not know what they are: for AArch64 it makes an instruction of a comparison with zero that
+/// takes 0 for larger than -0.
+TFAOT_INLINE Vector zeros() {
+  Vector value{};
+#if defined(__clang__) && defined(__aarch64__)
+  asm("" : "+w"(value));
+#endif
+  return value;
+}
+
 template <int kStep, int... kLane>
 TFAOT_INLINE Vector exchangedLanes(Vector x, std::integer_sequence<int, kLane...>) {
 #if defined(__clang__)
