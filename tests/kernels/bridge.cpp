@@ -5,7 +5,7 @@ namespace kernels = tfaot_kernels;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT void activate(int activation, std::size_t count, const float* in, float* out) {
+EXPORT void activate(std::size_t activation, std::size_t count, const float* in, float* out) {
   kernels::activate(static_cast<kernels::Activation>(activation), count, in, out);
 }
 

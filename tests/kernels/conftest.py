@@ -1,22 +1,54 @@
-"""The kernel library for every target that this machine can run."""
+"""The kernel library for every target that this machine can run, itself or by an emulator."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.kernels.library import REPOSITORY, Kernels, compile_library
+from tests.kernels.library import REPOSITORY, Kernels, compile_library, compile_server
+from tests.kernels.machines import Elsewhere, Here
 from tfaot_pkg.targets import TARGETS, lowest, runs_here
 
+FOLDER = REPOSITORY / "build" / "kernels"
 READY = os.environ.get("TFAOT_TEST_KERNELS")  # a library that the caller has built otherwise, for one target
 RUNNABLE = [lowest("x86_64")] if READY else [target for target in TARGETS.values() if runs_here(target)]
 
+AARCH64 = TARGETS["aarch64"]
+CPU = "cortex-a53"  # has what the target's flags ask for, and no more
+# Compilers for the target by the names of what the tests run; Clang takes headers and linker from GCC's packages.
+EMULATED = {
+    "aarch64": ("aarch64-linux-gnu-g++",),
+    "aarch64-clang": ("clang++", "--target=aarch64-linux-gnu"),
+}
+if READY or AARCH64 in RUNNABLE:
+    EMULATED.clear()
 
-@pytest.fixture(scope="session", params=RUNNABLE, ids=lambda target: target.name)
-def kernels(request: pytest.FixtureRequest) -> Kernels:
-    """The kernels of one target, by the system's C++ compiler. Arrays end at a forbidden page."""
-    if READY:
-        return Kernels(Path(READY))
-    return Kernels(compile_library(REPOSITORY / "build" / "kernels", request.param, compiler="c++"))
+Server = Callable[[str], Sequence[str | Path]]
+
+
+@pytest.fixture(scope="session")
+def server(require_program: Callable[[str], str]) -> Server:
+    """`server("aarch64")`: the command that runs server.cpp under an emulator."""
+
+    def command(name: str) -> Sequence[str | Path]:
+        emulator = require_program("qemu-aarch64")
+        compiler, *more = EMULATED[name]
+        for program in (compiler, "aarch64-linux-gnu-g++"):
+            require_program(program)
+        return [emulator, "-cpu", CPU, compile_server(FOLDER, AARCH64, compiler=compiler, more=more)]
+
+    return command
+
+
+@pytest.fixture(scope="session", params=[*(target.name for target in RUNNABLE), *EMULATED])
+def kernels(request: pytest.FixtureRequest, server: Server) -> Iterator[Kernels]:
+    """The kernels of one target, by the system's C++ compiler if nothing else is said. Arrays end at a forbidden page."""
+    name: str = request.param
+    if name in EMULATED:
+        with Elsewhere(server(name)) as machine:
+            yield Kernels(machine)
+    else:
+        yield Kernels(Here(Path(READY) if READY else compile_library(FOLDER, TARGETS[name], compiler="c++")))

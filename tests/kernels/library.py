@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.kernels.machines import Buffer, Floats, Machine
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.process import run
 from tfaot_pkg.storage import locked
@@ -22,14 +22,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
 PACKING = REPOSITORY / "tfaot_pkg" / "worker_program" / "packing.py"
 BRIDGE = Path(__file__).with_name("bridge.cpp")
-SOURCES = (RECIPE / "src" / "kernels.cpp", BRIDGE)
+SERVER = Path(__file__).with_name("server.cpp")
+KERNELS = RECIPE / "src" / "kernels.cpp"
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", f"-I{RECIPE / 'include'}")
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror")
 
 ACTIVATIONS = ("none", "relu", "elu", "selu", "tanh", "sigmoid", "softplus", "gelu_erf", "gelu_tanh", "swish")
-Floats = NDArray[np.float32]
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def load_packing() -> ModuleType:
@@ -43,31 +41,25 @@ def load_packing() -> ModuleType:
 
 def compile_library(folder: Path, target: Target, *, compiler: str = "g++", more: Sequence[str] = ()) -> Path:
     """The shared library of the kernels, kept in `folder` for as long as nothing of it changes."""
-    files = sorted([BRIDGE, Path(__file__), *RECIPE.rglob("*.h"), *RECIPE.rglob("*.cpp")])
+    return _compiled(folder, target, compiler, [*more, "-shared"], BRIDGE)
+
+
+def compile_server(folder: Path, target: Target, *, compiler: str, more: Sequence[str] = ()) -> Path:
+    """The program server.cpp with the kernels, which needs no library. Kept likewise."""
+    return _compiled(folder, target, compiler, [*more, "-static"], SERVER)
+
+
+def _compiled(folder: Path, target: Target, compiler: str, more: Sequence[str], caller: Path) -> Path:
+    files = sorted([BRIDGE, caller, Path(__file__), *RECIPE.rglob("*.h"), *RECIPE.rglob("*.cpp")])
     state = "-".join(sha256_file(file)[:4] for file in files)
-    library = folder / f"{compiler}-{target.name}-{state}{''.join(more).replace('=', '-')}.so"
+    made = folder / f"{compiler}-{target.name}-{state}{''.join(more).replace('=', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock", what="the tests' kernels"):
-        if not library.is_file():
-            made = library.with_suffix(".part")
-            run([compiler, *FLAGS, *WARNINGS, *target.flags, *more, "-shared", "-o", made, *SOURCES], timeout=300)
-            made.rename(library)
-    return library
-
-
-def guarded(values: NDArray[np.generic], *, at_end: bool = True) -> Floats:
-    """A float32 copy of `values` that ends where memory ends that may be touched, or begins where it begins."""
-    page = mmap.PAGESIZE
-    data = np.ascontiguousarray(values, np.float32)
-    inner = -(-max(data.nbytes, 1) // page) * page
-    memory = mmap.mmap(-1, inner + 2 * page)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for forbidden in (start, start + page + inner):
-        assert _libc.mprotect(ctypes.c_void_p(forbidden), ctypes.c_size_t(page), 0) == 0
-    offset = page + (inner - data.nbytes if at_end else 0)
-    view = np.frombuffer(memory, np.float32, data.size, offset).reshape(data.shape)
-    view[...] = data
-    return view
+        if not made.is_file():
+            part = made.with_suffix(".part")
+            run([compiler, *FLAGS, *WARNINGS, *target.flags, *more, "-o", part, KERNELS, caller], timeout=300)
+            part.rename(made)
+    return made
 
 
 class _Window(ctypes.Structure):
@@ -142,62 +134,56 @@ class Shape:
         return result
 
 
-def _address(array: Floats | None) -> int | None:
-    return None if array is None else array.ctypes.data
-
-
 class Kernels:
-    """One compiled library. All arrays that it is given lie beside forbidden pages."""
+    """The kernels of one target on a machine. All arrays that they are given lie beside forbidden pages."""
 
-    def __init__(self, library: Path, *, at_end: bool = True) -> None:
-        self.path = library
-        self.at_end = at_end
-        self._library = ctypes.CDLL(str(library))
-        for name in ("packed_size", "packed_conv2d_size", "conv2d_scratch", "conv2d_max_pool_scratch"):
-            getattr(self._library, name).restype = ctypes.c_size_t
+    def __init__(self, machine: Machine, *, at_end: bool = True) -> None:
+        self._machine = machine
+        self._at_end = at_end
 
     def beside_start(self) -> Kernels:
         """The same with arrays that begin, rather than end, at a forbidden page."""
-        return Kernels(self.path, at_end=False)
+        return Kernels(self._machine, at_end=False)
 
-    def _in(self, values: NDArray[np.generic]) -> Floats:
-        return guarded(values, at_end=self.at_end)
+    def _in(self, values: NDArray[np.generic]) -> Buffer:
+        return self._machine.buffer(values, at_end=self._at_end)
 
-    def _out(self, *shape: int) -> Floats:
+    def _out(self, *shape: int) -> Buffer:
         return self._in(np.full(shape, 12345.0))
 
     def activate(self, activation: str, values: Floats) -> Floats:
         data, out = self._in(values), self._out(*values.shape)
-        pointers = ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data)
-        self._library.activate(ACTIVATIONS.index(activation), ctypes.c_size_t(values.size), *pointers)
-        return out
+        self._machine.call("activate", ACTIVATIONS.index(activation), values.size, data.address, out.address)
+        return out.read()
 
     def softmax(self, values: Floats) -> Floats:
         data, out = self._in(values), self._out(*values.shape)
-        rows, size = (ctypes.c_size_t(n) for n in values.shape)
-        self._library.softmax(rows, size, ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data))
-        return out
+        self._machine.call("softmax", *values.shape, data.address, out.address)
+        return out.read()
+
+    def _packed(self, weights: Floats) -> Buffer:
+        data, packed = self._in(weights), self._out(self._machine.call("packed_size", *weights.shape))
+        self._machine.call("pack", data.address, *weights.shape, packed.address)
+        return packed
 
     def pack(self, weights: Floats) -> Floats:
-        rows, columns = (ctypes.c_size_t(n) for n in weights.shape)
-        data, packed = self._in(weights), self._out(self._library.packed_size(rows, columns))
-        self._library.pack(ctypes.c_void_p(data.ctypes.data), rows, columns, ctypes.c_void_p(packed.ctypes.data))
-        return packed
+        return self._packed(weights).read()
 
     def dense(self, values: Floats, weights: Floats, bias: Floats | None, activation: str = "none") -> Floats:
-        packed, terms, data = self._in(self.pack(weights)), None if bias is None else self._in(bias), self._in(values)
+        packed, terms, data = self._packed(weights), None if bias is None else self._in(bias), self._in(values)
         out = self._out(len(values), weights.shape[1])
-        layer = _Dense(*weights.shape, _address(packed), _address(terms), ACTIVATIONS.index(activation))
-        pointers = ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data)
-        self._library.dense(ctypes.byref(layer), ctypes.c_size_t(len(values)), *pointers)
-        return out
+        layer = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS.index(activation))
+        self._machine.call("dense", layer, len(values), data.address, out.address)
+        return out.read()
+
+    def _packed_conv2d(self, shape: Shape, filters: Floats, groups: int) -> Buffer:
+        layer = _Conv2d(shape.window(), filters.shape[3], groups, None, None, 0)
+        packed, data = self._out(self._machine.call("packed_conv2d_size", layer)), self._in(filters)
+        self._machine.call("pack_conv2d", layer, data.address, packed.address)
+        return packed
 
     def pack_conv2d(self, shape: Shape, filters: Floats, groups: int) -> Floats:
-        layer = _Conv2d(shape.window(), filters.shape[3], groups, None, None, 0)
-        packed, data = self._out(self._library.packed_conv2d_size(ctypes.byref(layer))), self._in(filters)
-        pointers = ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(packed.ctypes.data)
-        self._library.pack_conv2d(ctypes.byref(layer), *pointers)
-        return packed
+        return self._packed_conv2d(shape, filters, groups).read()
 
     def conv2d(
         self,
@@ -211,30 +197,21 @@ class Kernels:
         pool: Shape | None = None,
     ) -> Floats:
         """With a maximum pooling behind it if `pool` says how."""
-        packed, data = self.pack_conv2d(shape, filters, groups), self._in(images)
+        packed, data = self._packed_conv2d(shape, filters, groups), self._in(images)
         terms = None if bias is None else self._in(bias)
-        layer = _Conv2d(shape.window(), filters.shape[3], groups, _address(packed), _address(terms))
+        layer = _Conv2d(shape.window(), filters.shape[3], groups, packed.address, terms and terms.address)
         layer.activation = ACTIVATIONS.index(activation)
-        count = ctypes.c_size_t(len(images))
-        if pool is None:
-            scratch = self._out(self._library.conv2d_scratch(ctypes.byref(layer)))
-            out = self._out(len(images), *shape.out, filters.shape[3])
-            pointers = [ctypes.c_void_p(array.ctypes.data) for array in (data, out, scratch)]
-            self._library.conv2d(ctypes.byref(layer), count, *pointers)
-            return out
-        window = pool.window()
-        scratch = self._out(self._library.conv2d_max_pool_scratch(ctypes.byref(layer), ctypes.byref(window)))
-        out = self._out(len(images), *pool.out, filters.shape[3])
-        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (data, out, scratch)]
-        self._library.conv2d_max_pool(ctypes.byref(layer), ctypes.byref(window), count, *pointers)
-        return out
+        name, layers = ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.window()])
+        scratch = self._out(self._machine.call(f"{name}_scratch", *layers))
+        out = self._out(len(images), *(pool or shape).out, filters.shape[3])
+        self._machine.call(name, *layers, len(images), data.address, out.address, scratch.address)
+        return out.read()
 
     def pool(self, name: str, shape: Shape, images: Floats) -> Floats:
         """`name`: max_pool or average_pool."""
-        window, data, out = shape.window(), self._in(images), self._out(len(images), *shape.out, shape.channels)
-        pointers = ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data)
-        getattr(self._library, name)(ctypes.byref(window), ctypes.c_size_t(len(images)), *pointers)
-        return out
+        data, out = self._in(images), self._out(len(images), *shape.out, shape.channels)
+        self._machine.call(name, shape.window(), len(images), data.address, out.address)
+        return out.read()
 
 
 def sized_like_input(shape: Shape) -> Shape:

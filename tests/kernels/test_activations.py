@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.kernels.library import ACTIVATIONS, Floats, Kernels
+from tests.kernels.library import ACTIVATIONS, Kernels
+from tests.kernels.machines import Floats
 
 pytestmark = pytest.mark.slow  # together half a minute
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.kernels.library import FLAGS, RECIPE, REPOSITORY, SOURCES, compile_library
+from tests.kernels.library import FLAGS, KERNELS, RECIPE, REPOSITORY, compile_library
 from tests.sanitizers import CATCH_ERRORS
 from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, lowest
@@ -34,7 +34,7 @@ def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it
         target = TARGETS[name]
         objects.append(tmp_path / f"{name}.o")
         definition = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
-        run(["c++", *FLAGS, *target.flags, definition, "-c", "-o", objects[-1], SOURCES[0]], timeout=300)
+        run(["c++", *FLAGS, *target.flags, definition, "-c", "-o", objects[-1], KERNELS], timeout=300)
     library = tmp_path / "both.so"
     run(["c++", "-shared", "-o", library, *objects], timeout=60)
     names = run(["nm", "-C", library], timeout=60).stdout

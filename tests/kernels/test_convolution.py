@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.library import ACTIVATIONS, Floats, Kernels, Shape, load_packing, sized_like_input
+from tests.kernels.library import ACTIVATIONS, Kernels, Shape, load_packing, sized_like_input
+from tests.kernels.machines import Floats
 from tests.kernels.test_dense import bound, fixed_kernels, numbers
 
 pytestmark = pytest.mark.slow  # together half a minute

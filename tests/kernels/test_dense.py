@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.library import ACTIVATIONS, Floats, Kernels, load_packing
+from tests.kernels.library import ACTIVATIONS, Kernels, load_packing
+from tests.kernels.machines import Floats
 
 pytestmark = pytest.mark.slow  # together half a minute
 

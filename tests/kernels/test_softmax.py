@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.library import Floats, Kernels
+from tests.kernels.library import Kernels
+from tests.kernels.machines import Floats
 from tests.kernels.test_activations import Doubles, units
 from tests.kernels.test_dense import fixed_kernels
 
