@@ -123,7 +123,7 @@ def markdown(benches: list[Bench]) -> str:
     for each in benches:
         lines += ["", f"## {each.model}", "", f"{each.description}; {each.weights / 1024:.0f} KB of weights.", ""]
         lines += [table.latencies(each).markdown(), "", table.resources(each).markdown()]
-        lines += ["", *[f"- {line}" for line in table.absent(each)]] if table.absent(each) else []
+        lines += ["", *[f"- {line}" for line in table.notes(each)]] if table.notes(each) else []
     lines += ["", "## Memory and size of the largest networks", "", "![memory and sizes](engines-resources.svg)", ""]
     lines += ["## What was run", "", *how(benches)]
     return "\n".join(lines) + "\n"

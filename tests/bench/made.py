@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tfaot_pkg.bench.results import Bench, Cell, Roof, Row, cell_of
+from tfaot_pkg.bench.results import Bench, Cell, Difference, Roof, Row, cell_of
 from tfaot_pkg.bench.roofline import Limits
 
 SIZES = (1, 4)
 OURS, LITERT, XLA = "tfaot-x86-64-v3", "litert", "xla-x86-64-v3"
 
+AGREES = Difference(max_absolute=1e-7, max_relative=2e-7, failures=0)
+
 
 def row(name: str, rounds: Mapping[int, Sequence[float]], **others: object) -> Row:
     """An engine whose rounds, one chunk each, took so many nanoseconds by batch size."""
-    cells = tuple(cell_of(size, [[time] for time in times], (1e-7, 2e-7)) for size, times in rounds.items())
+    cells = tuple(cell_of(size, [[time] for time in times], AGREES) for size, times in rounds.items())
     target = name.partition("-")[2]
     values = {"title": name, "how": "by hand", "target": target, "cells": cells, **others}
     return Row(name=name, **values)  # type: ignore[arg-type]

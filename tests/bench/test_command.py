@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bad_input.conftest import CommandLine, write_spec
+from tests.bad_input.conftest import CommandLine, running, write_spec
 from tests.samples import REPOSITORY, Published
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
@@ -109,3 +112,19 @@ def test_a_published_package_is_measured_itself(tfaot: CommandLine, published: P
     tfaot.fails(*words, code=11, says=["was in a folder of the publisher's"], hints="--source")
     tfaot.fails(*words, "--source", source, "--batch-sizes", "3", code=21, says=["not compiled for the batch sizes 3"])
     tfaot.fails(*words, "--source", source, "--target", "x86-64", code=21, says=["no code for x86-64"])
+
+
+def test_ctrl_c_ends_all_engines_and_leaves_nothing(tfaot: CommandLine, spec_of: Callable[..., Path]) -> None:
+    words = tfaot.argv("bench", spec_of("two_inputs"), "--peers", "litert", "--rounds", "1000")
+    process = subprocess.Popen(words, env=tfaot.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 200
+        while not any("bench_program" in command for _, command in running(tfaot.scratch)):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert running(tfaot.scratch) == [] and list(tfaot.scratch.iterdir()) == []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tfaot_pkg.bench.inputs import errors, write_inputs
+from tfaot_pkg.bench.inputs import difference, write_inputs
+from tfaot_pkg.bench.results import Difference
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.types import Validation
 
 SIGNATURE = Signature(
     inputs=(
@@ -33,11 +36,16 @@ def test_inputs_stand_in_one_file_at_multiples_of_64_bytes_and_in_one_each(tmp_p
     assert made.options()["rows"] == 4
 
 
-def _errors(folder: Path, ours: list[float], count: int, theirs: list[float]) -> tuple[float, float]:
+def _difference(folder: Path, ours: list[float], count: int, theirs: list[float]) -> Difference:
     file = folder / "answers.bin"
     file.write_bytes(np.array(ours, np.float32).tobytes() + np.array(count, np.int32).tobytes())
     reference = {"2/y": np.array(theirs, np.float32).reshape(2, 2), "2/count": np.array(5, np.int32)}
-    return errors(file, 2, SIGNATURE, reference)
+    return difference(file, 2, SIGNATURE, reference, Validation(rtol=0.1, atol=0.1))
+
+
+def _errors(*arguments: Any) -> tuple[float, float]:
+    found = _difference(*arguments)
+    return found.max_absolute, found.max_relative
 
 
 def test_the_largest_error_is_absolute_and_relative_to_the_outputs_largest_value(tmp_path: Path) -> None:
@@ -57,4 +65,9 @@ def test_what_is_no_number_on_both_sides_agrees_and_on_one_side_does_not(tmp_pat
 def test_too_few_values_are_an_error(tmp_path: Path, length: int) -> None:
     (tmp_path / "answers.bin").write_bytes(bytes(length))
     with pytest.raises(ValueError):
-        errors(tmp_path / "answers.bin", 2, SIGNATURE, {})
+        difference(tmp_path / "answers.bin", 2, SIGNATURE, {}, Validation())
+
+
+def test_values_beyond_the_tolerance_are_counted_and_integers_have_none(tmp_path: Path) -> None:
+    assert _difference(tmp_path, [1, 2.1, 3.5, 40], 5, [1, 2, 3, 4]).failures == 2  # 3.5 and 40: more than 0.1 + 10 %
+    assert _difference(tmp_path, [1, 2, 3, math.nan], 6, [1, 2, 3, 4]).failures == 2

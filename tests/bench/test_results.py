@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
-from tests.bench.made import LITERT, OURS, XLA, bench, cells, row
+from tests.bench.made import AGREES, LITERT, OURS, XLA, bench, cells, row
 from tfaot_pkg.bench import table
-from tfaot_pkg.bench.results import Bench, Row, cell_of
+from tfaot_pkg.bench.results import Bench, Difference, Row, cell_of
+
+WRONG = Difference(max_absolute=0.5, max_relative=0.25, failures=3)
 
 
 def test_a_cell_is_the_median_minimum_and_p95_of_all_chunks_and_the_median_of_each_round() -> None:
-    cell = cell_of(4, [[float(n) for n in range(1, 51)], [float(n) for n in range(51, 101)]], (0.5, 0.25))
+    cell = cell_of(4, [[float(n) for n in range(1, 51)], [float(n) for n in range(51, 101)]], WRONG)
     assert (cell.median, cell.minimum, cell.p95) == (50.5, 1.0, 96.0)
-    assert cell.rounds == (25.5, 75.5) and (cell.max_absolute, cell.max_relative) == (0.5, 0.25)
+    assert cell.rounds == (25.5, 75.5) and (cell.max_absolute, cell.max_relative, cell.failures) == (0.5, 0.25, 3)
 
 
 def test_results_are_read_as_they_were_written() -> None:
@@ -24,7 +27,7 @@ def test_results_are_read_as_they_were_written() -> None:
 
 
 def test_an_infinite_error_is_null_in_files() -> None:
-    cell = cell_of(1, [[1.0]], (math.inf, 0.5))
+    cell = cell_of(1, [[1.0]], replace(WRONG, max_absolute=math.inf))
     found = bench(Row(name=OURS, title="", how="", cells=(cell,)))
     text = json.dumps(found.as_dict(), allow_nan=False)
     assert Bench.from_dict(json.loads(text)).rows[0].cells == (cell,)
@@ -51,7 +54,7 @@ def test_the_table_tells_ours_over_the_best_peer_over_xla_alone_and_over_the_roo
 
 def test_an_engine_without_figures_is_told_with_its_reason() -> None:
     found = bench(row(OURS, cells(1, 2)), row("iree", {}, reason="cannot take float64"))
-    assert table.absent(found) == ["iree: not measured: cannot take float64"]
+    assert table.notes(found) == ["iree: not measured: cannot take float64"]
     assert ("iree", "-", "-") in table.latencies(found).rows
 
 
@@ -70,3 +73,24 @@ def test_columns_of_text_are_aligned_and_markdown_is_a_table() -> None:
 @pytest.mark.parametrize(("nanoseconds", "text"), [(1234.0, "1.23"), (12_340.0, "12.3"), (123_400.0, "123")])
 def test_microseconds_have_three_digits(nanoseconds: float, text: str) -> None:
     assert table.micro(nanoseconds) == text
+
+
+def test_an_engine_with_other_answers_is_told_and_compared_with_nothing() -> None:
+    wrong = row(LITERT, {})
+    wrong = replace(wrong, cells=(cell_of(1, [[600.0]] * 3, WRONG), cell_of(4, [[9000.0]] * 3, AGREES)))
+    found = bench(row(OURS, cells(1200, 3600)), wrong, row("onnxruntime", cells(2400, 18000)))
+    rows = {line[0]: line[1:] for line in table.latencies(found).rows}
+    assert rows["ours / best other engine"] == ("0.50", "0.40")
+    (note,) = table.notes(found)
+    assert note.startswith(f"{LITERT}: its answers differ from TensorFlow's") and "at batch size 1:" in note
+    assert [line[-1] for line in table.resources(found).rows] == ["1.0e-07", "5.0e-01!", "1.0e-07"]
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(None, 1), (16, 1), (15, 2), (1, 3)])
+def test_a_table_that_is_wider_than_the_terminal_goes_on_below(width: int | None, blocks: int) -> None:
+    made = table.Table(head=("name", "1", "2", "4"), rows=(("a", "10", "20", "40"),))
+    parts = made.text(width).split("\n\n")
+    assert len(parts) == blocks and all(part.startswith("name") for part in parts)
+    assert [word for part in parts for word in part.splitlines()[1].split()[1:]] == ["10", "20", "40"]
+    if width and width > 10:
+        assert all(len(line) <= width for part in parts for line in part.splitlines())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.bad_input.conftest import CommandLine
+from tests.bench.made import OURS, bench, cells, row
 
 
 @pytest.fixture
@@ -21,13 +23,16 @@ def tfaot(tmp_path: Path) -> CommandLine:
         (["--peers", "litrt"], 10, "did you mean litert?"),
         (["--batch-sizes", "1,x"], 2, "no list of numbers"),
         (["--batch-sizes", "0"], 2, "no list of numbers"),
+        (["--batch-sizes", "65537"], 2, "from 1 to 65536"),
         (["--target", "x86-64-v9"], 2, "no such target"),
         (["--core", "4096"], 2, "may not use core 4096"),
         (["--plot", "plot.gif"], 2, ".svg, .png or .pdf"),
+        (["--plot", "spec.yaml/plot.svg"], 20, "is no folder"),
+        (["--output", "."], 20, "it is a folder"),
         (["--since", "none.json"], 10, "No such file"),
         (["--since", "spec.yaml"], 10, "not what --output writes"),
     ],
-    ids=["peer", "size", "zero", "target", "core", "plot", "since", "since-form"],
+    ids=["peer", "size", "zero", "large", "target", "core", "plot", "place", "folder", "since", "since-form"],
 )
 def test_a_wrong_word_is_told_at_once(
     tfaot: CommandLine, tmp_path: Path, words: list[str], code: int, says: str, monkeypatch: pytest.MonkeyPatch
@@ -37,4 +42,12 @@ def test_a_wrong_word_is_told_at_once(
     done = tfaot.run("bench", "spec.yaml", *words)
     assert done.code == code
     assert says in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "home" / "cache").exists()
+
+
+def test_results_of_another_model_are_refused_before_anything_is_built(tfaot: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(json.dumps(bench(row(OURS, cells(1, 2))).as_dict()))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("model: {name: tagger, version: 1.0.0, saved_model: .}\ncompilation: {batch_sizes: [1]}\n")
+    tfaot.fails("bench", spec, "--since", tmp_path / "old.json", code=10, says=["of the model made, not of tagger"])
     assert not (tmp_path / "home" / "cache").exists()

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tfaot_pkg.bench.results import Difference
 from tfaot_pkg.runtime import Array
 from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.verify.report import compare
 
 _ALIGNMENT = 64
 
@@ -44,18 +47,27 @@ def write_inputs(values: Mapping[str, Array], signature: Signature, rows: int, f
     return Inputs(signature=signature, rows=rows, file=folder / "inputs.bin", files=files)
 
 
-def errors(answers: Path, batch_size: int, signature: Signature, theirs: Mapping[str, Array]) -> tuple[float, float]:
-    """The largest absolute and relative difference of an engine's outputs, in the file `answers`, from TensorFlow's.
+def difference(
+    answers: Path, batch_size: int, signature: Signature, theirs: Mapping[str, Array], tolerance: Validation
+) -> Difference:
+    """How far an engine's outputs, in the file `answers`, are from TensorFlow's.
 
-    Relative to the largest value of each output. Infinite where one side is no number and the other is.
+    The largest difference, absolute and relative to the largest value of each output, infinite where one side is no
+    number and the other is; and how many values are beyond `tolerance`.
     """
-    content, offset, found = answers.read_bytes(), 0, []
+    content, offset, found, failures = answers.read_bytes(), 0, [], 0
     for tensor in signature.outputs:
         size = tensor.nbytes_at(batch_size)
         ours = np.frombuffer(content[offset : offset + size], tensor.dtype.value).reshape(tensor.shape_at(batch_size))
         offset += size
-        found.append(_difference(ours, _first(tensor, theirs[f"{batch_size}/{tensor.name}"], batch_size)))
-    return max(absolute for absolute, _ in found), max(relative for _, relative in found)
+        expected = _first(tensor, theirs[f"{batch_size}/{tensor.name}"], batch_size)
+        found.append(_difference(ours, expected))
+        failures += compare(
+            ours, expected, target="", batch_size=batch_size, output=tensor.name, rtol=tolerance.rtol,
+            atol=tolerance.atol,
+        ).failures  # fmt: skip
+    absolute, relative = (max(each) for each in zip(*found, strict=True))
+    return Difference(max_absolute=absolute, max_relative=relative, failures=failures)
 
 
 def _first(tensor: Tensor, values: Array, batch_size: int) -> Array:

@@ -17,7 +17,8 @@ FORMAT = 1
 class Cell:
     """One engine at one batch size: nanoseconds of a run, and how far its answers are from TensorFlow's.
 
-    `median`, `minimum` and `p95` are over all chunks of all rounds; `rounds` are the medians of each round.
+    `median`, `minimum` and `p95` are over all chunks of all rounds; `rounds` are the medians of each round. `failures`
+    counts the values that are further from TensorFlow's than the spec's validation allows.
     """
 
     batch_size: int
@@ -27,6 +28,16 @@ class Cell:
     rounds: tuple[float, ...]
     max_absolute: float
     max_relative: float
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """As the last three of Cell."""
+
+    max_absolute: float
+    max_relative: float
+    failures: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +140,8 @@ _ERRORS = ("max_absolute", "max_relative")
 _PLAIN = ("model", "description", "weights", "largest_tensors", "rounds", "machine")
 
 
-def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], errors: tuple[float, float]) -> Cell:
-    """The cell of chunks' times by round, and of (absolute, relative) errors."""
+def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], difference: Difference) -> Cell:
+    """The cell of chunks' times by round."""
     every = sorted(time for times in rounds for time in times)
     return Cell(
         batch_size=batch_size,
@@ -138,8 +149,7 @@ def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], errors: tuple[fl
         minimum=round(every[0], 1),
         p95=round(every[min(len(every) - 1, int(0.95 * len(every)))], 1),
         rounds=tuple(round(statistics.median(times), 1) for times in rounds),
-        max_absolute=errors[0],
-        max_relative=errors[1],
+        **asdict(difference),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from tfaot_pkg.bench.artifacts import Converter
 from tfaot_pkg.bench.contenders import Contender, Field
-from tfaot_pkg.bench.inputs import errors, write_inputs
+from tfaot_pkg.bench.inputs import difference, write_inputs
 from tfaot_pkg.bench.machine import description, free_core
 from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
 from tfaot_pkg.bench.peers import Peer
@@ -27,6 +26,7 @@ from tfaot_pkg.runtime import Array
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
@@ -57,10 +57,9 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
     library = library or pipeline.build(plan).library.shared
     toolchain = pipeline.environment(spec)
     with (
-        tempfile.TemporaryDirectory(prefix="tfaot-bench-") as scratch,
+        temporary_folder(prefix="tfaot-bench-") as folder,
         WorkerPool(toolchain, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool,
     ):
-        folder = Path(scratch)
         frozen = _frozen(plan, pool, pipeline)
         values = validation_inputs(spec.validation, frozen.signature, max(sizes))
         theirs = _reference(plan, frozen.signature, pool, values)
@@ -165,10 +164,11 @@ def _bench(
         found = taken[name]
         if found.failure:
             return replace(contender.row, reason=found.failure)
-        cells = tuple(
-            cell_of(size, found.times[size], errors(folder / f"{name}-{size}.bin", size, signature, theirs))
+        differences = {
+            size: difference(folder / f"{name}-{size}.bin", size, signature, theirs, plan.spec.validation)
             for size in schedule.batch_sizes
-        )
+        }
+        cells = tuple(cell_of(size, found.times[size], differences[size]) for size in schedule.batch_sizes)
         return replace(
             contender.row, cells=cells, first_inference=found.first_inference, call_overhead=found.overhead,
             memory=found.memory.peak, memory_empty=found.memory.empty,

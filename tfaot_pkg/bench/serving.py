@@ -14,7 +14,7 @@ from typing import Any
 
 from tfaot_pkg.bench.artifacts import quiet_environment
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.process import describe_exit, kill_group
+from tfaot_pkg.process import describe_exit, end, start
 
 _TIMEOUT = 600.0
 
@@ -49,14 +49,13 @@ class Serving:
         self._answers, theirs = os.pipe()
         try:
             with log.open("ab") as output:
-                self._process = subprocess.Popen(
+                self._process = start(
                     [word.replace("{}", str(theirs)) for word in program.argv],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
                     pass_fds=[theirs],
                     env=quiet_environment(),
-                    start_new_session=True,
                 )
         except OSError as error:
             os.close(self._answers)
@@ -91,8 +90,7 @@ class Serving:
         return float(self._ask(request)["rate"])
 
     def close(self) -> None:
-        kill_group(self._process)
-        self._process.wait()
+        end(self._process)
         if self._process.stdin is not None:
             try:
                 self._process.stdin.close()

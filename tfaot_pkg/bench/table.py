@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from tfaot_pkg.bench.results import OURS, Bench, Row
 
+_GAP = 2  # spaces between columns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -16,15 +18,25 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def text(self) -> str:
-        """Columns side by side, numbers to the right."""
+    def text(self, width: int | None = None) -> str:
+        """Columns side by side, numbers to the right.
+
+        Where they are wider than `width` characters, those that are too many stand in a table of their own below.
+        """
         lines = [self.head, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        return "\n".join(
-            "  ".join(
-                [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
+        blocks: list[list[int]] = [[]]
+        for column in range(1, len(self.head)):
+            taken = widths[0] + sum(_GAP + widths[i] for i in (*blocks[-1], column))
+            if blocks[-1] and width is not None and taken > width:
+                blocks.append([])
+            blocks[-1].append(column)
+        return "\n\n".join(
+            "\n".join(
+                (" " * _GAP).join([line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in block)]).rstrip()
+                for line in lines
             )
-            for line in lines
+            for block in blocks
         )
 
     def markdown(self) -> str:
@@ -60,15 +72,23 @@ def resources(bench: Bench) -> Table:
     return Table(head=head, rows=tuple(_resources_of(row) for row in bench.rows if row.cells))
 
 
-def absent(bench: Bench) -> list[str]:
-    """What could not be measured, and why."""
-    return [f"{row.title}: not measured: {row.reason}" for row in bench.rows if row.reason]
+def notes(bench: Bench) -> list[str]:
+    """What could not be measured, and why; whose answers are not the model's."""
+    missing = [f"{row.title}: not measured: {row.reason}" for row in bench.rows if row.reason]
+    wrong = [
+        f"{row.title}: its answers differ from TensorFlow's by more than the spec allows, at batch size {sizes}: "
+        "its times there are compared with nothing"
+        for row in bench.rows
+        if (sizes := ", ".join(str(cell.batch_size) for cell in row.cells if cell.failures))
+    ]
+    return missing + wrong
 
 
 def best_peer(bench: Bench, batch_size: int) -> Row | None:
-    """The quickest engine that is not this tool, with its kernel library or without."""
-    others = [row for row in bench.rows if not row.name.startswith((OURS, "xla")) and row.cell(batch_size)]
-    return min(others, key=lambda row: _median(row, batch_size), default=None)
+    """The quickest engine with right answers that is not this tool, with its kernel library or without."""
+    others = [row for row in bench.rows if not row.name.startswith((OURS, "xla"))]
+    right = [row for row in others if (cell := row.cell(batch_size)) and not cell.failures]
+    return min(right, key=lambda row: _median(row, batch_size), default=None)
 
 
 def best_ours(bench: Bench, batch_size: int) -> Row | None:
@@ -118,5 +138,5 @@ def _resources_of(row: Row) -> tuple[str, ...]:
         f"{(row.memory - row.memory_empty) / 1024:.1f}",
         f"{row.model_bytes / 1024:.0f}",
         f"{row.runtime_bytes / 2**20:.1f}" if row.runtime_bytes else "-",
-        f"{max(cell.max_absolute for cell in row.cells):.1e}",
+        f"{max(cell.max_absolute for cell in row.cells):.1e}{'!' if any(cell.failures for cell in row.cells) else ''}",
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +17,7 @@ from tfaot_pkg.cli.options import (
     ToolchainPythonOption,
     VerboseFlag,
     WheelhouseOption,
+    require_writable,
 )
 from tfaot_pkg.cli.session import Session, defines_of
 from tfaot_pkg.errors import SpecError
@@ -26,7 +25,6 @@ from tfaot_pkg.errors import SpecError
 if TYPE_CHECKING:
     from tfaot_pkg.bench.results import Bench
     from tfaot_pkg.bench.run import Request
-    from tfaot_pkg.bench.since import Comparison
 
 # The stages are imported inside of the command: `--help` must not pay for them.
 
@@ -34,66 +32,76 @@ SLOWER = 28
 """The exit code where --since finds that our library became slower."""
 
 
+ModelArgument = Annotated[
+    str,
+    typer.Argument(help="The model's spec (YAML), or a published package: NAME, NAME@VERSION.", metavar="SPEC|NAME"),
+]
+PeersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peers",
+        metavar="NAME,...",
+        help="Engines to compare with: xla, incumbent, litert, onnxruntime, openvino, iree, tensorflow, "
+        "tensorflow_jit; all, or none. Repeatable. (default: all)",
+    ),
+]
+BatchSizesOption = Annotated[
+    str | None,
+    typer.Option("--batch-sizes", metavar="N,...", help="Batch sizes to build and run. (default: the spec's)"),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TARGET",
+        help="Measure our library's code for this target, built where the spec has it not. "
+        "Repeatable. (default: the spec's best that runs here)",
+    ),
+]
+RoundsOption = Annotated[
+    int, typer.Option(min=1, max=1000, help="How often every engine gets its turn at every batch size.")
+]
+CoreOption = Annotated[
+    int | None, typer.Option(metavar="N", help="The core to run all engines on. (default: the last one)")
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.svg",
+        help="Draw latency per item; FILE-resources.svg gets memory and sizes. Also .png, .pdf. "
+        "Needs matplotlib (the extra `bench`).",
+    ),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Keep the results, for --since.")
+]
+SinceOption = Annotated[
+    Path | None,
+    typer.Option(metavar="OLD.json", help="Compare with the results of an earlier run, as far as noise allows."),
+]
+SourceOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The model's files, for a package. (default: fetched as published)"),
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command()(bench)
 
 
 def bench(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="The model's spec (YAML), or a published package: NAME, NAME@VERSION.", metavar="SPEC|NAME"
-        ),
-    ],
+    model: ModelArgument,
     *,
-    peers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--peers",
-            metavar="NAME,...",
-            help="Engines to compare with: xla, incumbent, litert, onnxruntime, openvino, iree, tensorflow, "
-            "tensorflow_jit; all, or none. Repeatable. (default: all)",
-        ),
-    ] = None,
-    batch_sizes: Annotated[
-        str | None,
-        typer.Option("--batch-sizes", metavar="N,...", help="Batch sizes to build and run. (default: the spec's)"),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TARGET",
-            help="Measure our library's code for this target, built where the spec has it not. "
-            "Repeatable. (default: the spec's best that runs here)",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int, typer.Option(min=1, max=1000, help="How often every engine gets its turn at every batch size.")
-    ] = 15,
-    core: Annotated[
-        int | None, typer.Option(metavar="N", help="The core to run all engines on. (default: the last one)")
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.svg",
-            help="Draw latency per item; FILE-resources.svg gets memory and sizes. Also .png, .pdf. "
-            "Needs matplotlib (the extra `bench`).",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Keep the results, for --since.")
-    ] = None,
-    since: Annotated[
-        Path | None,
-        typer.Option(metavar="OLD.json", help="Compare with the results of an earlier run, as far as noise allows."),
-    ] = None,
+    peers: PeersOption = None,
+    batch_sizes: BatchSizesOption = None,
+    target: TargetOption = None,
+    rounds: RoundsOption = 15,
+    core: CoreOption = None,
+    plot: PlotOption = None,
+    output: OutputOption = None,
+    since: SinceOption = None,
     registry: RegistryOption = None,
     offline: OfflineFlag = False,
-    source: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The model's files, for a package. (default: fetched as published)"),
-    ] = None,
+    source: SourceOption = None,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
@@ -120,30 +128,31 @@ def bench(
     from tfaot_pkg.bench.published import published
     from tfaot_pkg.bench.run import bench as measured
     from tfaot_pkg.bench.since import compare
-    from tfaot_pkg.pipeline import Pipeline
+    from tfaot_pkg.cli.benched import text
     from tfaot_pkg.provenance.rebuild import Means
     from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.temporary import temporary_folder
 
     session = Session()
     request = _request(peers, batch_sizes, target, rounds, core)
+    _require_places(output, plot)
     old = _read(since) if since else None
-    if plot:
-        _require_plots(plot)
-    pipeline = Pipeline(
-        folders=session.folders, progress=session.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse,
-        source_folder=source,
-    )  # fmt: skip
-    if _means_a_spec(model):
-        found = measured(load_spec(Path(model), defines_of(defines)), request, pipeline)
-    else:
-        means = Means(folders=session.folders, progress=session.progress, source=source)
-        with tempfile.TemporaryDirectory(prefix="tfaot-bench-") as folder:
-            package = published(session.open_registry(registry, offline=offline), model, means, Path(folder))
-            found = measured(package.spec, request, pipeline, library=package.library)
+    pipeline = session.pipeline(toolchain_python, wheelhouse, source)
+    with temporary_folder(prefix="tfaot-bench-") as folder:
+        library = None
+        if _means_a_spec(model):
+            spec = load_spec(Path(model), defines_of(defines))
+        else:
+            means = Means(folders=session.folders, progress=session.progress, source=source)
+            package = published(session.open_registry(registry, offline=offline), model, means, folder)
+            spec, library = package.spec, package.library
+        if old and old.model != spec.model.name:
+            raise SpecError(f"--since {since}: its results are of the model {old.model}, not of {spec.model.name}")
+        found = measured(spec, request, pipeline, library=library)
     comparison = compare(found, old) if old else None
     written = _write(found, output, plot)
     document = {**found.as_dict(), "since": comparison.as_dict() if comparison else None, "files": written}
-    session.result(document, _text(found, comparison, written))
+    session.result(document, text(found, comparison, written))
     if comparison and comparison.slower:
         raise typer.Exit(SLOWER)
 
@@ -178,17 +187,16 @@ def _request(
 
 
 def _sizes(text: str | None) -> tuple[int, ...]:
+    from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
+
     if text is None:
         return ()
-    try:
-        sizes = {int(word) for word in text.split(",")}
-    except ValueError:
-        sizes = {0}
-    if min(sizes) < 1:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH_SIZE for word in words):
         raise typer.BadParameter(
-            f"{text!r} is no list of numbers from 1 on, such as 1,4,64", param_hint="--batch-sizes"
+            f"{text!r} is no list of numbers from 1 to {MAX_BATCH_SIZE}, such as 1,4,64", param_hint="--batch-sizes"
         )
-    return tuple(sorted(sizes))
+    return tuple(sorted(set(map(int, words))))
 
 
 def _read(path: Path) -> Bench:
@@ -202,14 +210,16 @@ def _read(path: Path) -> Bench:
         raise SpecError(f"--since {path}: {reason}", hint="name a file that `tfaot-pkg bench -o` wrote") from error
 
 
-def _require_plots(plot: Path) -> None:
-    """Before anything is measured. Raises typer.BadParameter."""
+def _require_places(output: Path | None, plot: Path | None) -> None:
+    """What would fail after the measurement fails before it. Raises typer.BadParameter, StorageError."""
     import importlib.util
 
-    if plot.suffix not in (".svg", ".png", ".pdf"):
+    if plot and plot.suffix not in (".svg", ".png", ".pdf"):
         raise typer.BadParameter(f"{plot}: plots are .svg, .png or .pdf", param_hint="--plot")
-    if importlib.util.find_spec("matplotlib") is None:
+    if plot and importlib.util.find_spec("matplotlib") is None:
         raise typer.BadParameter("plots need matplotlib: pip install 'tfaot-pkg[bench]'", param_hint="--plot")
+    for path in filter(None, (output, plot)):
+        require_writable(path)
 
 
 def _write(found: Bench, output: Path | None, plot: Path | None) -> list[str]:
@@ -227,34 +237,3 @@ def _write(found: Bench, output: Path | None, plot: Path | None) -> list[str]:
         with storage_errors(f"write {path}"):
             write_file(path.absolute(), content)
     return [str(path) for path in files]
-
-
-def _text(found: Bench, comparison: Comparison | None, written: Sequence[str]) -> str:
-    from tfaot_pkg.bench import table
-
-    machine = found.machine
-    lines = [
-        f"{found.model}: median of {found.rounds} rounds on core {machine['core']} of {machine['cpu']}",
-        "",
-        table.latencies(found).text(),
-        "",
-        table.resources(found).text(),
-        *(["", *table.absent(found)] if table.absent(found) else []),
-    ]
-    if comparison:
-        lines += ["", *_since_lines(comparison)]
-    lines += [f"wrote {path}" for path in written]
-    return "\n".join(lines)
-
-
-def _since_lines(comparison: Comparison) -> list[str]:
-    where = "" if comparison.same_machine else " (another CPU)"
-    lines = [f"the machine itself{where}: {comparison.machine:.2f} times the time of then, taken out of what follows"]
-    changed = [each for each in comparison.changes if each.verdict != "same"]
-    for each in changed:
-        lines.append(
-            f"{each.engine}, batch size {each.batch_size}: {each.verdict}, {each.ratio:.2f} times the time of then "
-            f"(95 %: {each.low:.2f} to {each.high:.2f})"
-        )
-    same = len(comparison.changes) - len(changed)
-    return [*lines, f"{same} of {len(comparison.changes)} times are the same as far as noise tells"]

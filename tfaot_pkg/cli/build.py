@@ -28,7 +28,7 @@ from tfaot_pkg.cli.session import Session, defines_of
 
 if TYPE_CHECKING:
     from tfaot_pkg.inspection import CheckResult
-    from tfaot_pkg.pipeline import Build, Pipeline
+    from tfaot_pkg.pipeline import Build
     from tfaot_pkg.publish import Publication
 
 # The stages are imported inside of the commands: `--help` must not pay for them.
@@ -60,7 +60,7 @@ def init(
     from tfaot_pkg.inspection import scaffold_spec
 
     session = Session()
-    pipeline = _pipeline(session, toolchain_python, wheelhouse)
+    pipeline = session.pipeline(toolchain_python, wheelhouse)
     spec = scaffold_spec(
         saved_model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
     )
@@ -92,7 +92,7 @@ def check(
 
     session = Session()
     spec = spec_of(model, defines_of(defines), signature=signature, tensorflow=tensorflow)
-    result = check_model(spec, _pipeline(session, toolchain_python, wheelhouse), table=table)
+    result = check_model(spec, session.pipeline(toolchain_python, wheelhouse), table=table)
     session.result(result.as_dict(), _check_text(result))
     if not result.compilable:
         raise typer.Exit(ModelError.exit_code)
@@ -171,7 +171,7 @@ def build(
         raise typer.BadParameter(f"--depfile {depfile}: write FILE.d; what is told there is what FILE depends on")
     if depfile is not None and name is None:
         raise typer.BadParameter("--depfile goes with --name, so that a failed build knows what to remove")
-    pipeline = _pipeline(session, toolchain_python, wheelhouse)
+    pipeline = session.pipeline(toolchain_python, wheelhouse)
     with no_leftovers(prefix, name) if depfile is not None else nullcontext():
         given = load_spec(spec, defines_of(defines))
         given = override(
@@ -229,7 +229,7 @@ def publish(
         loaded,
         root=session.registry_folder(registry),
         keys=keys_of(keys, passphrase_file),
-        pipeline=_pipeline(session, toolchain_python, wheelhouse),
+        pipeline=session.pipeline(toolchain_python, wheelhouse),
         conan=conan,
     )
     uploaded = uploader.upload(done) if uploader is not None else None
@@ -261,14 +261,3 @@ def _published_text(done: Publication, registry: str | None) -> str:
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""
     lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where} --prefix DIR")
     return "\n".join(lines)
-
-
-def _pipeline(session: Session, toolchain_python: Path | None, wheelhouse: Path | None) -> Pipeline:
-    from tfaot_pkg.pipeline import Pipeline
-
-    return Pipeline(
-        folders=session.folders,
-        progress=session.progress,
-        toolchain_python=toolchain_python,
-        wheelhouse=wheelhouse,
-    )

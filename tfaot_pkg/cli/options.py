@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,17 @@ PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="Whe
 PackageArgument = Annotated[
     str, typer.Argument(help="A package: NAME, NAME@VERSION or 'NAME>=1,<2'.", metavar="PACKAGE")
 ]
+
+
+def require_writable(path: Path) -> None:
+    """For what is written after minutes of work. Raises StorageError where it cannot be, as far as can be seen now."""
+    from tfaot_pkg.errors import StorageError
+
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if path.is_dir():
+        raise StorageError(f"cannot write {path}: it is a folder", hint="name a file")
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise StorageError(f"cannot write {path}: {parent} is no folder that can be written to")
 
 
 def keys_of(keys: list[Path] | None, passphrase_files: list[Path] | None) -> Keys:

@@ -15,6 +15,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
 
 if TYPE_CHECKING:
+    from tfaot_pkg.pipeline import Pipeline
     from tfaot_pkg.registry.static import StaticRegistry
 
 
@@ -33,6 +34,17 @@ class Session:
         elif text:
             sys.stdout.write(text.rstrip("\n") + "\n")
         sys.stdout.flush()
+
+    def pipeline(
+        self, toolchain_python: Path | None, wheelhouse: Path | None, source_folder: Path | None = None
+    ) -> Pipeline:
+        """The stages, with the toolchain that `--toolchain-python` and `--wheelhouse` mean."""
+        from tfaot_pkg.pipeline import Pipeline
+
+        return Pipeline(
+            folders=self.folders, progress=self.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse,
+            source_folder=source_folder,
+        )  # fmt: skip
 
     def registry_folder(self, given: str | None) -> Path:
         """The folder that `--registry` means, to write there. Raises RegistryError where it means a server."""

@@ -15,6 +15,7 @@ from tfaot_pkg.cli.options import (
     ToolchainPythonOption,
     VerboseFlag,
     WheelhouseOption,
+    require_writable,
 )
 from tfaot_pkg.cli.session import Session, defines_of
 
@@ -64,7 +65,6 @@ def tune(
     Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3
     """
     from tfaot_pkg.cli.tuned import document, text
-    from tfaot_pkg.pipeline import Pipeline
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.tuning import tuning_bytes, tuning_path
     from tfaot_pkg.storage import storage_errors, write_file
@@ -78,15 +78,13 @@ def tune(
         raise typer.BadParameter(
             f"{', '.join(foreign)} is not among the spec's targets: {known}", param_hint="--target"
         )
-    pipeline = Pipeline(
-        folders=session.folders, progress=session.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse
-    )
     everything = not (kernels or xla_flags or batch_costs)
     wanted = Wanted(
         kernels=kernels or everything, xla_flags=xla_flags or everything, batch_costs=batch_costs or everything
     )
-    tuned = measure(loaded, target or (), wanted, pipeline)
     file = output or tuning_path(spec)
+    require_writable(file)
+    tuned = measure(loaded, target or (), wanted, session.pipeline(toolchain_python, wheelhouse))
     with storage_errors(f"write {file}"):
         write_file(file.absolute(), tuning_bytes(tuned.tuning))
     session.result(document(tuned, file), text(tuned, file))
