@@ -11,20 +11,24 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from tfaot_pkg.bench.results import Bench, Row
+from tfaot_pkg.bench.results import OURS, Bench, Row
 
-_OURS = ("#c2410c", "#f59e0b")  # the highest target of ours first
+# The palette of Okabe and Ito (2008), which people with any colour vision tell apart; what is of one family differs in
+# its line.
+_OURS = ("#d55e00", "#e69f00")  # the highest target of ours first
+_XLA = ("#111827", "#9ca3af")
 _PEERS = {
-    "litert": ("#1d4ed8", "o"),
-    "onnxruntime": ("#0e9384", "s"),
-    "openvino": ("#7c3aed", "D"),
-    "iree": ("#be185d", "^"),
-    "tensorflow": ("#64748b", "v"),
-    "tensorflow_jit": ("#94a3b8", "<"),
-    "incumbent": ("#111827", "X"),
-    "xla": ("#57534e", "P"),
+    "litert": ("#0072b2", "o", "-"),
+    "onnxruntime": ("#009e73", "s", "-"),
+    "openvino": ("#56b4e9", "D", "-"),
+    "iree": ("#cc79a7", "^", "-"),
+    "tensorflow": ("#7f7f7f", "v", "-"),
+    "tensorflow_jit": ("#7f7f7f", "<", "--"),
+    "incumbent": ("#111827", "X", "-"),
 }
 _INK, _MUTED, _FAINT, _ROOF = "#1f2937", "#6b7280", "#d1d5db", "#e7e5e4"
+_MOST_LABELS = 14  # of batch sizes
+_WIDE = 10  # from the shortest time to the longest: an axis on which 1, 3, 10, ... are ticks enough
 _MARGIN = 1.18  # of the axis of batch sizes, on either side
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -69,8 +73,9 @@ def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
 def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
     """Bars for each engine and model: memory that a process needs beyond an empty one, and what is to be shipped."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(12, 1.3 + 2.9 * len(benches)), layout="constrained")
-        grid = figure.subplots(len(benches), 2, squeeze=False)
+        heights = [1.0 + 0.3 * sum(bool(row.cells) for row in bench.rows) for bench in benches]
+        figure = Figure(figsize=(12, 0.6 + sum(heights)), layout="constrained")
+        grid = figure.subplots(len(benches), 2, squeeze=False, height_ratios=heights)
         for (left, right), bench in zip(grid, benches, strict=True):
             rows = [row for row in bench.rows if row.cells][::-1]
             _bars(left, rows, lambda row: (row.memory - row.memory_empty) / 1024)
@@ -104,6 +109,7 @@ def _grid(count: int) -> tuple[Figure, list[Any], Any]:
 
 
 def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
+    """The lines by title."""
     sizes = list(bench.batch_sizes)
     handles = {}
     for row in sorted((row for row in bench.rows if row.cells), key=lambda row: -_rank(row.name)):
@@ -117,17 +123,20 @@ def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
         axes.set_ylim(bottom=bottom)
         edges = [sizes[0] / _MARGIN, *sizes, sizes[-1] * _MARGIN]
         axes.fill_between(edges, [low[0], *low, low[-1]], bottom, color=_ROOF, zorder=0, linewidth=0)
+        axes.plot(edges, [low[0], *low, low[-1]], color=_MUTED, linewidth=1.0, zorder=1)
         axes.text(
-            math.sqrt(sizes[0] * sizes[-1]), bottom * 1.15, f"beyond one core ({roof.limits.target})",
+            math.sqrt(sizes[0] * sizes[-1]), bottom * 1.15, f"beyond the roofline of one core ({roof.limits.target})",
             ha="center", va="bottom", fontsize=8.5, color=_MUTED,
         )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlim(sizes[0] / _MARGIN, sizes[-1] * _MARGIN)
-    axes.xaxis.set_major_locator(FixedLocator(sizes))
+    axes.xaxis.set_major_locator(FixedLocator(labelled(sizes)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 3.0), numticks=12))
+    low, high = axes.get_ylim()
+    steps = (1.0, 3.0) if high > _WIDE * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=steps, numticks=12))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.grid(axis="y", color=_FAINT, linewidth=0.6)
@@ -136,22 +145,33 @@ def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
     return handles
 
 
+def labelled(sizes: Sequence[int]) -> list[int]:
+    """Those of `sizes`, ascending, whose numbers have room on the logarithmic axis; the largest always has."""
+    room = math.log2(sizes[-1] / sizes[0]) / _MOST_LABELS
+    kept = [sizes[-1]]
+    for size in reversed(sizes[:-1]):
+        if math.log2(kept[-1] / size) >= room:
+            kept.append(size)
+    return kept[::-1]
+
+
 def _line(axes: Any, row: Row, bench: Bench, sizes: list[int], values: list[float]) -> Any:
-    colour, marker = _look(row, bench)
-    width, size, order = (2.8, 6.5, 5) if row.is_ours else (1.3, 4.5, 3)
+    colour, marker, style = _look(row, bench)
+    width, size, order = (2.8, 6.5, 5) if row.is_ours else (1.5, 5.5, 3)
     (line,) = axes.plot(
-        sizes, values, color=colour, marker=marker, linewidth=width, markersize=size, zorder=order,
-        markeredgecolor="white", markeredgewidth=0.7, clip_on=False,
+        sizes, values, color=colour, marker=marker, linestyle=style, linewidth=width, markersize=size, zorder=order,
+        markeredgecolor="white", markeredgewidth=0.6, clip_on=False,
     )  # fmt: skip
     return line
 
 
-def _look(row: Row, bench: Bench) -> tuple[str, str]:
-    """Colour and marker."""
-    if row.is_ours:
-        ours = [each.name for each in bench.rows if each.is_ours][::-1]
-        return _OURS[min(ours.index(row.name), len(_OURS) - 1)], "o"
-    return next((look for name, look in _PEERS.items() if row.name == name), _PEERS["xla"])
+def _look(row: Row, bench: Bench) -> tuple[str, str, str]:
+    """Colour, marker and line. Where code for several targets is shown, the highest has the strongest."""
+    if row.target and row.name.startswith((OURS, "xla")):
+        family = [each.name for each in bench.rows if each.name.startswith(row.name.removesuffix(row.target))][::-1]
+        place = min(family.index(row.name), 1)
+        return (_OURS[place], "o", "-") if row.is_ours else (_XLA[place], "P", "--")
+    return _PEERS.get(row.name, (_XLA[1], "P", ":"))
 
 
 def _rank(name: str) -> int:
