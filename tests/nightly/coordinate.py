@@ -1,17 +1,21 @@
-"""A coordinator in a process of its own, which tests kill: `coordinate.py ARGUMENTS.json`.
+"""A coordinator in a process of its own, which tests kill, or which kills itself: `coordinate.py ARGUMENTS.json`.
 
 Arguments: `root` (state, registry), `home` (a TFAOT_HOME), `plan` (a file of decisions) or `definition`, `dask`,
-`slots`, `program`, `policy` (fields), `policies` (changes of it, by model), `today`. Prints `built ID KIND`, `published ID` and in the end the exit code.
+`slots`, `program`, `policy` (fields), `policies` (changes of it, by model), `today`, `die` (after how many lines, and how
+many seconds after that). Prints `built ID KIND`, `published ID` and in the end the exit code.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +41,19 @@ class Told(Seen):
         say(f"{outcome.kind} {outcome.task}")
 
 
+_lines = count(1)
+_die: list[list[float]] = []
+
+
 def say(text: str) -> None:
     print(text, flush=True)  # noqa: T201
+    if _die and next(_lines) == _die[0][0]:
+        # By a clock of this process: on a busy machine whoever reads these lines would come too late.
+        threading.Timer(_die[0][1], os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 
 def main(given: dict[str, Any]) -> int:
+    _die.extend(given["die"])
     root, folders = Path(given["root"]), home_of(Path(given["home"]))
 
     def executor(count: int) -> Executor:

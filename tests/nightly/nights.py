@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -129,7 +130,7 @@ def stub_decision(name: str, *, number: int = 1, depends: tuple[str, ...] = ()) 
 def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[str]:
     """Start coordinate.py; its output is a pipe."""
     arguments = {
-        "root": str(root), "home": str(home), "dask": False, "slots": 2, "program": [], "policies": {}, "today": "2026-11-21",
+        "root": str(root), "home": str(home), "dask": False, "slots": 2, "program": [], "policies": {}, "die": [], "today": "2026-11-21",
         "policy": {"timeout": 120, "memory": 3 * 2**30, "max_failures": 0.5}, **given,
     }  # fmt: skip
     root.mkdir(parents=True, exist_ok=True)
@@ -154,6 +155,20 @@ def builds_below(process: int, program: Path) -> list[tuple[int, int]]:
         if os.fsencode(program) in command.split(b"\0"):
             found.append((child, parent))
     return found
+
+
+def kill_worker_of(build: int, worker: int) -> bool:
+    """Kill `worker` while it waits for the process `build`; False where that had ended before, and nothing was done.
+
+    The worker is stopped first: else it might tell of the build's end between the look and the kill.
+    """
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        runs = Path(f"/proc/{build}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        runs = False
+    os.kill(worker, signal.SIGKILL if runs else signal.SIGCONT)
+    return runs
 
 
 def end_state(root: Path) -> dict[str, Any]:

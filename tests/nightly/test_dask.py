@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly.nights import STUB, Seen, builds_below, coordinator, home_of, stub, stub_decision
+from tests.nightly.nights import STUB, Seen, builds_below, coordinator, home_of, kill_worker_of, stub, stub_decision
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
@@ -31,11 +31,13 @@ class Killer(Seen):
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         super().built(decision, attempt)
-        if not self.killed:
-            while not (running := builds_below(os.getpid(), STUB)):
+        while not self.killed:
+            for process, worker in builds_below(os.getpid(), STUB):
+                if kill_worker_of(process, worker):
+                    self.killed = worker
+                    break
+            else:
                 time.sleep(0.01)  # the next build is on its way to a worker
-            self.killed = running[0][1]
-            os.kill(self.killed, signal.SIGKILL)
 
 
 def test_a_lost_worker_costs_only_what_was_in_flight(tmp_path: Path) -> None:

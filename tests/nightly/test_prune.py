@@ -48,7 +48,7 @@ class Place:
 
     @property
     def results(self) -> set[str]:
-        return {path.name for path in self.root.glob("state/results/??/*")}
+        return {path.name.partition(".")[0] for path in self.root.glob("state/results/??/*")}
 
 
 @pytest.fixture
@@ -62,8 +62,9 @@ def files(root: Path) -> dict[Path, bytes]:
 
 def test_the_last_nights_stay_with_what_was_built_in_them_and_the_history_of_all(place: Place) -> None:
     builds = [stub_decision("one", number=number) for number in (1, 2, 3)]
-    for day, build in enumerate(builds):
-        place.night(day, build, stub_decision("broken"))
+    broken = [stub_decision("broken", number=number) for number in (1, 2, 3)]
+    for day in range(3):
+        place.night(day, builds[day], broken[day])
     history = list(place.state.history())
     hidden = [place.root / "state" / name / ".cut.x.part" for name in ("nights", f"results/{builds[0].key[:2]}")]
     for folder in hidden:
@@ -75,11 +76,11 @@ def test_the_last_nights_stay_with_what_was_built_in_them_and_the_history_of_all
     assert files(place.root) == before
     done = place.prune(2)
     assert (done.nights, done.kept) == (("2026-11-16.1",), ("2026-11-17.1", "2026-11-18.1"))
-    assert done.results == (builds[0].key,)
+    assert done.results == tuple(sorted((builds[0].key, broken[0].key)))
     assert (said_before.nights, said_before.results, said_before.size) == (done.nights, done.results, done.size)
     assert done.size > 2000
     assert place.nights == list(done.kept)
-    assert place.results == {builds[1].key, builds[2].key, stub_decision("broken").key}
+    assert place.results == {one.key for one in (*builds[1:], *broken[1:])}
     assert not any(folder.exists() for folder in hidden)
     assert list(place.state.history()) == history
     assert place.prune(2).nights == place.prune(5).nights == ()

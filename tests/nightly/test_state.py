@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import shutil
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 
 from tests.nightly.nights import stub_decision
 from tfaot_pkg.errors import StorageError
+from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import State, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind
 
@@ -119,7 +122,43 @@ def test_a_fault_is_of_its_night_and_a_verified_result_of_all(state: State) -> N
     later = replace(failed, night="2026-11-22.1")
     state.results.put(key, later)
     assert state.results.get(key, "2026-11-22.1") == later
-    assert [path.name for path in state.results.folder(key).parent.iterdir()] == [key]
+    assert [path.name for path in state.results.folder(key).parent.iterdir()] == [f"{key}.failed.json"]
+
+
+def test_a_fault_that_comes_late_does_not_undo_what_was_verified(state: State) -> None:
+    """As of a worker that was given up, and a build that another one ended at that very moment."""
+
+    class Before(Results):
+        """What the late one sees is what was there before."""
+
+        def get(self, key: Key, night: str) -> Attempt | None:
+            return None
+
+    key = stub_decision("one").key
+    verified = Attempt(kind="verified", night="2026-11-21.1")
+    folder = state.results.folder(key)
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps({"format": 1, "attempt": asdict(verified)}))
+    Before(root=state.root).put(key, Attempt(kind="timed out", night="2026-11-21.1"))
+    assert state.results.get(key, "2026-11-21.1") == verified
+
+
+def test_what_builds_of_a_killed_coordinator_still_use_goes_all_at_once(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = []
+    remove = shutil.rmtree
+
+    def look(path: Path, *, ignore_errors: bool = False) -> None:
+        there.append(scratch.exists())
+        remove(path, ignore_errors=ignore_errors)
+
+    with state.results.scratch() as scratch:
+        (scratch / "file").touch()
+        monkeypatch.setattr(shutil, "rmtree", look)
+        with state.lock():
+            assert there == [False]
+            assert [path.name for path in state.root.iterdir() if "scratch" in path.name] == []
 
 
 @pytest.mark.parametrize(("failed", "withheld"), [(0, False), (2, False), (3, True)])

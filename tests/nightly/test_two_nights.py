@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from tests.bad_input.conftest import write_spec
-from tests.nightly.nights import REPOSITORY, builds_below, start_coordinator
+from tests.nightly.nights import REPOSITORY, builds_below, kill_worker_of, start_coordinator
 from tfaot_pkg.nightly.report.reading import read_report
 from tfaot_pkg.nightly.report.write import write_report
 from tfaot_pkg.nightly.run import FAILED
@@ -67,6 +67,11 @@ class Farm:
     def outcomes(self, night: int) -> dict[str, Outcome]:
         return {one.model: one for one in self.nights[night].outcomes()}
 
+    def told(self, night: int) -> str:
+        """What failed, for whoever reads that it should not have."""
+        lines = [f"{one.model}: {one.kind}, {one.attempts} tries: {one.error}" for one in self.nights[night].outcomes()]
+        return "\n".join([str(self.nights[night].verdict()), *lines])
+
     def versions(self) -> dict[str, list[str]]:
         registry = FolderRegistry.open(self.root / "registry")
         return {
@@ -96,7 +101,7 @@ def test_two_nights(
 
     first = farm.start("2026-11-21")
     killed = kill_a_worker(first)
-    assert first.wait() == FAILED
+    assert first.wait() == FAILED, farm.told(0)
     outcomes = farm.outcomes(0)
     assert {name: one.kind for name, one in outcomes.items()} == {
         **dict.fromkeys(("dense", "twice", "retrained", "two_inputs", "worse", "flaky", "above"), "published"),
@@ -128,7 +133,7 @@ def test_two_nights(
     assert [night.is_over for night in farm.nights] == [True, False]
     third = farm.start("2026-11-22")
     third.communicate()
-    assert third.returncode == FAILED
+    assert third.returncode == FAILED, farm.told(1)
     outcomes = farm.outcomes(1)
     assert {name: one.kind for name, one in outcomes.items()} == {
         **dict.fromkeys(("dense", "twice", "flaky", "above"), "up to date"),
@@ -156,8 +161,8 @@ def kill_a_worker(coordinator: subprocess.Popen[str]) -> str:
     for line in coordinator.stdout:
         if line.startswith("built ") and not killed:
             for process, worker in builds_below(coordinator.pid, _HOOKED):
-                if killed := model_of(process):
-                    os.kill(worker, signal.SIGKILL)
+                if (model := model_of(process)) and kill_worker_of(process, worker):
+                    killed = model
                     break
     coordinator.stdout.close()
     return killed

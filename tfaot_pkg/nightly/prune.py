@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly.records import keep_inputs
+from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
@@ -63,18 +64,18 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
         kept = _kept(nights, keep)
         gone = [one for one in nights if one not in kept]
         wanted = {one.key for night in kept for one in night.decisions() if one.action == "build"}
-        results = [folder for folder in _results(state) if folder.name not in wanted]
+        results = [path for path in _results(state) if _key(path) not in wanted]
         published = _newest_keys(registry) if registry is not None else None
         with storage_errors(f"read {state.root}"):
             left = list(_left_over(state))
             size = sum(map(_size, (*(one.folder for one in gone), *results, *left)))
         if not dry_run:
             keep_inputs(state, gone, published)
-            for folder in (*(one.folder for one in gone), *results, *left):
-                _remove(folder)
+            for path in (*(one.folder for one in gone), *results, *left):
+                _remove(path)
         return Pruned(
             nights=tuple(one.name for one in gone),
-            results=tuple(sorted(one.name for one in results)),
+            results=tuple(sorted({_key(one) for one in results})),
             kept=tuple(one.name for one in kept),
             size=size,
             dry_run=dry_run,
@@ -89,6 +90,10 @@ def _kept(nights: Sequence[NightFolder], keep: int) -> Sequence[NightFolder]:
 
 def _results(state: State) -> Iterator[Path]:
     return (path for path in sorted(state.root.glob("results/??/*")) if not path.name.startswith("."))
+
+
+def _key(result: Path) -> str:
+    return result.name.removesuffix(FAILED)
 
 
 def _left_over(state: State) -> Iterator[Path]:
@@ -106,16 +111,19 @@ def _newest_keys(registry: RegistryReader) -> frozenset[Key]:
     return frozenset(entry.key for entry in newest.values())
 
 
-def _size(folder: Path) -> int:
-    """Bytes of the files below."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+def _size(path: Path) -> int:
+    """Bytes of a file, or of those in a folder."""
+    return sum(one.lstat().st_size for one in (path, *path.rglob("*")) if not one.is_dir())
 
 
-def _remove(folder: Path) -> None:
+def _remove(path: Path) -> None:
     """Readers see it whole or not at all."""
-    with storage_errors(f"remove {folder}"):
-        hidden = folder
-        if not folder.name.startswith("."):
-            hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-            os.rename(folder, hidden)
+    with storage_errors(f"remove {path}"):
+        if not path.is_dir():
+            path.unlink()
+            return
+        hidden = path
+        if not path.name.startswith("."):
+            hidden = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+            os.rename(path, hidden)
         shutil.rmtree(hidden)

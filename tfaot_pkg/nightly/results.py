@@ -1,4 +1,8 @@
-"""What builds gave, by key: one folder each, which appears whole. A task whose key is here is not built again."""
+"""What builds gave, by key: a folder each, which appears whole, or a file beside it where a build failed.
+
+A task whose key is here is not built again. A failure has a file of its own, so that whoever comes late (a worker that
+was given up, of a coordinator that was killed) can never put it in the place of what another one verified.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,10 @@ _FORMAT = 1
 _ATTEMPT = TypeAdapter(Attempt)
 
 
+FAILED = ".failed.json"
+"""The end of the names of failures' files."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """The results in the state folder `root`. Methods raise StorageError."""
@@ -35,35 +43,36 @@ class Results:
     def folder(self, key: Key) -> Path:
         return self.root / "results" / key[:2] / key
 
+    def failure(self, key: Key) -> Path:
+        """The file that says how the last failed build of `key` ended."""
+        return self.folder(key).with_name(f"{key}{FAILED}")
+
     def get(self, key: Key, night: str) -> Attempt | None:
         """What building `key` gave: verified in whatever night, or failed in `night`; None where it must be tried."""
-        path = self.folder(key) / "result.json"
-        with storage_errors(f"read {path}"):
-            text = path.read_bytes() if path.exists() else b""
-        if not text:
-            return None
-        try:
-            attempt = _ATTEMPT.validate_python(json.loads(text)["attempt"])
-        except (ValueError, KeyError, TypeError, ValidationError):
-            return None  # what cannot be read is made again
-        return attempt if attempt.kind == "verified" or attempt.night == night else None
+        verified = _read(self.folder(key) / "result.json")
+        if verified is not None and verified.kind == "verified":
+            return verified
+        failed = _read(self.failure(key))
+        return failed if failed is not None and failed.night == night else None
 
     def put(self, key: Key, attempt: Attempt, release: Release | None = None) -> None:
-        """Record what came of building `key`, in place of what was there (but a verified result stays)."""
+        """Record what came of building `key`; `release` is what a verified build left. The first verified one stays."""
         folder = self.folder(key)
+        document = {"format": _FORMAT, "attempt": _ATTEMPT.dump_python(attempt, mode="json")}
+        content = canonical_json(document) + b"\n"
         with storage_errors(f"write {folder}"):
+            if release is None:
+                write_file(self.failure(key), content)
+                return
             present = self.get(key, attempt.night)
             if present is not None and present.kind == "verified":
                 return
-            _drop(folder)
+            _drop(folder)  # one that cannot be read
             with new_folder(folder) as temporary:
-                if release is not None:
-                    write_file(temporary / "line", release.entry.line())
-                    for role, content in release.blobs.items():
-                        data = content if isinstance(content, bytes) else content.read_bytes()
-                        write_file(temporary / "blobs" / role, data)
-                document = {"format": _FORMAT, "attempt": _ATTEMPT.dump_python(attempt, mode="json")}
-                write_file(temporary / "result.json", canonical_json(document) + b"\n")
+                write_file(temporary / "line", release.entry.line())
+                for role, blob in release.blobs.items():
+                    write_file(temporary / "blobs" / role, blob if isinstance(blob, bytes) else blob.read_bytes())
+                write_file(temporary / "result.json", content)
 
     def release(self, key: Key) -> Release:
         """What a verified build of `key` left to be published. Raises StorageError where it is damaged."""
@@ -92,6 +101,16 @@ class Results:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(path: Path) -> Attempt | None:
+    """None where it is missing, or cannot be read: then it is made again."""
+    with storage_errors(f"read {path}"):
+        text = path.read_bytes() if path.exists() else b""
+    try:
+        return _ATTEMPT.validate_python(json.loads(text)["attempt"]) if text else None
+    except (ValueError, KeyError, TypeError, ValidationError):
+        return None
 
 
 def _drop(folder: Path) -> None:

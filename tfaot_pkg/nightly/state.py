@@ -1,6 +1,7 @@
 """The nightly's folder: results by key, nights, and the history.
 
-    results/<key[:2]>/<key>/   one finished build: result.json and, where it was verified, what is to be published
+    results/<key[:2]>/<key>/   one verified build: result.json, and what is to be published
+                <key>.failed.json  how the last build that failed ended
     nights/<DATE>.<N>/         plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (when it is over)
     inputs.jsonl               what packages were made from whose nights are gone (prune.py)
     history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
@@ -12,8 +13,10 @@ Whatever is killed at whatever moment leaves whole files, a line that is cut off
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -150,8 +153,18 @@ class State:
             with storage_errors(f"write {self.root}"):
                 what = f"the nightly in {self.root}"
                 held.enter_context(locked(self.root / "lock", what=what, timeout=_LOCK_TIMEOUT))
-            shutil.rmtree(self.root / "scratch", ignore_errors=True)
+            self._drop_scratch()
             yield
+
+    def _drop_scratch(self) -> None:
+        """All of it at once: a build whose coordinator is gone must not fail for want of some file, and say why."""
+        scratch = self.root / "scratch"
+        if scratch.exists():
+            hidden = Path(tempfile.mkdtemp(dir=self.root, prefix=f".{scratch.name}."))
+            with storage_errors(f"write {self.root}"):
+                os.rename(scratch, hidden)
+        for left in self.root.glob(".scratch.*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def nights(self) -> tuple[NightFolder, ...]:
         """All nights, the first one first."""
