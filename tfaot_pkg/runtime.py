@@ -18,6 +18,7 @@ from tfaot_pkg.package.name import is_package_name, package_meant_by
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.names import PACKAGE_PREFIX
 from tfaot_pkg.tuning.composition import Planner
+from tfaot_pkg.wording import counted
 
 ENTRY_POINT = "tfaot_model_entry"
 ABI_VERSION = 1
@@ -167,7 +168,9 @@ class Model:
     def _checked(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         tensors = self.signature.inputs
         if len(arrays) > len(tensors):
-            raise RunError(f"model {self.name} has {len(tensors)} inputs, got {len(arrays)} arrays")
+            raise RunError(
+                f"model {self.name} has {counted(len(tensors), 'input')}, got {counted(len(arrays), 'array')}"
+            )
         given = {tensor.name: array for tensor, array in zip(tensors, arrays, strict=False)}
         given.update(named)
         unknown = sorted(set(given) - {tensor.name for tensor in tensors})
@@ -190,8 +193,9 @@ class Model:
         """RunError where answers for batches of other sizes cannot be put together."""
         whole = [str(tensor) for tensor in self.signature.outputs if not tensor.has_batch_axis]
         if whole:
+            taken = f"{_either(self.batch_sizes)} {'row' if self.batch_sizes == (1,) else 'rows'}"
             raise RunError(
-                f"model {self.name} takes exactly {_either(self.batch_sizes)} rows, got {rows}: its output {whole[0]} "
+                f"model {self.name} takes exactly {taken}, got {rows}: its output {whole[0]} "
                 "has no batch axis, so that answers for several batches cannot be joined",
                 hint="add the size to compilation.batch_sizes of the model's spec",
             )

@@ -105,9 +105,16 @@ function fits(one, wanted) {
     wanted.words.every((word) => words.some((other) => other.startsWith(word))) &&
     (!wanted.target || one.targets.includes(wanted.target)) &&
     (!wanted.license || one.license === wanted.license) &&
-    (!wanted.toolchain || one.toolchain === wanted.toolchain) &&
-    (wanted.old || (!one.deprecated && !one.yanked))
+    (!wanted.toolchain || one.toolchain === wanted.toolchain)
   );
+}
+
+function isOld(one) {
+  return Boolean(one.deprecated || one.yanked);
+}
+
+function counted(count, what) {
+  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 }
 
 // The word of which there are fewest, so that little is read.
@@ -119,7 +126,7 @@ async function rarest(words) {
 
 function setUpSearch(form) {
   const part = (id) => document.getElementById(id);
-  const [query, status, list, more] = ["q", "status", "found", "more"].map(part);
+  const [query, status, list, more, showOld] = ["q", "status", "found", "more", "show-old"].map(part);
   let run = 0;
   let timer = 0;
   let advance = null;
@@ -143,6 +150,7 @@ function setUpSearch(form) {
     part("browse").hidden = Boolean(active);
     remember(what);
     more.hidden = true;
+    showOld.hidden = true;
     if (!active) return;
     status.textContent = "Searching…";
     try {
@@ -150,16 +158,16 @@ function setUpSearch(form) {
       if (mine !== run) return;
       const source = first ? walk("words", first.word) : walk("list", "");
       list.replaceChildren();
-      const seen = new Set();
-      advance = () => step(mine, what, source, seen);
+      const [seen, old] = [new Set(), new Set()];
+      advance = () => step(mine, what, source, seen, old);
       await advance();
     } catch (error) {
       if (mine === run) status.textContent = "The list could not be loaded. Try again.";
     }
   }
 
-  // Show up to PAGE more, out of at most MOST_FILES files.
-  async function step(mine, what, source, seen) {
+  // Show up to PAGE more, out of at most MOST_FILES files. `old` are models that fit and are not to be shown.
+  async function step(mine, what, source, seen, old) {
     more.hidden = true;
     let shown = 0;
     let files = 0;
@@ -174,6 +182,10 @@ function setUpSearch(form) {
       files += 1;
       const fresh = next.value.map(record).filter((one) => !seen.has(one.model) && fits(one, what));
       for (const one of fresh) {
+        if (!what.old && isOld(one)) {
+          old.add(one.model);
+          continue;
+        }
         if (seen.has(one.model)) continue;
         seen.add(one.model);
         list.append(row(one));
@@ -182,9 +194,11 @@ function setUpSearch(form) {
     }
     more.hidden = done;
     more.textContent = shown ? "Show more" : "Look further";
-    const number = seen.size.toLocaleString("en");
-    if (done) status.textContent = seen.size ? `${number} package${seen.size === 1 ? "" : "s"} found.` : "Nothing found.";
-    else status.textContent = seen.size ? `${number} found so far; there may be more.` : "Nothing found yet.";
+    showOld.hidden = !done || seen.size > 0 || !old.size;
+    if (!done) status.textContent = seen.size ? `${counted(seen.size, "package")} found so far; there may be more.` : "Nothing found yet.";
+    else if (seen.size) status.textContent = `${counted(seen.size, "package")} found.`;
+    else if (old.size) status.textContent = `Only what is deprecated or yanked was found: ${counted(old.size, "package")}.`;
+    else status.textContent = "Nothing found.";
   }
 
   function remember(what) {
@@ -213,7 +227,9 @@ function setUpSearch(form) {
     start();
   });
   for (const kind of ["input", "change"]) {
-    form.addEventListener(kind, () => {
+    form.addEventListener(kind, (event) => {
+      // The text field says "change" when it is left: the list under the reader's hand would be made anew.
+      if (kind === "change" && event.target === query) return;
       clearTimeout(timer);
       timer = setTimeout(start, 120);
     });
@@ -223,6 +239,12 @@ function setUpSearch(form) {
     await advance();
     const first = list.children[before];
     if (first) first.querySelector("a").focus();
+  });
+  showOld.addEventListener("click", async () => {
+    form.elements.old.checked = true;
+    await start();
+    const first = list.querySelector("a");
+    if (first) first.focus();
   });
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);

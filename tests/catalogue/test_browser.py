@@ -74,6 +74,18 @@ def test_what_nothing_holds_is_said_to_be_not_there(browser: Browser) -> None:
     eventually(lambda: one(browser, "#status").text == "Nothing found.")
 
 
+def test_where_only_yanked_or_deprecated_packages_fit_they_are_a_click_away(browser: Browser, served: Served) -> None:
+    one(browser, "#q").send_keys("track")
+    said = "Only what is deprecated or yanked was found: 1 package."
+    eventually(lambda: one(browser, "#status").text == said)
+    results_become(browser, [])
+    one(browser, "#show-old").click()
+    results_become(browser, ["vertex"])
+    assert one(browser, "#status").text == "1 package found." and not one(browser, "#show-old").is_displayed()
+    assert focused(browser).text == "vertex" and one(browser, "#filter-old").is_selected()
+    assert browser.faults(served.url) == []
+
+
 def test_filters_narrow_the_list_with_and_without_words(browser: Browser, served: Served) -> None:
     Select(one(browser, "#filter-license")).select_by_value("MIT")
     results_become(browser, ["digits", "wine"])

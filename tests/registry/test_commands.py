@@ -76,7 +76,8 @@ def test_yank_unyank_and_deprecate(tmp_path: Path, tfaot: Any, make_package: Mak
     registry.publish(package.entry, package.blobs)
     there = ("--registry", "registry", "--keys", "keys")
     assert tfaot("yank", "digits@1.0", "--reason", "bad", *there)[1]["entry"]["yanked"] == "bad"
-    assert tfaot("search", "--registry", "registry")[1]["found"] == []
+    found = tfaot("search", "--registry", "registry")[1]
+    assert (found["found"], found["yanked"]) == ([], ["tfaot-model-digits"])
     assert tfaot("unyank", "digits@1.0", *there)[1]["entry"]["yanked"] is False
     code, document, error = tfaot("deprecate", "digits", "--reason", "old", *there)
     assert (code, document["deprecated"]) == (0, {"use": "", "reason": "old"}), error

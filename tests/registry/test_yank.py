@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.registry.signing import make_signed
+from tfaot_pkg.cli.packages import found_text
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import Deprecation, parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -38,6 +39,17 @@ def test_a_yanked_version_is_taken_only_by_its_number(filled: FolderRegistry) ->
     assert filled.unyank("digits", "2.0").yanked is None
     assert filled.resolve("digits").version == "2.0"
     assert [one.version for one in filled.search("model-digits").found] == ["2.0"]
+
+
+def test_where_a_search_finds_nothing_else_it_names_what_was_yanked(filled: FolderRegistry) -> None:
+    for version in ("1.0", "2.0"):
+        filled.yank("digits", version, "wrong weights")
+    result = filled.search("model-digits")
+    assert result.as_dict() == {"found": [], "yanked": ["tfaot-model-digits"], "damaged": []}
+    heading, name = found_text(result).splitlines()
+    assert "all yanked" in heading and name == "tfaot-model-digits"
+    assert "yanked" not in found_text(filled.search("")) and filled.search("").yanked == ("tfaot-model-digits",)
+    assert found_text(filled.search("zebra")) == "nothing found"
 
 
 def test_a_yank_changes_its_line_only_and_keeps_what_it_does_not_know(

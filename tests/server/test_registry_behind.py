@@ -76,7 +76,7 @@ def test_an_unsigned_registry_is_verified_by_its_name_as_far_as_digests_go(tmp_p
     with tfaot_server(registry.root) as (_, address):
         cli("registry", "add", "u", address, "--unsigned")
         text = cli("registry", "verify", "u")
-        assert "everything is right (1 packages, 1 versions, 1 blobs" in text
+        assert "everything is right (1 package, 1 version, 1 blob," in text
         assert "unsigned: damage would be seen, forgery would not" in text
         assert json.loads(cli("registry", "verify", "u", "--json"))["signed"] is False
         shutil.rmtree(tfaot_home / "cache")

@@ -271,7 +271,7 @@ def test_refresh_says_what_it_cannot_sign(folder: Path) -> None:
     later = replace(open_signed(folder), clock=clock_at(300))
     done = refresh(later)
     assert done.signed == ("snapshot", "timestamp")
-    assert "need a release key" in done.notes[0] and "run refresh with the root keys" in done.notes[1]
+    assert "a release key is needed" in done.notes[0] and "run refresh with the root keys" in done.notes[1]
     too_late = replace(open_signed(folder), clock=clock_at(366))
     with pytest.raises(TrustError, match="release keys is needed"):
         refresh(too_late)

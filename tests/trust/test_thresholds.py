@@ -142,7 +142,7 @@ def test_a_threshold_goes_up_and_down_and_a_leaked_key_goes(
     for threshold in (0, 3):
         with pytest.raises(RegistryError, match=f"{role} would have 2 keys and need {threshold}"):
             set_threshold(people.open("keys", "ada"), role, threshold)
-    with pytest.raises(RegistryError, match=f"{role} would have 1 keys and need 2"):
+    with pytest.raises(RegistryError, match=f"{role} would have 1 key and need 2"):
         revoke_key(people.open("keys", "ada"), role, first)
     revoke_key(people.open("keys", "ada"), role, first, threshold=1)
     people.check()

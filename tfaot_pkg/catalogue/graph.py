@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.wording import counted
 
 MOST_NODES = 120
 _TENSORS, _SWEEPS = 12, 8
@@ -155,7 +156,7 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
         edges=tuple(map(_edge, chains)),
         width=round(width + 2 * _MARGIN),
         height=_top(len(rows) - 1) + _HEIGHT + _MARGIN,
-        summary=", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for count, kind in counts),
+        summary=", ".join(counted(count, kind) for count, kind in counts),
     )
 
 

@@ -13,6 +13,7 @@ import jinja2
 
 from tfaot_pkg import resources
 from tfaot_pkg.catalogue.tree import Node
+from tfaot_pkg.wording import counted
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -136,7 +137,9 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(bytes=size_text, node_page=lambda prefix: f"{node_file(LIST, prefix)}.html")
+    environment.filters.update(
+        bytes=size_text, counted=counted, node_page=lambda prefix: f"{node_file(LIST, prefix)}.html"
+    )
     return environment
 
 

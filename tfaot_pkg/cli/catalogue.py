@@ -9,6 +9,7 @@ import typer
 
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, RegistryOption
 from tfaot_pkg.cli.session import Session
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.catalogue.render import Rendered
@@ -38,5 +39,5 @@ def render(
 
 
 def _rendered_text(done: Rendered) -> str:
-    lines = [f"{done.folder}: {done.packages:,} packages, {done.files:,} files"]
+    lines = [f"{done.folder}: {counted(done.packages, 'package')}, {counted(done.files, 'file')}"]
     return "\n".join([*lines, *(f"left out: {message}" for message in done.damaged)])

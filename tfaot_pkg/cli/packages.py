@@ -25,13 +25,14 @@ from tfaot_pkg.cli.options import (
 from tfaot_pkg.cli.registries import open_registry
 from tfaot_pkg.cli.session import Session
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.prefix.install import Installed
     from tfaot_pkg.prefix.verify import PrefixReport
     from tfaot_pkg.provenance.rebuild import Rebuilt
     from tfaot_pkg.registry.folder import FolderRegistry
-    from tfaot_pkg.registry.reader import RegistryReader
+    from tfaot_pkg.registry.reader import RegistryReader, SearchResult
 
 
 def register(app: typer.Typer) -> None:
@@ -59,14 +60,21 @@ def search(
     """
     session = Session()
     result = session.open_registry(registry, offline=offline).search(text)
+    session.result(result.as_dict(), found_text(result))
+
+
+def found_text(result: SearchResult) -> str:
+    """What a search found, for people."""
     width = max((len(str(entry)) for entry in result.found), default=0)
     lines = [
         f"{entry!s:<{width}}  {entry.description}".rstrip()
         + f" [deprecated: {entry.deprecated}]" * bool(entry.deprecated)
         for entry in result.found
     ]
+    if result.yanked and not lines:
+        lines = ["only packages whose versions are all yanked (tfaot-pkg show NAME tells why):", *result.yanked]
     lines += [f"damaged: {message}" for message in result.damaged]
-    session.result(result.as_dict(), "\n".join(lines) or "nothing found")
+    return "\n".join(lines) or "nothing found"
 
 
 def show(
@@ -123,7 +131,7 @@ def _show_text(entry: RegistryEntry, others: Sequence[RegistryEntry], deprecatio
         "targets": ", ".join(entry.targets),
         "toolchain": entry.toolchain,
         "published": entry.published,
-        "size": ", ".join(f"{role} {blob.size:,} bytes" for role, blob in entry.blobs.items()),
+        "size": ", ".join(f"{role} {counted(blob.size, 'byte')}" for role, blob in entry.blobs.items()),
         "key": entry.key,
         "yanked": entry.yanked or "",
         "deprecated": str(deprecation or ""),
@@ -240,11 +248,11 @@ def rebuild_check(
 def _rebuilt_text(found: Rebuilt) -> str:
     match found.verdict:
         case "reproducible":
-            return f"{found.entry}: reproducible: all {found.files} files are the same, byte for byte"
+            return f"{found.entry}: reproducible: {counted(found.files, 'file')}, the same byte for byte"
         case "cannot":
             return "\n".join([f"{found.entry}: cannot be built again here", *[f"  {why}" for why in found.reasons]])
         case "differs":
-            lines = [f"{found.entry}: differs in {len(found.differing)} of {found.files} files"]
+            lines = [f"{found.entry}: differs in {len(found.differing)} of {counted(found.files, 'file')}"]
             lines += [f"  {each}" for each in found.differing]
             if found.same_libraries:
                 lines.append("libraries and headers are the same: numbers of a validation can differ between CPUs")

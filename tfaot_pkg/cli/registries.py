@@ -20,6 +20,7 @@ from tfaot_pkg.cli.options import (
     new_passphrase,
 )
 from tfaot_pkg.cli.session import Session
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.registry.audit import Audit
@@ -135,7 +136,8 @@ def verify(registry: RegistryArgument = None, *, json_: JsonFlag = False, debug:
 
 
 def _audit_text(found: Audit) -> str:
-    count = f"{found.packages} packages, {found.versions} versions, {found.blobs} blobs, {found.size:,} bytes"
+    numbers = ((found.packages, "package"), (found.versions, "version"), (found.blobs, "blob"), (found.size, "byte"))
+    count = ", ".join(counted(number, what) for number, what in numbers)
     kind = "signed" if found.signed else "unsigned: damage would be seen, forgery would not"
     lines = [f"{found.registry}: {'everything is right' if found.ok else 'faults'} ({count}; {kind})"]
     lines += [f"fault: {fault}" for fault in found.faults]
@@ -171,5 +173,5 @@ def _collected_text(done: Collected) -> str:
     lines = list(done.removed[:_SHOWN])
     if more := len(done.removed) - len(lines):
         lines.append(f"... and {more:,} more (--json lists all)")
-    lines.append(f"{len(done.removed):,} files {what} ({done.size:,} bytes)")
-    return "\n".join(lines + [f"{done.waiting:,} files are still in their grace period"] * bool(done.waiting))
+    lines.append(f"{counted(len(done.removed), 'file')} {what} ({counted(done.size, 'byte')})")
+    return "\n".join(lines + [f"in the grace period still: {counted(done.waiting, 'file')}"] * bool(done.waiting))

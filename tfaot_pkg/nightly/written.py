@@ -48,8 +48,3 @@ def first_words(error: str) -> str:
     first, _, rest = error.partition("\n")
     announced = rest.partition("\n")[0].strip() if first.endswith(":") else ""
     return f"{first} {announced}".rstrip()
-
-
-def counted(count: int, what: str) -> str:
-    """`1 task`, `2,000 tasks`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

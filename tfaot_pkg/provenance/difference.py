@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.package.listing import Member, scan_tree
+from tfaot_pkg.wording import counted
 
 Kind = Literal["missing", "added", "kind", "content"]
 
@@ -62,7 +63,7 @@ def _first(member: Member, there: Path, here: Path) -> str:
     if member.kind == "link":
         return "leads elsewhere"
     theirs, ours = there.read_bytes(), here.read_bytes()
-    sizes = f" ({len(theirs)} bytes published, {len(ours)} rebuilt)" if len(theirs) != len(ours) else ""
+    sizes = f" ({counted(len(theirs), 'byte')} published, {len(ours):,} rebuilt)" if len(theirs) != len(ours) else ""
     try:
         return _first_line(theirs.decode(), ours.decode()) + sizes
     except UnicodeDecodeError:

@@ -17,6 +17,7 @@ from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Se
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
 from tfaot_pkg.trust.roles import utc
 from tfaot_pkg.trust.state import SignedState
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Signer
@@ -70,7 +71,7 @@ def open_keys(folders: Sequence[Path], *secrets: Secrets) -> Keys:
     """The keys in `folders`; `secrets` for each of them, or one for all. Raises TrustError."""
     if len(secrets) not in (1, len(folders)) and folders:
         raise TrustError(
-            f"there are {len(secrets)} passphrase files for {len(folders)} key folders",
+            f"there are {counted(len(secrets), 'passphrase file')} for {counted(len(folders), 'key folder')}",
             hint="give one --passphrase-file for each --keys, in the same order, or one for all",
         )
     each = secrets if len(secrets) == len(folders) else secrets[:1] * len(folders)

@@ -46,13 +46,29 @@ class RegistryReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The packages that were found, sorted, and which files could not be read."""
+    """The packages that were found, sorted; the names of those that only have yanked versions; which files could not be
+    read.
+    """
 
     found: tuple[PackageSummary, ...]
+    yanked: tuple[str, ...]
     damaged: tuple[str, ...]
 
+    @classmethod
+    def of(cls, matching: Sequence[PackageSummary], damaged: Sequence[str]) -> SearchResult:
+        ordered = sorted(matching, key=lambda one: one.name)
+        return cls(
+            found=tuple(one for one in ordered if one.version is not None),
+            yanked=tuple(one.name for one in ordered if one.version is None),
+            damaged=tuple(damaged),
+        )
+
     def as_dict(self) -> dict[str, object]:
-        return {"found": [one.as_dict() for one in self.found], "damaged": list(self.damaged)}
+        return {
+            "found": [one.as_dict() for one in self.found],
+            "yanked": list(self.yanked),
+            "damaged": list(self.damaged),
+        }
 
 
 def search(reader: RegistryReader, text: str) -> SearchResult:
@@ -61,7 +77,7 @@ def search(reader: RegistryReader, text: str) -> SearchResult:
     For registries without search shards: it reads every index file.
     """
     words = text.casefold().split()
-    found: list[PackageSummary] = []
+    matching: list[PackageSummary] = []
     damaged: list[str] = []
     for name in reader.names():
         try:
@@ -69,9 +85,9 @@ def search(reader: RegistryReader, text: str) -> SearchResult:
         except RegistryError as error:
             damaged.append(error.message)
             continue
-        if summary.version is not None and summary.matches(words):
-            found.append(summary)
-    return SearchResult(found=tuple(found), damaged=tuple(damaged))
+        if summary.matches(words):
+            matching.append(summary)
+    return SearchResult.of(matching, damaged)
 
 
 def resolve(reader: RegistryReader, requirement: Requirement | str) -> RegistryEntry:

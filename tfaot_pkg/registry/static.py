@@ -92,14 +92,14 @@ class StaticRegistry:
     def search(self, text: str) -> reader.SearchResult:
         """Packages that hold all words of `text` in name, description or licence, in any case."""
         words = text.casefold().split()
-        found: list[summary.PackageSummary] = []
+        matching: list[summary.PackageSummary] = []
         damaged: list[str] = []
         for path in self.index.search_shards():
             try:
-                found += [one for one in self._summaries(path, words) if one.version is not None]
+                matching += self._summaries(path, words)
             except RegistryError as error:
                 damaged.append(error.message)
-        return reader.SearchResult(found=tuple(sorted(found, key=lambda one: one.name)), damaged=tuple(damaged))
+        return reader.SearchResult.of(matching, damaged)
 
     def _summaries(self, path: str, words: list[str] | None = None) -> Iterator[summary.PackageSummary]:
         shard = self.index.read(path)

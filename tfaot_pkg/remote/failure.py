@@ -16,6 +16,7 @@ import urllib3
 
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.source.address import without_secrets
+from tfaot_pkg.wording import counted
 
 KEEPER = "tell the registry's keeper, or use another address of the registry"
 _DEPTH = 12
@@ -76,7 +77,7 @@ def _tls_failure(error: ssl.SSLError, shown: str, peer: str) -> NetworkError:
 def slow(url: str, count: int, passed: float) -> NetworkError:
     """The error where `count` bytes came in `passed` seconds, which is too few."""
     return NetworkError(
-        f"{without_secrets(url)}: the server is too slow: {count} bytes in {passed:.3g} s",
+        f"{without_secrets(url)}: the server is too slow: {counted(count, 'byte')} in {passed:.3g} s",
         hint="try again later; TFAOT_HTTP_TIMEOUT=SECONDS waits longer",
     )
 

@@ -19,6 +19,7 @@ from requests.adapters import HTTPAdapter
 from tfaot_pkg.errors import NetworkError, SourceError
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.source.address import path_of_file_url, split, without_secrets
+from tfaot_pkg.wording import counted
 
 _CHUNK = 1 << 18
 _TRANSIENT = (429, 500, 502, 503, 504)
@@ -123,7 +124,7 @@ def _transfer(order: _Order) -> str:
             except _BrokenOff as error:
                 if not left:
                     raise NetworkError(
-                        f"{order.shown}: the transfer broke off {patience.retries + 1} times: {error}",
+                        f"{order.shown}: the transfer broke off {counted(patience.retries + 1, 'time')}: {error}",
                         hint="try again later",
                     ) from error
                 time.sleep(patience.backoff * 2 ** (patience.retries - left))

@@ -41,6 +41,7 @@ from tfaot_pkg.spec.types import (
     Validation,
 )
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.wording import counted
 
 _SECTIONS: dict[str, type[Form]] = {
     "model": ModelForm,
@@ -123,7 +124,9 @@ def _error(document: Document) -> SpecError:
     faults = list(dict.fromkeys(fault for _, fault in ordered))
     if (more := len(faults) - _MAX_FAULTS) > 0:
         line = faults[_MAX_FAULTS].line
-        faults[_MAX_FAULTS:] = [Fault(file=document.file, line=line, path="", message=f"and {more} more faults")]
+        faults[_MAX_FAULTS:] = [
+            Fault(file=document.file, line=line, path="", message=f"and {counted(more, 'more fault')}")
+        ]
     return SpecError(faults, hint=_SCHEMA_HINT)
 
 

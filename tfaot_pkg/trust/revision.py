@@ -29,6 +29,7 @@ from tfaot_pkg.trust.roles import (
     tuf_role,
 )
 from tfaot_pkg.trust.state import SignedState
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
@@ -200,8 +201,8 @@ class Revision:
         found = [signer for signer in signers.by_role[RELEASE] if signer.public_key.keyid in trusted.keyids]
         if len(found) < trusted.threshold:
             raise TrustError(
-                f"{trusted.threshold} release keys must sign {name}, and {len(found)} of those at hand may: what the "
-                "root says of release keys is not yet said of that",
+                f"{counted(trusted.threshold, 'release key')} must sign {name}, and {len(found)} of those at hand may: "
+                "what the root says of release keys is not yet said of that",
                 hint="`tfaot-pkg registry refresh` with the release keys completes an interrupted change of keys",
             )
         return found

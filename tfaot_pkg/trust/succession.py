@@ -21,6 +21,7 @@ from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.trust.keys import KEYS_HINT, ROLES, ROOT
 from tfaot_pkg.trust.revision import NewFile, add_signatures, copy_of, to_bytes
 from tfaot_pkg.trust.roles import LIMITS, Lifetimes, iso, metadata_path, tuf_role
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
@@ -57,7 +58,7 @@ class Succession:
         keys = {*old.keyids, *([change.add.keyid] if change.add else [])} - {change.drop}
         if not 1 <= threshold <= len(keys):
             raise RegistryError(
-                f"{change.role} would have {len(keys)} keys and need {threshold}",
+                f"{change.role} would have {counted(len(keys), 'key')} and need {threshold}",
                 hint=f"add another key first: tfaot-pkg registry keys add {change.role}",
             )
 
@@ -156,7 +157,7 @@ class Succession:
             lines += [f"{role}: trust {keyid}" for keyid in new.keyids if keyid not in old.keyids]
             lines += [f"{role}: trust {keyid} no more" for keyid in old.keyids if keyid not in new.keyids]
             if old.threshold != new.threshold:
-                lines.append(f"{role}: {new.threshold} signatures instead of {old.threshold}")
+                lines.append(f"{role}: {counted(new.threshold, 'signature')} instead of {old.threshold}")
         old_fields, new_fields = self.base.signed.unrecognized_fields, self.final.unrecognized_fields
         if old_fields != new_fields:
             lines.append(f"other settings: {json.dumps(new_fields)} instead of {json.dumps(old_fields)}")

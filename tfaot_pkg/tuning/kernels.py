@@ -21,6 +21,7 @@ from tfaot_pkg.tuning.selection import (
     within,
 )
 from tfaot_pkg.tuning.workshop import Variant, Workshop
+from tfaot_pkg.wording import counted
 
 _NONE: Chosen = frozenset()
 
@@ -108,5 +109,5 @@ def _built(shop: Workshop, variants: Mapping[Unit, Sequence[Chosen]]) -> dict[Un
             path = shop.library(Variant(layers=layers))
             for unit in layers:
                 paths[unit].append(path)
-            step.advance(note=f"of {len(layers)} units")
+            step.advance(note=f"of {counted(len(layers), 'unit')}")
     return paths

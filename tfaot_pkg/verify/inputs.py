@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.wording import counted
 
 Array = npt.NDArray[Any]
 
@@ -67,6 +68,6 @@ def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) 
         )
     if tensor.has_batch_axis and rows < largest_batch:
         raise SpecError(
-            f"validation.inputs: {path} has {rows} rows, but the largest batch size is {largest_batch}",
+            f"validation.inputs: {path} has {counted(rows, 'row')}, but the largest batch size is {largest_batch}",
             hint="give more rows, so that every batch size can be checked",
         )

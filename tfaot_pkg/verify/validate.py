@@ -25,6 +25,7 @@ from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.reference import FILE, reference_bytes
 from tfaot_pkg.verify.report import Comparison, ValidationReport, compare
+from tfaot_pkg.wording import counted
 
 STAGE = "validation"
 _VERSION = 1
@@ -216,7 +217,8 @@ def _disagreement(spec: ModelSpec, report: ValidationReport) -> ValidationError:
     """The error for a report with failures."""
     worst = sorted(report.failed, key=lambda c: -c.failures / c.elements)[:_SHOWN]
     lines = "\n".join(
-        f"  output {c.output!r}, batch size {c.batch_size}, {c.target}: {c.failures} of {c.elements} elements, "
+        f"  output {c.output!r}, batch size {c.batch_size}, {c.target}: "
+        f"{c.failures} of {counted(c.elements, 'element')}, "
         f"largest difference {c.max_absolute:.3g} (relative {c.max_relative:.3g})"
         for c in worst
     )

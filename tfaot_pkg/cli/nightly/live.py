@@ -18,7 +18,8 @@ from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.run import Watch
 from tfaot_pkg.nightly.state import Verdict
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
-from tfaot_pkg.nightly.written import counted, first_words
+from tfaot_pkg.nightly.written import first_words
+from tfaot_pkg.wording import counted
 
 _SHOWN = 8
 _TOLD_BY_COUNTS = ("up to date", "skipped", "withheld")

@@ -15,6 +15,7 @@ from tfaot_pkg.trust.revision import Revision, Signers
 from tfaot_pkg.trust.roles import PACKAGES, SEARCH, TARGETS, iso, utc
 from tfaot_pkg.trust.state import SignedState
 from tfaot_pkg.trust.succession import KeyChange, Succession
+from tfaot_pkg.wording import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,8 @@ def _signers_for(
         soonest = min(state.role(name).signed.expires for name in old)
         if soonest <= now:
             raise
-        return keys.signers(state, roles), [f"{len(old)} files expire from {iso(soonest)} on and need a release key"]
+        expiring = counted(len(old), "file")
+        return keys.signers(state, roles), [f"a release key is needed: from {iso(soonest)} on, {expiring} will expire"]
 
 
 def _refresh_root(registry: FolderRegistry, state: SignedState, now: datetime) -> tuple[list[str], list[str]]:
