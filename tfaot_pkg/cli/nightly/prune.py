@@ -51,7 +51,7 @@ def prune(
 def text_of(done: Pruned) -> str:
     """What was removed, in one or two lines."""
     from tfaot_pkg.catalogue.site import size_text
-    from tfaot_pkg.nightly.written import counted
+    from tfaot_pkg.wording import counted
 
     what = "would be removed" if done.dry_run else "removed"
     span = f" ({' to '.join(dict.fromkeys((done.nights[0], done.nights[-1])))})" if done.nights else ""
