@@ -118,6 +118,12 @@ def test_a_cluster_without_workers_is_told_apart(tmp_path: Path) -> None:
         process.wait()
 
 
+def test_a_cluster_of_our_own_that_does_not_start_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NetworkError, match="no Dask cluster could be started on this machine: NotADirectoryError: "):
+        DaskExecutor(slots=1, memory=2**30, scratch=tmp_path / "file" / "dask")
+
+
 def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://127\.0\.0\.1:1 does not answer"):
         with closing(DaskExecutor(scheduler="tcp://127.0.0.1:1", scratch=tmp_path, timeout=1.0)):

@@ -64,15 +64,7 @@ class DaskExecutor:
         self._cluster: Any = None
         with dask.config.set(_SETTINGS):
             if slots:
-                self._cluster = _distributed.LocalCluster(
-                    n_workers=slots,
-                    threads_per_worker=1,
-                    memory_limit=memory or "auto",
-                    local_directory=str(scratch),
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=logging.ERROR,
-                    security=True,  # else whoever is on this machine could have us run anything
-                )
+                self._cluster = _cluster_here(slots, memory, scratch)
                 self._client = _distributed.Client(self._cluster)
             else:
                 self._client = _connected(scheduler, scheduler_file, timeout)
@@ -154,6 +146,24 @@ class DaskExecutor:
             attempt = lost(request, error)
         self._futures.pop(future.key, None)
         self._done.put((request, attempt))
+
+
+def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:
+    try:
+        return _distributed.LocalCluster(
+            n_workers=slots,
+            threads_per_worker=1,
+            memory_limit=memory or "auto",
+            local_directory=str(scratch),
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.ERROR,
+            security=True,  # else whoever is on this machine could have us run anything
+        )
+    except Exception as error:  # what keeps its processes from starting comes as whatever it met there
+        raise NetworkError(
+            f"no Dask cluster could be started on this machine: {type(error).__name__}: {error}",
+            hint="the same command takes up the night; --no-dask does so without a cluster",
+        ) from error
 
 
 def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> Any:
