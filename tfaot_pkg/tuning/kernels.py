@@ -8,14 +8,12 @@ from pathlib import Path
 from statistics import median
 
 from tfaot_pkg.compiled.choices import Unit, chosen_layers
-from tfaot_pkg.frozen.model import weight_size
 from tfaot_pkg.spec.tuned import TunedCode
 from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import (
     Chosen,
     Group,
     Measured,
-    budget_of,
     described,
     variants_of,
     within,
@@ -50,13 +48,12 @@ def choose_layers(shop: Workshop, units: Sequence[Unit]) -> dict[Unit, LayersFou
     gains is put together, and the second pass times that beside the cost model's choice: it stays where it gains again.
     """
     groups = shop.groups
-    budget = budget_of(sum(weight_size(weight) for weight in shop.frozen.weights))
     measured, times = _first_pass(shop, units, groups)
-    choices = within({unit: each.best(groups) for unit, each in measured.items()}, measured, groups, budget=budget)
+    choices = within({unit: each.best(groups) for unit, each in measured.items()}, measured, groups, budget=shop.budget)
     if any(choices[unit] != each.base for unit, each in measured.items()):
         measured, times = _second_pass(shop, choices, measured)
         stays = {unit: each.confirmed(choices[unit]) for unit, each in measured.items()}
-        choices = within(stays, measured, groups, budget=budget)
+        choices = within(stays, measured, groups, budget=shop.budget)
     return {unit: _found(shop, choices[unit], measured[unit], times[unit]) for unit in units}
 
 

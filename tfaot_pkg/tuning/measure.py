@@ -16,6 +16,7 @@ from tfaot_pkg.spec.types import ModelSpec, Tuning
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
 from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
+from tfaot_pkg.tuning.together import choose_together
 from tfaot_pkg.tuning.workshop import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets
@@ -98,24 +99,35 @@ def _choose(shop: Workshop, before: Tuning, measured: Sequence[str], wanted: Wan
     old = before.toolchains.get(shop.toolchain.version, TunedCode())
     known = replace(old, kernels=_without_missing(shop, old)) if shop.has_choice else replace(old, kernels={})
     units = [(size, target) for target in measured for size in shop.spec.compilation.batch_sizes]
-    if wanted.kernels and not shop.has_choice:
-        shop.progress.note("note: no layers to choose: XLA computes all of the model")
-    layers = choose_layers(shop, units) if wanted.kernels and shop.has_choice else None
-    if layers is not None:
-        choices = {unit: found.chosen for unit, found in layers.items()}
-    elif shop.has_choice:
-        choices = {unit: chosen_layers(known, shop.frozen.layers, unit) for unit in units}
-    else:
-        choices = dict.fromkeys(units, frozenset())
-    flags = choose_flags(shop, choices) if wanted.xla_flags else None
+    layers, flags = _layers_and_flags(shop, units, known, wanted)
     new = shop.code(
-        Variant(layers=choices if layers is not None else {}, flags=flags.flags if flags is not None else {})
+        Variant(
+            layers={unit: found.chosen for unit, found in (layers or {}).items()},
+            flags=flags.flags if flags is not None else {},
+        )
     )
     code = TunedCode(
         kernels=_replaced(known.kernels, new.kernels, measured if layers is not None else ()),
         xla_flags=_replaced(known.xla_flags, new.xla_flags, measured if flags is not None else ()),
     )
     return _Chosen(code=code, layers=layers, flags=flags, changed=_changed(old, code))
+
+
+def _layers_and_flags(
+    shop: Workshop, units: Sequence[Unit], known: TunedCode, wanted: Wanted
+) -> tuple[Mapping[Unit, LayersFound] | None, FlagsFound | None]:
+    """What is to be chosen of each, measured; None for what is not. What is not chosen is as `known`."""
+    if wanted.kernels and shop.has_choice:
+        layers = choose_layers(shop, units)
+        return choose_together(shop, layers) if wanted.xla_flags else (layers, None)
+    if wanted.kernels:
+        shop.progress.note("note: no layers to choose: XLA computes all of the model")
+    if not wanted.xla_flags:
+        return None, None
+    everywhere = {
+        unit: chosen_layers(known, shop.frozen.layers, unit) if shop.has_choice else frozenset() for unit in units
+    }
+    return None, choose_flags(shop, everywhere)
 
 
 def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, LayerChoice]]:

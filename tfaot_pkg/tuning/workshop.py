@@ -11,7 +11,7 @@ from typing import TypeVar
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.choices import Unit, possible_calls, uses_kernels
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
-from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
 from tfaot_pkg.native.library import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
@@ -19,7 +19,7 @@ from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.types import ModelSpec, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.tuning.selection import Chosen, Group, groups_of
+from tfaot_pkg.tuning.selection import Chosen, Group, budget_of, groups_of
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
 
 _T = TypeVar("_T")
@@ -67,6 +67,11 @@ class Workshop:
     def groups(self) -> tuple[Group, ...]:
         """The layers that can be chosen apart from others: without custom calls it is all of them or none."""
         return groups_of(self.frozen.layers) if self.toolchain.custom_calls else (Group(layers=self.frozen.layers),)
+
+    @property
+    def budget(self) -> int:
+        """Bytes of weights that may be twice in a library."""
+        return budget_of(sum(weight_size(weight) for weight in self.frozen.weights))
 
     def effective(self, chosen: Chosen) -> Chosen:
         """Those of `chosen` that the kernel library computes in the end: what makes no call stays with XLA."""
