@@ -107,7 +107,7 @@ struct Pooling {
       return squares(window, lineOf(rows.first), lineOf(rows.first + window.dilationHeight), out);
     }
     for (std::size_t y = 0; y == 0 || y < rows.count; ++y) {
-      const float* const line = rows.count > 0 ? lineOf(rows.first + y * window.dilationHeight) : nullptr;
+      const float* const line = lineOf(rows.count > 0 ? rows.first + y * window.dilationHeight : 0);
       for (std::size_t column = 0; column < window.outWidth;) {
         Taps taps = tapsOfColumn(window, column);
         std::size_t count = 1;
