@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -80,12 +82,31 @@ def require_program() -> Callable[[str], str]:
         found = shutil.which(name)
         if found:
             return found
-        reason = f"{name} is not installed (tools/install_system_packages.sh)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        _missing(name)
 
     return require
+
+
+@pytest.fixture(scope="session")
+def require_sanitizers(require_program: Callable[[str], str]) -> Callable[[str], Path]:
+    """`require_sanitizers("clang++")`: the library with AddressSanitizer of a compiler that has all sanitizers.
+
+    Where it is missing: as above.
+    """
+
+    def require(compiler: str) -> Path:
+        name = f"libclang_rt.asan-{platform.machine()}.so" if "clang" in compiler else "libasan.so"
+        found = Path(run([require_program(compiler), f"-print-file-name={name}"], timeout=60).stdout.strip())
+        return found if found.is_absolute() else _missing(f"{name}, of {compiler},")
+
+    return require
+
+
+def _missing(what: str) -> NoReturn:
+    reason = f"{what} is not installed (tools/install_system_packages.sh)"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

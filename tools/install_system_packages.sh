@@ -24,37 +24,46 @@ wanted=(
   groovy:groovy
 )
 
-missing=()
-for entry in "${wanted[@]}"; do
-  command -v "${entry%%:*}" >/dev/null 2>&1 || missing+=("${entry#*:}")
-done
-((${#missing[@]})) || exit 0
-mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
-
 as_root=()
 if ((EUID != 0)); then
   as_root=(sudo -n)
 fi
-if ! command -v apt-get >/dev/null 2>&1; then
-  echo "not installed, and this is not Debian or Ubuntu: ${missing[*]}" >&2
-  exit 0
-fi
-if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
-  echo "not installed, and there is no right to: sudo apt-get install ${missing[*]}" >&2
-  exit 0
-fi
-
-echo "installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-install() { "${as_root[@]}" apt-get install --yes --no-install-recommends "${missing[@]}" >"$log" 2>&1; }
-if ! install; then
-  # The lists of packages may be old or missing (fresh container).
-  "${as_root[@]}" apt-get update >/dev/null 2>&1
-  if ! install; then
-    echo "could not be installed: ${missing[*]}" >&2
+
+install_now() { "${as_root[@]}" apt-get install --yes --no-install-recommends "$@" >"$log" 2>&1; }
+
+# What is missing, by names of packages.
+install() {
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "not installed, and this is not Debian or Ubuntu: $*" >&2
+  elif ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+    echo "not installed, and there is no right to: sudo apt-get install $*" >&2
+  else
+    echo "installing $*"
+    install_now "$@" && return
+    # The lists of packages may be old or missing (fresh container).
+    "${as_root[@]}" apt-get update >/dev/null 2>&1
+    install_now "$@" && return
+    echo "could not be installed: $*" >&2
     tail -n 5 "$log" >&2
   fi
+}
+
+missing=()
+for entry in "${wanted[@]}"; do
+  command -v "${entry%%:*}" >/dev/null 2>&1 || missing+=("${entry#*:}")
+done
+if ((${#missing[@]})); then
+  mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+  install "${missing[@]}"
+fi
+
+# Clang's sanitizers: a package of each of its versions, or a part of another one of them. A name that is not found is
+# printed as it was asked for.
+if command -v clang >/dev/null 2>&1 && [[ $(clang -print-file-name="libclang_rt.asan-$(uname -m).so") != /* ]]; then
+  version=$(clang -dumpversion)
+  install "libclang-rt-${version%%.*}-dev"
 fi
 exit 0

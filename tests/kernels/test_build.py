@@ -47,15 +47,19 @@ def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it
     assert wanted <= {"memcpy", "memset", "__stack_chk_fail"}
 
 
-@pytest.mark.slow
-def test_the_tests_of_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers() -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("compiler", "more"), [("g++", ()), ("clang++", ("-shared-libasan",))], ids=("gcc", "clang"))
+def test_the_tests_of_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(
+    compiler: str, more: tuple[str, ...], require_sanitizers: Callable[[str], Path]
+) -> None:
     """Once more, for the lowest target, with the library instrumented and the sanitizers' runtime in the interpreter."""
-    library = compile_library(REPOSITORY / "build" / "kernels", lowest("x86_64"), more=(*CATCH_ERRORS, "-g"))
-    runtime = run(["g++", "-print-file-name=libasan.so"], timeout=60).stdout.strip()
+    runtime = require_sanitizers(compiler)
+    flags = (*CATCH_ERRORS, *more, "-g")
+    library = compile_library(REPOSITORY / "build" / "kernels", lowest("x86_64"), compiler=compiler, more=flags)
     files = [path for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
     env = {
         **os.environ,
-        "LD_PRELOAD": runtime,
+        "LD_PRELOAD": str(runtime),
         "ASAN_OPTIONS": "detect_leaks=0",  # of the interpreter
         "TFAOT_TEST_KERNELS": str(library),
     }

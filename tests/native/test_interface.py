@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,14 +34,28 @@ def rows(samples: Mapping[str, Sample], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize(
-    "flags", [("-O0", *CATCH_ERRORS), ("-O1", *CATCH_RACES), ("-O1", "-DCOUNT_ALLOCATIONS")], ids=lambda flags: flags[1]
+    ("compiler", "flags"),
+    [
+        ("g++", ("-O0", *CATCH_ERRORS)),
+        ("g++", ("-O1", *CATCH_RACES)),
+        ("g++", ("-O1", "-DCOUNT_ALLOCATIONS")),
+        ("clang++", ("-O0", *CATCH_ERRORS)),
+        ("clang++", ("-O1", *CATCH_RACES)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[1],
 )
 def test_every_kind_of_call_gives_tensorflows_answers(
-    flags: tuple[str, ...], published: Published, rows: Path, tmp_path: Path
+    compiler: str,
+    flags: tuple[str, ...],
+    published: Published,
+    rows: Path,
+    tmp_path: Path,
+    require_sanitizers: Callable[[str], Path],
 ) -> None:
+    require_sanitizers(compiler)
     program = tmp_path / "interface"
     libraries = [published.library(name, "a") for name in NAMES]
-    run(["g++", "-std=c++17", "-g1", *flags, *WARNINGS, f"-I{published.prefix}/include",
+    run([compiler, "-std=c++17", "-g1", *flags, *WARNINGS, f"-I{published.prefix}/include",
          f"-I{HERE.parent / 'package' / 'cpp'}", HERE / "cpp" / "interface.cpp", *libraries, "-pthread", "-o", program])  # fmt: skip
     finished = run_sanitized([program, rows])
     assert (finished.stdout, finished.stderr) == ("", "")

@@ -75,22 +75,24 @@ def test_an_instance_survives_a_fork(
         check_answers(outputs, samples["digits"], ["aligned", "misaligned"])
 
 
-@pytest.fixture(scope="module")
-def threads(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program cpp/threads.cpp with ThreadSanitizer, linked with both static libraries."""
-    program = tmp_path_factory.mktemp("threads") / "threads"
-    libraries = [published.library(name, "a") for name in NAMES]
-    run(["g++", "-std=c++17", "-O1", "-g", *CATCH_RACES, "-Wall", "-Wextra", "-Werror", f"-I{published.prefix}/include",
-         HERE / "cpp" / "threads.cpp", *libraries, "-pthread", "-o", program])  # fmt: skip
-    return program
-
-
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_an_instance_per_thread_gives_right_answers_and_no_race(
-    threads: Path, samples: Mapping[str, Sample], inputs: Mapping[str, Path], tmp_path: Path
+    compiler: str,
+    published: Published,
+    samples: Mapping[str, Sample],
+    inputs: Mapping[str, Path],
+    require_sanitizers: Callable[[str], Path],
+    tmp_path: Path,
 ) -> None:
+    """The program cpp/threads.cpp with ThreadSanitizer, linked with both static libraries."""
+    require_sanitizers(compiler)
+    program = tmp_path / "threads"
+    libraries = [published.library(name, "a") for name in NAMES]
+    run([compiler, "-std=c++17", "-O1", "-g", *CATCH_RACES, "-Wall", "-Wextra", "-Werror", f"-I{published.prefix}/include",
+         HERE / "cpp" / "threads.cpp", *libraries, "-pthread", "-o", program])  # fmt: skip
     answers = samples["digits"].answers["probability"], samples["wine"].answers["probability"]
     for name, values in zip(NAMES, answers, strict=True):
         (tmp_path / f"{name}.bin").write_bytes(values.tobytes())
-    finished = run_sanitized([threads, inputs["digits"], inputs["wine"], tmp_path])
+    finished = run_sanitized([program, inputs["digits"], inputs["wine"], tmp_path])
     assert finished.stdout == "wrong: 0\n"
     assert finished.stderr == ""

@@ -15,7 +15,7 @@ from tfaot_pkg.package.tree import render
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.signature import DType, Signature, Tensor
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 RequireProgram = Callable[[str], str]
 
@@ -81,19 +81,19 @@ class Configuration:
 CONFIGURATIONS = [
     Configuration("g++", "c++17", ("-O0", *CATCH_ERRORS)),
     Configuration("g++", "c++20", ("-O1", *CATCH_RACES)),  # GCC warns of more where it optimizes
-    # Clang's sanitizers need a system package of their own.
-    Configuration("clang++", "c++17", ("-O0",)),
-    Configuration("clang++", "c++20", ("-O0",)),
+    Configuration("clang++", "c++17", ("-O0", *CATCH_RACES)),
+    Configuration("clang++", "c++20", ("-O0", *CATCH_ERRORS)),
 ]
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 def test_the_headers_do_what_their_comments_say(
-    configuration: Configuration, fakes: Path, tmp_path: Path, require_program: RequireProgram
+    configuration: Configuration, fakes: Path, tmp_path: Path, require_sanitizers: Callable[[str], Path]
 ) -> None:
+    require_sanitizers(configuration.compiler)
     sources = [path for path in sorted((HERE / "cpp").glob("*.cpp")) if path.name != "allocations.cpp"]
     program = tmp_path / "program"
-    run([require_program(configuration.compiler), f"-std={configuration.standard}", "-g1", *configuration.flags,
+    run([configuration.compiler, f"-std={configuration.standard}", "-g1", *configuration.flags,
          *WARNINGS, f"-I{fakes}/include", f"-I{fakes}/include/tfaot/cmssw", *sources, HERE / "fake_others.cpp", fakes / "lib/libtfaot-model-affine.a",
          "-pthread", "-o", program])  # fmt: skip
     finished = run_sanitized([program])
