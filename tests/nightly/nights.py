@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -157,16 +158,28 @@ def builds_below(process: int, program: Path) -> list[tuple[int, int]]:
     return found
 
 
+def ends(process: int) -> bool:
+    """Whether it ends within a minute: being killed takes the kernel a moment."""
+    deadline = time.monotonic() + 60
+    while not is_gone(process) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return is_gone(process)
+
+
+def is_gone(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except OSError:
+        return True
+
+
 def kill_worker_of(build: int, worker: int) -> bool:
     """Kill `worker` while it waits for the process `build`; False where that had ended before, and nothing was done.
 
     The worker is stopped first: else it might tell of the build's end between the look and the kill.
     """
     os.kill(worker, signal.SIGSTOP)
-    try:
-        runs = Path(f"/proc/{build}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
-        runs = False
+    runs = not is_gone(build)
     os.kill(worker, signal.SIGKILL if runs else signal.SIGCONT)
     return runs
 

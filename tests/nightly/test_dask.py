@@ -14,11 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly.nights import STUB, Seen, builds_below, coordinator, home_of, kill_worker_of, stub, stub_decision
+from tests.nightly.nights import (
+    STUB,
+    Seen,
+    builds_below,
+    coordinator,
+    ends,
+    home_of,
+    kill_worker_of,
+    stub,
+    stub_decision,
+)
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
-from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.nightly.types import Decision, Policy
 from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -116,6 +126,23 @@ def test_a_cluster_without_workers_is_told_apart(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait()
+
+
+def test_builds_that_run_when_a_night_is_interrupted_end_with_its_cluster_and_say_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    executor = DaskExecutor(slots=3, memory=2**30, scratch=tmp_path / "dask")
+    for number in range(3):
+        request = Request(
+            decision=stub_decision(f"model{number}"), night="2026-11-21.1", state=tmp_path / "state",
+            log=tmp_path / "log", cache=tmp_path, policy=Policy(), program=stub(600),
+        )  # fmt: skip
+        executor.submit(request)
+    while len(builds := builds_below(os.getpid(), STUB)) < 3:
+        time.sleep(0.01)
+    executor.close()
+    assert all(ends(process) for process, _ in builds)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_cluster_of_our_own_that_does_not_start_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly.nights import stub_decision
+from tests.nightly.nights import ends, stub_decision
 from tfaot_pkg.nightly import supervise
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.processes import memory_below, tree_of
@@ -52,21 +52,6 @@ def build(tmp_path: Path) -> Perform:
         return perform(request)
 
     return run
-
-
-def ends(process: int) -> bool:
-    """Whether it ends within a minute: being killed takes the kernel a moment."""
-    deadline = time.monotonic() + 60
-    while not is_gone(process) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return is_gone(process)
-
-
-def is_gone(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
-    except OSError:
-        return True
 
 
 def children(tmp_path: Path) -> list[int]:

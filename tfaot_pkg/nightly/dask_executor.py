@@ -98,7 +98,7 @@ class DaskExecutor:
         return found
 
     def close(self) -> None:
-        for future in self._futures.values():
+        for future in list(self._futures.values()):  # those that end take themselves out
             future.cancel()
         self._client.close()
         if self._cluster is not None:
