@@ -23,13 +23,6 @@ TARGET = "x86-64-v3"
 
 
 @pytest.fixture
-def tfaot(shared_home_folder: Path, toolchain_python: Path, tmp_path: Path) -> CommandLine:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    return CommandLine(home=shared_home_folder, scratch=scratch)
-
-
-@pytest.fixture
 def spec_of(models: Mapping[str, Path], tmp_path: Path) -> Callable[..., Path]:
     def write(name: str, **model: Any) -> Path:
         compilation = {"batch_sizes": list(SIZES), "targets": ["x86-64-v2", TARGET]}

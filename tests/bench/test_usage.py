@@ -11,12 +11,6 @@ from tests.bad_input.conftest import CommandLine
 from tests.bench.made import OURS, bench, cells, row
 
 
-@pytest.fixture
-def tfaot(tmp_path: Path) -> CommandLine:
-    (tmp_path / "scratch").mkdir()
-    return CommandLine(home=tmp_path / "home", scratch=tmp_path / "scratch")
-
-
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -35,19 +29,19 @@ def tfaot(tmp_path: Path) -> CommandLine:
     ids=["peer", "size", "zero", "large", "target", "core", "plot", "place", "folder", "since", "since-form"],
 )
 def test_a_wrong_word_is_told_at_once(
-    tfaot: CommandLine, tmp_path: Path, words: list[str], code: int, says: str, monkeypatch: pytest.MonkeyPatch
+    bare: CommandLine, tmp_path: Path, words: list[str], code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spec.yaml").write_text("model: {}\n")
-    done = tfaot.run("bench", "spec.yaml", *words)
+    done = bare.run("bench", "spec.yaml", *words)
     assert done.code == code
     assert says in " ".join(done.stderr.replace("│", " ").split())
     assert not (tmp_path / "home" / "cache").exists()
 
 
-def test_results_of_another_model_are_refused_before_anything_is_built(tfaot: CommandLine, tmp_path: Path) -> None:
+def test_results_of_another_model_are_refused_before_anything_is_built(bare: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text(json.dumps(bench(row(OURS, cells(1, 2))).as_dict()))
     spec = tmp_path / "spec.yaml"
     spec.write_text("model: {name: tagger, version: 1.0.0, saved_model: .}\ncompilation: {batch_sizes: [1]}\n")
-    tfaot.fails("bench", spec, "--since", tmp_path / "old.json", code=10, says=["of the model made, not of tagger"])
+    bare.fails("bench", spec, "--since", tmp_path / "old.json", code=10, says=["of the model made, not of tagger"])
     assert not (tmp_path / "home" / "cache").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import yaml
 
 from tests.samples import Published, Sample, assert_agrees, recipe, tfaot
 from tfaot_pkg import resources
-from tfaot_pkg.process import run
+from tfaot_pkg.process import Finished, run
 
 HERE = Path(__file__).parent
 C_FLAGS = (
@@ -26,6 +27,8 @@ C_FLAGS = (
 )
 VALGRIND = ("--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all", "-q")
 MOST_GROWTH = 256  # KiB over 900 loads: the heap moves by some pages, a leak of a page each makes 3600
+# Emulated AVX reads beyond what a masked load (vmaskmovps) asks for, which a CPU does not: no guard pages there.
+HEAP, ON_HEAP = "heap", ("aligned", "misaligned")
 PLACEMENTS = ("aligned", "misaligned", "after-guard", "before-guard")
 
 
@@ -52,6 +55,37 @@ def inputs(samples: Mapping[str, Sample], tmp_path_factory: pytest.TempPathFacto
     """Folders with the held-out data of each sample."""
     root = tmp_path_factory.mktemp("inputs")
     return {name: sample.write_inputs(root / name) for name, sample in samples.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The program c/answers.c, on the shared libraries of the samples and their held-out data."""
+
+    published: Published
+    samples: Mapping[str, Sample]
+    inputs: Mapping[str, Path]
+    program: Path
+
+    def check(
+        self, name: str, outputs: Path, *, target: str = "-", under: Sequence[str | Path] = (), on_heap: bool = False
+    ) -> Finished:
+        """Run it, as an argument of `under`, and compare what it writes into `outputs` with TensorFlow's answers."""
+        outputs.mkdir(exist_ok=True)
+        place, placements = ([HEAP], ON_HEAP) if on_heap else ([], PLACEMENTS)
+        library = self.published.library(name, "so")
+        done = run([*under, self.program, library, target, self.inputs[name], outputs, *place], timeout=300)
+        check_answers(outputs, self.samples[name], placements)
+        return done
+
+
+@pytest.fixture(scope="session")
+def answers(
+    published: Published,
+    samples: Mapping[str, Sample],
+    inputs: Mapping[str, Path],
+    program: Callable[[str], Path],
+) -> Answers:
+    return Answers(published=published, samples=samples, inputs=inputs, program=program("answers"))
 
 
 Variant = Callable[..., Path]

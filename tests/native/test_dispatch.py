@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.conftest import Variant, check_answers, compile_c
+from tests.native.conftest import HEAP, ON_HEAP, Answers, Variant, check_answers, compile_c
 from tests.samples import NAMES, Published, Sample
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.targets import TARGETS, runs_here
@@ -19,8 +19,6 @@ RequireProgram = Callable[[str], str]
 
 # Below the second level in different ways: no SSSE3; SSSE3 but no SSE4.
 LOWEST = ["qemu64", "core2duo", "Conroe", "Penryn,-sse4.1"]
-# Emulated AVX reads beyond what a masked load (vmaskmovps) asks for, which a CPU does not: no guard pages there.
-HEAP, ON_HEAP = "heap", ("aligned", "misaligned")
 BELOW_V3 = ["Nehalem", "Westmere", "max,-avx2", "max,-bmi2", "max,-fma", "max,-xsave"]
 
 
@@ -62,73 +60,28 @@ def test_a_target_that_the_cpu_cannot_run_is_refused_by_name(
 
 @pytest.mark.parametrize("cpu", BELOW_V3)
 def test_a_cpu_of_the_second_level_runs_code_for_that_level(
-    cpu: str,
-    published: Published,
-    samples: Mapping[str, Sample],
-    inputs: Mapping[str, Path],
-    program: Program,
-    require_program: RequireProgram,
-    tmp_path: Path,
+    cpu: str, answers: Answers, require_program: RequireProgram, tmp_path: Path
 ) -> None:
-    emulator = require_program("qemu-x86_64")
+    emulator = [require_program("qemu-x86_64"), "-cpu", cpu]
     for name in NAMES:
-        outputs = tmp_path / name
-        outputs.mkdir()
-        argv: list[str | Path] = [
-            emulator,
-            "-cpu",
-            cpu,
-            program("answers"),
-            published.library(name, "so"),
-            "-",
-            inputs[name],
-            outputs,
-        ]
-        assert run(argv).stdout == "x86-64-v2\n"
-        check_answers(outputs, samples[name])
+        assert answers.check(name, tmp_path / name, under=emulator).stdout == "x86-64-v2\n"
 
 
 def test_a_cpu_of_the_third_level_runs_code_for_that_level(
-    published: Published,
-    samples: Mapping[str, Sample],
-    inputs: Mapping[str, Path],
-    program: Program,
-    require_program: RequireProgram,
-    tmp_path: Path,
+    answers: Answers, require_program: RequireProgram, tmp_path: Path
 ) -> None:
-    emulator = require_program("qemu-x86_64")
-    library = published.library("digits", "so")
-    argv: list[str | Path] = [
-        emulator,
-        "-cpu",
-        "max",
-        program("answers"),
-        library,
-        "-",
-        inputs["digits"],
-        tmp_path,
-        HEAP,
-    ]
-    assert run(argv).stdout == "x86-64-v3\n"
-    check_answers(tmp_path, samples["digits"], ON_HEAP)
+    emulator = [require_program("qemu-x86_64"), "-cpu", "max"]
+    assert answers.check("digits", tmp_path, under=emulator, on_heap=True).stdout == "x86-64-v3\n"
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_target_that_is_asked_for_gives_tensorflows_answers(
-    name: str,
-    target: str,
-    published: Published,
-    samples: Mapping[str, Sample],
-    inputs: Mapping[str, Path],
-    program: Program,
-    tmp_path: Path,
+    name: str, target: str, answers: Answers, tmp_path: Path
 ) -> None:
     if not runs_here(TARGETS[target]):
         pytest.skip(f"this machine does not run {target}")
-    argv: list[str | Path] = [program("answers"), published.library(name, "so"), target, inputs[name], tmp_path]
-    assert run(argv).stdout == f"{target}\n"
-    check_answers(tmp_path, samples[name])
+    assert answers.check(name, tmp_path, target=target).stdout == f"{target}\n"
 
 
 def test_the_static_library_chooses_as_the_shared_one(

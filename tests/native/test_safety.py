@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.conftest import HERE, MOST_GROWTH, VALGRIND, check_answers
+from tests.native.conftest import HERE, MOST_GROWTH, VALGRIND, Answers, check_answers
 from tests.samples import NAMES, Published, Sample
 from tests.sanitizers import CATCH_RACES, run_sanitized
 from tfaot_pkg.process import run
@@ -21,20 +21,10 @@ RequireProgram = Callable[[str], str]
 @pytest.mark.parametrize("target", ["-", "x86-64-v2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_valgrind_sees_neither_errors_nor_leaks(
-    name: str,
-    target: str,
-    published: Published,
-    samples: Mapping[str, Sample],
-    inputs: Mapping[str, Path],
-    program: Program,
-    require_program: RequireProgram,
-    tmp_path: Path,
+    name: str, target: str, answers: Answers, require_program: RequireProgram, tmp_path: Path
 ) -> None:
-    valgrind = require_program("valgrind")
-    library = published.library(name, "so")
-    finished = run([valgrind, *VALGRIND, program("answers"), library, target, inputs[name], tmp_path], timeout=300)
-    assert finished.stderr == ""
-    check_answers(tmp_path, samples[name])
+    valgrind = [require_program("valgrind"), *VALGRIND]
+    assert answers.check(name, tmp_path, target=target, under=valgrind).stderr == ""
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import snapshot, standard_files, write_tree
+from tests.registry.conftest import files_of, snapshot, write_tree
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.package.tree import PackageTree
 
@@ -33,9 +33,7 @@ def deliver(tmp_path: Path) -> Deliver:
         headers: int | None = None,
         header_text: str = "",
     ) -> PackageTree:
-        contents = dict(files) if files is not None else standard_files(model, version)
-        if headers is not None:
-            contents["include/tfaot/version.h"] = f"#define TFAOT_HEADERS_VERSION {headers}\n{header_text}".encode()
+        contents = files_of(model, version, files, headers, header_text)
         root = tmp_path / f"tree-{len(list(tmp_path.glob('tree-*')))}"
         write_tree(root, contents)
         key = key_of("test", 1, {"model": model, "version": version})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.registry.signing import make_signed
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
@@ -45,12 +46,34 @@ def make_package(tmp_path: Path) -> MakePackage:
         header_text: str = "",
         **fields: Any,
     ) -> Package:
-        contents = dict(files) if files is not None else standard_files(model, version)
-        if headers is not None:
-            contents["include/tfaot/version.h"] = f"#define TFAOT_HEADERS_VERSION {headers}\n{header_text}".encode()
+        contents = files_of(model, version, files, headers, header_text)
         return package_of(tmp_path, model, version, contents, **fields)
 
     return make
+
+
+@pytest.fixture(params=["unsigned", "signed"])
+def filled(request: pytest.FixtureRequest, tmp_path: Path, make_package: MakePackage) -> FolderRegistry:
+    """Two versions of one package and one of another."""
+    made = make_signed(tmp_path) if request.param == "signed" else FolderRegistry.create(tmp_path / "registry")
+    for model, version in [("digits", "1.0"), ("digits", "2.0"), ("taus", "1.0")]:
+        package = make_package(model, version)
+        made.publish(package.entry, package.blobs)
+    return made
+
+
+def files_of(
+    model: str,
+    version: str,
+    files: Mapping[str, bytes | str] | None,
+    headers: int | None,
+    header_text: str,
+) -> dict[str, bytes | str]:
+    """`files`, or those of any package; with the shared C++ headers of the version `headers`, where one is given."""
+    contents = dict(files) if files is not None else standard_files(model, version)
+    if headers is not None:
+        contents["include/tfaot/version.h"] = f"#define TFAOT_HEADERS_VERSION {headers}\n{header_text}".encode()
+    return contents
 
 
 def standard_files(model: str, version: str) -> dict[str, bytes | str]:

@@ -23,15 +23,6 @@ MakePackage = Callable[..., Any]
 NOW = timedelta(0)
 
 
-@pytest.fixture(params=["unsigned", "signed"])
-def filled(request: pytest.FixtureRequest, tmp_path: Path, make_package: MakePackage) -> FolderRegistry:
-    made = make_signed(tmp_path) if request.param == "signed" else FolderRegistry.create(tmp_path / "registry")
-    for model, version in [("digits", "1.0"), ("digits", "2.0"), ("taus", "1.0")]:
-        package = make_package(model, version)
-        made.publish(package.entry, package.blobs)
-    return made
-
-
 def blob_of(registry: FolderRegistry, package: str) -> Path:
     path = registry.blobs.path(registry.resolve(package).blobs["prefix"])
     path.chmod(0o644)

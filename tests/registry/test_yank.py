@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.registry.signing import make_signed
 from tfaot_pkg.cli.packages import found_text
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import Deprecation, parse_index
@@ -18,15 +16,6 @@ from tfaot_pkg.registry.folder import FolderRegistry
 
 MakePackage = Callable[..., Any]
 INDEX = "index/di/gi/tfaot-model-digits"
-
-
-@pytest.fixture(params=["unsigned", "signed"])
-def filled(request: pytest.FixtureRequest, tmp_path: Path, make_package: MakePackage) -> FolderRegistry:
-    made = make_signed(tmp_path) if request.param == "signed" else FolderRegistry.create(tmp_path / "registry")
-    for model, version in [("digits", "1.0"), ("digits", "2.0"), ("taus", "1.0")]:
-        package = make_package(model, version)
-        made.publish(package.entry, package.blobs)
-    return made
 
 
 def test_a_yanked_version_is_taken_only_by_its_number(filled: FolderRegistry) -> None:
