@@ -26,6 +26,8 @@ C_FLAGS = (
     f"-I{HERE / 'c'}",
 )
 VALGRIND = ("--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all", "-q")
+# A CPU that has what the target's flags ask for and no more, and where the cross compiler's libraries are.
+AARCH64_OPTIONS = ("-cpu", "cortex-a53", "-L", "/usr/aarch64-linux-gnu")
 MOST_GROWTH = 256  # KiB over 900 loads: the heap moves by some pages, a leak of a page each makes 3600
 # Emulated AVX reads beyond what a masked load (vmaskmovps) asks for, which a CPU does not: no guard pages there.
 HEAP, ON_HEAP = "heap", ("aligned", "misaligned")

@@ -11,7 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.native.binaries import exports, unversioned_imports
-from tests.native.conftest import Variant, check_answers, compile_c
+from tests.native.conftest import AARCH64_OPTIONS, Variant, check_answers, compile_c
 from tests.samples import NAMES, Sample, recipe
 from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import create
@@ -26,7 +26,6 @@ pytestmark = [
 ]
 
 RequireProgram = Callable[[str], str]
-SYSROOT = "/usr/aarch64-linux-gnu"
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_shared_and_static_library_give_tensorflows_answers(
     for kind, program in programs.items():
         outputs = tmp_path / f"{kind}-outputs"
         outputs.mkdir()
-        argv: list[str | Path] = [emulator, "-L", SYSROOT, program, f"{library}.so", "-", inputs[name], outputs]
+        argv: list[str | Path] = [emulator, *AARCH64_OPTIONS, program, f"{library}.so", "-", inputs[name], outputs]
         assert run(argv).stdout == "aarch64\n"
         check_answers(outputs, sample)
 

@@ -24,12 +24,13 @@ from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.types import Compilation, FolderSource, Kernels, ModelInfo, ModelSpec, Tuning, Weights
 from tfaot_pkg.storage import locked, new_folder
+from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 MODELS = Path(__file__).resolve().parents[1] / "models" / "layered.py"
-TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+USUAL_TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 BATCH_SIZES = (1, 5)
 
 Answers = Mapping[str, npt.NDArray[np.float32]]
@@ -57,7 +58,7 @@ class Builder:
         *,
         kernels: Kernels = "auto",
         weights: Weights = "shared",
-        targets: tuple[str, ...] = TARGETS,
+        targets: tuple[str, ...] = USUAL_TARGETS,
         only_first: bool = False,
     ) -> Model:
         """The model `name`, all of its layers in calls; with `only_first` at the first batch size alone."""
@@ -72,7 +73,8 @@ class Builder:
             tuning=Tuning(model=name, toolchains={DEFAULT_VERSION: code}),
         )
         pool, builds, progress = self._pool, BuildCache(root=self._folders.builds), Silent()
-        compiler = find_compiler("x86_64", log=self._folders.logs / f"{name}.log", output=lambda _: None)
+        architecture = TARGETS[targets[0]].architecture
+        compiler = find_compiler(architecture, log=self._folders.logs / f"{name}.log", output=lambda _: None)
         source = source_tree(self._models, Path(name))
         frozen = freeze(spec, source, pool=pool, cache=builds, progress=progress)
         compiled = compile_model(spec, frozen, pool=pool, compiler=compiler, cache=builds, progress=progress)

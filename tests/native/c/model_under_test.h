@@ -122,7 +122,7 @@ static inline void write_tensor(const char* folder, const char* label, int64_t b
 static inline void run_batch(const tfaot_model_table* model, tfaot_instance* instance, int64_t batch_size,
                              enum placement placement, const char* inputs, const char* outputs) {
   const tfaot_info* info = model->info;
-  enum { MOST = 16 };
+  enum { MOST = 64 };
   struct buffer in[MOST], out[MOST];
   const void* in_data[MOST];
   void* out_data[MOST];
