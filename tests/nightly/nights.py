@@ -129,7 +129,7 @@ def stub_decision(name: str, *, number: int = 1, depends: tuple[str, ...] = ()) 
 
 
 def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[str]:
-    """Start coordinate.py; its output is a pipe."""
+    """Start coordinate.py; its output is a pipe, its errors go to the end of `root / "stderr"`."""
     arguments = {
         "root": str(root), "home": str(home), "dask": False, "slots": 2, "program": [], "policies": {}, "die": [], "today": "2026-11-21",
         "policy": {"timeout": 120, "memory": 3 * 2**30, "max_failures": 0.5}, **given,
@@ -138,10 +138,11 @@ def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[
     file = root / "arguments.json"
     file.write_text(json.dumps(arguments))
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TFAOT_HOME": str(home)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.nightly.coordinate", str(file)],
-        cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    with (root / "stderr").open("ab") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.nightly.coordinate", str(file)],
+            cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
 
 
 def builds_below(process: int, program: Path) -> list[tuple[int, int]]:

@@ -82,6 +82,7 @@ def test_the_last_nights_stay_with_what_was_built_in_them_and_the_history_of_all
     assert place.nights == list(done.kept)
     assert place.results == {one.key for one in (*builds[1:], *broken[1:])}
     assert not any(folder.exists() for folder in hidden)
+    assert all(list(folder.iterdir()) for folder in place.root.glob("state/results/??"))
     assert list(place.state.history()) == history
     assert place.prune(2).nights == place.prune(5).nights == ()
     report = read_report(place.state, place.state.nights()[-1])

@@ -70,7 +70,7 @@ class Farm:
     def told(self, night: int) -> str:
         """What failed, for whoever reads that it should not have."""
         lines = [f"{one.model}: {one.kind}, {one.attempts} tries: {one.error}" for one in self.nights[night].outcomes()]
-        return "\n".join([str(self.nights[night].verdict()), *lines])
+        return "\n".join([str(self.nights[night].verdict()), *lines, (self.root / "stderr").read_text()])
 
     def versions(self) -> dict[str, list[str]]:
         registry = FolderRegistry.open(self.root / "registry")
@@ -102,6 +102,7 @@ def test_two_nights(
     first = farm.start("2026-11-21")
     killed = kill_a_worker(first)
     assert first.wait() == FAILED, farm.told(0)
+    assert (farm.root / "stderr").read_text() == "", "on a terminal the night's table is there"
     outcomes = farm.outcomes(0)
     assert {name: one.kind for name, one in outcomes.items()} == {
         **dict.fromkeys(("dense", "twice", "retrained", "two_inputs", "worse", "flaky", "above"), "published"),

@@ -34,7 +34,7 @@ _SETTINGS = {
     "distributed.worker.memory.monitor-interval": "1 s",
     "distributed.worker.profile.enabled": False,
     "distributed.worker.daemon": False,  # so that builds, which have children, may run in them
-    "distributed.logging.distributed": "error",
+    "distributed.logging.distributed": "critical",  # what it finds is an outcome, and told as such
 }
 _CONNECT_TIMEOUT = 30.0  # seconds
 
@@ -156,7 +156,7 @@ def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:
             memory_limit=memory or "auto",
             local_directory=str(scratch),
             dashboard_address="127.0.0.1:0",
-            silence_logs=logging.ERROR,
+            silence_logs=logging.CRITICAL,
             security=True,  # else whoever is on this machine could have us run anything
         )
     except Exception as error:  # what keeps its processes from starting comes as whatever it met there

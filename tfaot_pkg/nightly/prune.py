@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,9 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
             keep_inputs(state, gone, published)
             for path in (*(one.folder for one in gone), *results, *left):
                 _remove(path)
+            for folder in state.root.glob("results/??"):
+                with suppress(OSError):  # it has others
+                    folder.rmdir()
         return Pruned(
             nights=tuple(one.name for one in gone),
             results=tuple(sorted({_key(one) for one in results})),
