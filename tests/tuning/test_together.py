@@ -14,7 +14,7 @@ from tfaot_pkg.tuning.flags import FlagsFound
 from tfaot_pkg.tuning.kernels import LayersFound
 from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import Group
-from tfaot_pkg.tuning.together import settled
+from tfaot_pkg.tuning.together import choose_beside, settled
 from tfaot_pkg.tuning.workshop import Variant, Workshop
 
 from .test_selection import LAYERS
@@ -34,6 +34,9 @@ class Machine:
     budget: int = 1 << 20
     groups: Sequence[Group] = (Group(layers=LAYERS),)
     built: list[Variant] = field(default_factory=list)
+
+    def effective(self, chosen: frozenset[str]) -> frozenset[str]:
+        return chosen
 
     def library(self, variant: Variant) -> Path:
         self.built.append(variant)
@@ -76,3 +79,15 @@ def test_weights_are_not_twice_in_the_library_beyond_the_budget() -> None:
     assert chosen == {ONE: ALL, EIGHT: ALL} and flags == NO_FLAGS
     both = {**times, ("xla", ONE): 600.0}
     assert _settled(Machine(both, budget=0), ONE, EIGHT)[0] == {ONE: NONE, EIGHT: NONE}  # once each, in XLA's form
+
+
+def test_layers_chosen_alone_are_weighed_with_the_flags_that_the_file_has() -> None:
+    layers = {
+        unit: LayersFound(chosen=chosen, words="", xla=900.0, estimated=800.0, tuned=800.0)
+        for unit, chosen in ((ONE, NONE), (EIGHT, ALL))
+    }
+    machine = Machine({("ours", EIGHT): 800.0, ("xla", EIGHT): 450.0})
+    found = choose_beside(cast(Workshop, machine), layers, {ONE: FLAGS, EIGHT: FLAGS})
+    assert {unit: each.chosen for unit, each in found.items()} == {ONE: NONE, EIGHT: NONE}
+    assert [variant.flags for variant in machine.built] == [{EIGHT: FLAGS}, {EIGHT: FLAGS}]
+    assert choose_beside(cast(Workshop, Machine({})), layers, {}) == layers

@@ -16,7 +16,7 @@ from tfaot_pkg.spec.types import ModelSpec, Tuning
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
 from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
-from tfaot_pkg.tuning.together import choose_together
+from tfaot_pkg.tuning.together import choose_beside, choose_together
 from tfaot_pkg.tuning.workshop import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets
@@ -119,7 +119,10 @@ def _layers_and_flags(
     """What is to be chosen of each, measured; None for what is not. What is not chosen is as `known`."""
     if wanted.kernels and shop.has_choice:
         layers = choose_layers(shop, units)
-        return choose_together(shop, layers) if wanted.xla_flags else (layers, None)
+        if wanted.xla_flags:
+            return choose_together(shop, layers)
+        flags = {(size, target): each for size, target in units if (each := known.flags(target, size))}
+        return choose_beside(shop, layers, flags), None
     if wanted.kernels:
         shop.progress.note("note: no layers to choose: XLA computes all of the model")
     if not wanted.xla_flags:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tfaot_pkg.compiled.choices import Unit
-from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
+from tfaot_pkg.tuning.flags import Flags, FlagsFound, choose_flags
 from tfaot_pkg.tuning.kernels import LayersFound
 from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import Chosen, twice
@@ -32,6 +32,15 @@ def choose_together(shop: Workshop, layers: Mapping[Unit, LayersFound]) -> _Foun
         if shop.effective(found.chosen) and found.xla < _MOST * found.tuned * _gained(flags, unit)
     ]
     return settled(shop, layers, flags, choose_flags(shop, dict.fromkeys(rivals, _NONE))) if rivals else (layers, flags)
+
+
+def choose_beside(
+    shop: Workshop, layers: Mapping[Unit, LayersFound], known: Mapping[Unit, Flags]
+) -> Mapping[Unit, LayersFound]:
+    """`layers`, but XLA's code where that is faster with the flags that stay as they are `known`."""
+    flags = {unit: each for unit, each in known.items() if shop.effective(layers[unit].chosen)}
+    kept = FlagsFound(flags=flags, ratios=dict.fromkeys(flags, Ratio(value=1.0)), skipped={})
+    return settled(shop, layers, kept, kept)[0]
 
 
 def settled(shop: Workshop, layers: Mapping[Unit, LayersFound], flags: FlagsFound, alone: FlagsFound) -> _Found:
