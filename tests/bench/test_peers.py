@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from tfaot_pkg.bench.environments import requirements_file
+from tfaot_pkg.bench.environments import installed_here, requirements_file
 from tfaot_pkg.bench.peers import PEERS, peers_named
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.process import run
 
 
 def test_all_names_every_peer_and_the_order_is_always_the_same() -> None:
@@ -40,3 +41,11 @@ def test_every_peer_is_pinned_with_hashes_and_no_place_to_get_it_from(packages: 
     for peer in PEERS.values():
         if peer.packages == packages:
             assert set(peer.distributions) <= set(pins)
+
+
+def test_a_peer_that_is_installed_beside_this_tool_is_used_as_it_is() -> None:
+    found = installed_here(["numpy"])
+    assert found is not None and (found.site_packages / "numpy" / "__init__.py").is_file()
+    done = run([found.python, "-I", "-c", "import numpy; print(numpy.__file__)"])
+    assert done.stdout.strip() == str(found.site_packages / "numpy" / "__init__.py")
+    assert installed_here(["numpy", "no-such-distribution"]) is None
