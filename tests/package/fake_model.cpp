@@ -48,7 +48,7 @@ tfaot_status create(const char* target, tfaot_instance** instance, char* message
     *instance = new (std::nothrow) tfaot_instance{known, ""};
     return *instance == nullptr ? TFAOT_OUT_OF_MEMORY : TFAOT_OK;
   }
-  std::snprintf(message, message_size, "no code for target %s", target);
+  std::snprintf(message, message_size, "model " MODEL_NAME ": the library has no code for target %s", target);
   return TFAOT_INVALID_ARGUMENT;
 }
 
@@ -66,7 +66,8 @@ tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const
     for (int64_t column = 0; column < kColumns; ++column) {
       const int64_t i = row * kColumns + column;
       if (x[i] == -1000.0f) {
-        std::snprintf(instance->message, sizeof instance->message, "x is -1000");
+        std::snprintf(instance->message, sizeof instance->message, "model " MODEL_NAME ", batch size %lld: x is -1000",
+                      static_cast<long long>(batch_size));
         return TFAOT_COMPUTATION_FAILED;
       }
       y[i] = MODEL_SLOPE * x[i] + bias[column];

@@ -125,6 +125,8 @@ MISTAKES = {
     "compiled.run(2, x[0], d[0], l, f)": "tfaot: a buffer has another element type than the tensor",
     "model.run(2, {x[0], d[0]})": "tfaot: a buffer has another element type than the tensor",
     "model.run(2, {x[0], x[0], x[0]})": "run",
+    "model.run(2, {x[0]})": "missing",
+    "model.run(2, {x[0], x[0]}, {l})": "missing",
     "model.run(2, {x[0], x[0]}, {f, f})": "tfaot: a buffer has another element type than the tensor",
     "model.run(2, {x[0], x[0]}, {l, x[0]})": "or is an output that cannot be written",
     "in.get<2>()": "",
@@ -159,7 +161,8 @@ void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot
 def test_mistakes_are_errors_of_the_compiler_that_say_which(
     compiler: str, fakes: Path, tmp_path: Path, require_program: RequireProgram
 ) -> None:
-    check = [require_program(compiler), "-std=c++17", f"-I{fakes}/include", "-fsyntax-only"]
+    flags = ["-std=c++17", "-fsyntax-only", "-Werror=missing-field-initializers"]
+    check = [require_program(compiler), *flags, f"-I{fakes}/include"]
     for number, (call, message) in enumerate({"model.run(2, in)": "", **MISTAKES}.items()):
         source = tmp_path / f"mistake{number}.cpp"
         source.write_text(MISTAKE % call)

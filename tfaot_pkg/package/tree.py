@@ -34,6 +34,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
+from tfaot_pkg.package.headers import headers_version
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import SUFFIX, template_names
@@ -307,12 +308,6 @@ def _tensors(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
         }
         for tensor in tensors
     ]
-
-
-def headers_version(text: str) -> int:
-    """TFAOT_HEADERS_VERSION in the text of tfaot/version.h; 0 where there is none."""
-    found = re.search(r"^#define TFAOT_HEADERS_VERSION (\d+)$", text, re.MULTILINE)
-    return int(found[1]) if found else 0
 
 
 def _headers() -> dict[str, bytes]:

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.package.listing import Tree, scan_tree
 from tfaot_pkg.package.name import package_meant_by
-from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.manifest import (
     HEADERS,
     LOCK,
@@ -35,6 +34,9 @@ from tfaot_pkg.prefix.manifest import (
 from tfaot_pkg.prefix.plan import Package, PartPlan, checked, in_order, plan, users_of_headers
 from tfaot_pkg.prefix.verify import report_part
 from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
+
+if TYPE_CHECKING:
+    from tfaot_pkg.package.tree import PackageTree
 
 _LOCK_TIMEOUT = 600.0
 

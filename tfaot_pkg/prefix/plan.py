@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError, TrustError
+from tfaot_pkg.package.headers import VERSION_FILE, headers_version
 from tfaot_pkg.package.listing import Member, Tree
-from tfaot_pkg.package.tree import headers_version
 from tfaot_pkg.prefix.manifest import HEADERS, Manifest, Prefix, look
 
 _HEADERS_FOLDER = "include/tfaot/"
-_VERSION_FILE = "include/tfaot/version.h"
 _PER_MAJOR = 10_000
 _OURS = re.compile(r"share/tfaot[^/]*/(manifest|pending)\.json")
 _FOUND_LAST = ("lib/cmake/", "lib/pkgconfig/", "etc/")
@@ -77,7 +76,7 @@ def checked(package: Package, tree: Tree, folder: Path) -> StagedPackage:
     manifest = _manifest(package.name, package.version, package.key, tree.digest, own, uses_headers=bool(shared))
     headers = None
     if shared:
-        version = _headers_version(folder / _VERSION_FILE)
+        version = _headers_version(folder / VERSION_FILE)
         headers = _manifest(HEADERS, version, "", Tree(members=shared).digest, shared, uses_headers=False)
     return StagedPackage(package=package, folder=folder, manifest=manifest, headers=headers)
 

@@ -22,8 +22,6 @@ from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.layout import is_sha256
 from tfaot_pkg.registry.static import StaticRegistry, read_config
 from tfaot_pkg.remote.address import Address, is_url
-from tfaot_pkg.remote.files import HttpFiles
-from tfaot_pkg.remote.registry import open_remote
 from tfaot_pkg.storage import locked, storage_errors, write_file
 from tfaot_pkg.trust.keys import ROOT
 from tfaot_pkg.trust.roles import limit_of, metadata_path
@@ -176,6 +174,9 @@ def add_remote(
 
     The boolean is False where it was known just so. Raises RegistryError, TrustError, NetworkError, StorageError.
     """
+    from tfaot_pkg.remote.files import HttpFiles  # imported where there is a server: folders need no HTTP
+    from tfaot_pkg.remote.registry import open_remote
+
     if not _NAME.fullmatch(name):
         raise RegistryError(
             f"{name!r} is not a name for a registry",
@@ -246,6 +247,8 @@ def open_registry(text: str | None, folders: Folders, *, progress: Progress, off
     remote = remote_meant(text, folders) if text is not None else None
     if remote is None:
         return FolderRegistry.open(folder_meant(text, folders))
+    from tfaot_pkg.remote.registry import open_remote
+
     return open_remote(remote.address, remote.root, folders, progress=progress, offline=offline)
 
 

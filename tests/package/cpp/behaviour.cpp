@@ -102,8 +102,8 @@ void failures_of_the_library_carry_its_message() {
   std::vector<float> x = rows(2), y(6);
   std::vector<std::int64_t> label(2);
   x[4] = -1000.0f;
-  expect_error("affine: x is -1000", [&] { model.run(2, kBias, x, label, y); });
-  expect_error("affine: no code for target z80", [] { affine z80("z80"); });
+  expect_error("affine: batch size 2: x is -1000", [&] { model.run(2, kBias, x, label, y); });
+  expect_error("affine: the library has no code for target z80", [] { affine z80("z80"); });
 }
 
 void an_instance_can_be_moved() {

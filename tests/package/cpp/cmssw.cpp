@@ -56,7 +56,7 @@ void a_wrapper_has_a_buffer_per_tensor_and_batch_size() {
   expect(wrapper.resultData<std::int64_t>(4, 0)[3] == 2, "labels");
   wrapper.argData<float>(2, 1)[0] = -1000.0f;
   expect(!wrapper.runSilent(2) && !wrapper.runSilent(3), "failures");
-  expect_error("affine: x is -1000", [&] { wrapper.run(2); });
+  expect_error("affine: batch size 2: x is -1000", [&] { wrapper.run(2); });
   expect_error("affine: batch size: expected a compiled one, got 3", [&] { wrapper.run(3); });
   expect_error("affine: index of argument: expected one below 2, got 2", [&] { wrapper.argData<float>(2, 2); });
   expect_error("affine: index of result: expected one below 2, got 5", [&] { wrapper.resultCount(2, 5); });

@@ -188,7 +188,7 @@ void padding_repeats_the_last_row() {
   model.setBatchRule("1:4");
   std::vector<float> x = flat(3);
   x[8] = -1000.0f;  // the fake fails where it sees this
-  expect_error("affine: x is -1000", [&] { model.run(3, {kBias, x}); });
+  expect_error("affine: batch size 4: x is -1000", [&] { model.run(3, {kBias, x}); });
   expect(model.run(1, {kBias, {x.data(), 3}}).y[2] == answer(2), "nothing is left of the rows before");
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <tfaot-model-affine/model.h>
@@ -112,9 +113,10 @@ void wrong_sizes_and_failures_come_back_to_the_caller() {
                [&] { model.run_parallel(8, shorter.inputs(), batch.outputs(), 2); });
   expect_error("affine: output \"label\": expected 8 elements (8 rows of 1), got 7",
                [&] { model.run_parallel(8, batch.inputs(), shorter.outputs(), 2); });
-  for (const std::size_t element : {0u, 12u, 23u}) {
+  for (const auto& [element, size] : {std::pair(0u, "4"), std::pair(12u, "4"), std::pair(23u, "2")}) {
     batch.x[element] = -1000.0f;
-    expect_error("affine: x is -1000", [&] { model.run_parallel(8, batch.inputs(), batch.outputs(), 3); });
+    expect_error("affine: batch size " + std::string(size) + ": x is -1000",
+                 [&] { model.run_parallel(8, batch.inputs(), batch.outputs(), 3); });
     batch.x[element] = 0.0f;
   }
   model.run_parallel(8, batch.inputs(), batch.outputs(), 3);
@@ -190,7 +192,7 @@ void a_pool_gives_each_borrower_an_instance_of_its_own() {
   for (std::thread& thread : threads) thread.join();
   expect(pool.size() >= 2 && pool.size() <= 8, "no more instances than borrowers");
   tfaot::Pool<affine> wrong("z80");
-  expect_error("affine: no code for target z80", [&] { wrong.borrow(); });
+  expect_error("affine: the library has no code for target z80", [&] { wrong.borrow(); });
   expect(wrong.size() == 0, "no instance was made");
 }
 

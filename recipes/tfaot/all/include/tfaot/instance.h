@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,17 @@ namespace detail {
 /// Bytes of one row; of the whole tensor where it has no batch axis.
 inline std::size_t row_bytes(const tfaot_tensor& tensor) noexcept {
   return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
+}
+
+/// What the library says, without the model's name at its front, which Error gives: "model digits: ...",
+/// "model digits, batch size 3: ...".
+inline std::string_view without_name(std::string_view message, std::string_view name) noexcept {
+  constexpr std::string_view kModel = "model ";
+  if (message.substr(0, kModel.size()) != kModel) return message;
+  const std::string_view rest = message.substr(kModel.size());
+  if (rest.size() < name.size() + 2 || rest.substr(0, name.size()) != name) return message;
+  const char after = rest[name.size()];
+  return after == ':' || after == ',' ? rest.substr(name.size() + 2) : message;
 }
 
 inline std::vector<std::size_t> compiled_sizes(const Table& table) {
@@ -154,7 +166,7 @@ class Instance {
       }
       char message[TFAOT_MESSAGE_SIZE] = "";
       if (table.create(target, &instance_, message, sizeof message) != TFAOT_OK) {
-        throw Error(table.info->name, message);
+        throw Error(table.info->name, detail::without_name(message, table.info->name));
       }
     }
     Handle(Handle&& other) noexcept : table_(other.table_), instance_(std::exchange(other.instance_, nullptr)) {}
@@ -211,7 +223,7 @@ class Instance {
 
   void run_step(tfaot_instance* handle, std::size_t size, const void* const* inputs, void* const* outputs) {
     if (table_->run(handle, static_cast<std::int64_t>(size), inputs, outputs) != TFAOT_OK) {
-      throw Error(info().name, table_->message(handle));
+      throw Error(info().name, detail::without_name(table_->message(handle), info().name));
     }
   }
 

@@ -1,0 +1,45 @@
+"""What a command imports before it works: small commands must not wait for the libraries of large ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.registry.conftest import package_of, standard_files
+from tfaot_pkg.registry.folder import FolderRegistry
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HEAVY = {
+    "conan", "cyclonedx", "distributed", "elftools", "jinja2", "matplotlib", "numpy", "requests", "rich.progress",
+    "securesystemslib", "starlette", "tensorflow", "tuf", "uvicorn", "yaml",
+}  # fmt: skip
+_RUN = """
+import sys
+from tfaot_pkg.cli.app import app
+app(sys.argv[1:], standalone_mode=False)
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "search digits --registry registry",
+        "show digits --registry registry",
+        "resolve digits --registry registry",
+        "install digits --prefix prefix --registry registry",
+    ],
+    ids=lambda command: command.partition(" ")[0],
+)
+def test_a_command_over_a_folder_imports_nothing_that_it_does_not_need(command: str, tmp_path: Path) -> None:
+    package = package_of(tmp_path, "digits", "1", standard_files("digits", "1"))
+    FolderRegistry.create(tmp_path / "registry").publish(package.entry, package.blobs)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TFAOT_HOME": str(tmp_path / "home")}
+    argv = [sys.executable, "-c", _RUN, *command.split()]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    assert "digits" in done.stdout
+    assert HEAVY.isdisjoint(done.stderr.split()), done.stderr
