@@ -118,7 +118,7 @@ EXPORT double denseTime(std::size_t width, std::size_t layers, std::size_t batch
     for (std::size_t layer = 0; layer < layers; ++layer) {
       float* const to = layer % 2 == 0 ? pong.data() : ping.data();
       kernels::dense({width, width, weights.data() + layer * size, bias.data() + layer * width,
-                      static_cast<kernels::Activation>(activation)},
+                      static_cast<kernels::Activation::Kind>(activation)},
                      batch, from, to);
       from = to;
     }
@@ -135,7 +135,7 @@ EXPORT double conv2dTime(std::size_t size, std::size_t channels, std::size_t fil
   if (same != 0) layer.window.padTop = layer.window.padLeft = (kernel - 1) / 2;
   layer.filters = filters;
   layer.groups = groups;
-  layer.activation = static_cast<kernels::Activation>(activation);
+  layer.activation = static_cast<kernels::Activation::Kind>(activation);
   const Floats weights = numbers(kernels::packedConv2dSize(layer));
   const Floats bias = numbers(filters);
   layer.weights = weights.data();
@@ -171,6 +171,6 @@ EXPORT double maxPoolTime(std::size_t size, std::size_t channels, std::size_t ba
 EXPORT double activationTime(int activation, std::size_t count) {
   Floats in = numbers(count), out(count);
   for (float& value : in) value *= 8.0f;
-  const auto kind = static_cast<kernels::Activation>(activation);
+  const auto kind = static_cast<kernels::Activation::Kind>(activation);
   return leastTime([&] { kernels::activate(kind, count, in.data(), out.data()); });
 }

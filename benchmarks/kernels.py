@@ -28,7 +28,21 @@ sys.path.insert(0, str(ROOT))
 
 from tfaot_pkg.targets import TARGETS, runs_here  # noqa: E402 (after the path to the checkout)
 
-ACTIVATIONS = ("none", "relu", "elu", "selu", "tanh", "sigmoid", "softplus", "gelu_erf", "gelu_tanh", "swish")
+ACTIVATIONS = (
+    "none",
+    "relu",
+    "elu",
+    "selu",
+    "tanh",
+    "sigmoid",
+    "softplus",
+    "gelu_erf",
+    "gelu_tanh",
+    "swish",
+    "hard_swish",
+    "leaky_relu",
+    "clip",
+)
 BATCHES = (1, 2, 4, 8, 16, 64, 256)
 # Layers of equal width one after the other, as many as make a usual net: (width, layers, activation).
 DENSE = ((128, 5, "none"), (128, 5, "tanh"), (256, 10, "none"), (256, 10, "elu"), (33, 5, "none"), (129, 5, "none"))

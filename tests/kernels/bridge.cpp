@@ -5,8 +5,13 @@ namespace kernels = tfaot_kernels;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT void activate(std::size_t activation, std::size_t count, const float* in, float* out) {
-  kernels::activate(static_cast<kernels::Activation>(activation), count, in, out);
+EXPORT void activate(const kernels::Activation* activation, std::size_t count, const float* in, float* out) {
+  kernels::activate(*activation, count, in, out);
+}
+
+EXPORT void add(const kernels::Activation* activation, std::size_t count, const float* first, const float* second,
+                float* out) {
+  kernels::add(*activation, count, first, second, out);
 }
 
 EXPORT void softmax(std::size_t rows, std::size_t size, const float* in, float* out) {

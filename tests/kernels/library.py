@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -26,8 +26,6 @@ SERVER = Path(__file__).with_name("server.cpp")
 KERNELS = RECIPE / "src" / "kernels.cpp"
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", f"-I{RECIPE / 'include'}")
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror")
-
-ACTIVATIONS = ("none", "relu", "elu", "selu", "tanh", "sigmoid", "softplus", "gelu_erf", "gelu_tanh", "swish")
 
 
 def load_packing() -> ModuleType:
@@ -72,13 +70,26 @@ class _Window(ctypes.Structure):
     ]
 
 
+class _Activation(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int if name == "kind" else ctypes.c_float) for name in ("kind", "slope", "low", "high")]
+
+
+_KINDS = "none relu elu selu tanh sigmoid softplus gelu_erf gelu_tanh swish hard_swish leaky_relu clip".split()
+ACTIVATIONS: Mapping[str, _Activation] = {
+    **{kind: _Activation(number) for number, kind in enumerate(_KINDS)},
+    "leaky_relu": _Activation(_KINDS.index("leaky_relu"), slope=0.3),
+    "falling_relu": _Activation(_KINDS.index("leaky_relu"), slope=-0.5),  # the largest value has not the largest result
+    "clip": _Activation(_KINDS.index("clip"), low=0, high=6),
+}
+
+
 class _Dense(ctypes.Structure):
     _fields_ = [
         ("inputs", ctypes.c_size_t),
         ("outputs", ctypes.c_size_t),
         ("weights", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
-        ("activation", ctypes.c_int),
+        ("activation", _Activation),
     ]
 
 
@@ -89,7 +100,7 @@ class _Conv2d(ctypes.Structure):
         ("groups", ctypes.c_size_t),
         ("weights", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
-        ("activation", ctypes.c_int),
+        ("activation", _Activation),
     ]
 
 
@@ -153,8 +164,13 @@ class Kernels:
 
     def activate(self, activation: str, values: Floats) -> Floats:
         data, out = self._in(values), self._out(*values.shape)
-        self._machine.call("activate", ACTIVATIONS.index(activation), values.size, data.address, out.address)
+        self._machine.call("activate", ACTIVATIONS[activation], values.size, data.address, out.address)
         return out.read()
+
+    def add(self, activation: str, first: Floats, second: Floats) -> Floats:
+        arrays = self._in(first), self._in(second), self._out(*first.shape)
+        self._machine.call("add", ACTIVATIONS[activation], first.size, *(array.address for array in arrays))
+        return arrays[-1].read()
 
     def softmax(self, values: Floats) -> Floats:
         data, out = self._in(values), self._out(*values.shape)
@@ -172,12 +188,12 @@ class Kernels:
     def dense(self, values: Floats, weights: Floats, bias: Floats | None, activation: str = "none") -> Floats:
         packed, terms, data = self._packed(weights), None if bias is None else self._in(bias), self._in(values)
         out = self._out(len(values), weights.shape[1])
-        layer = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS.index(activation))
+        layer = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS[activation])
         self._machine.call("dense", layer, len(values), data.address, out.address)
         return out.read()
 
     def _packed_conv2d(self, shape: Shape, filters: Floats, groups: int) -> Buffer:
-        layer = _Conv2d(shape.window(), filters.shape[3], groups, None, None, 0)
+        layer = _Conv2d(shape.window(), filters.shape[3], groups, None, None)
         packed, data = self._out(self._machine.call("packed_conv2d_size", layer)), self._in(filters)
         self._machine.call("pack_conv2d", layer, data.address, packed.address)
         return packed
@@ -200,7 +216,7 @@ class Kernels:
         packed, data = self._packed_conv2d(shape, filters, groups), self._in(images)
         terms = None if bias is None else self._in(bias)
         layer = _Conv2d(shape.window(), filters.shape[3], groups, packed.address, terms and terms.address)
-        layer.activation = ACTIVATIONS.index(activation)
+        layer.activation = ACTIVATIONS[activation]
         name, layers = ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.window()])
         scratch = self._out(self._machine.call(f"{name}_scratch", *layers))
         out = self._out(len(images), *(pool or shape).out, filters.shape[3])

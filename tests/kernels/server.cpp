@@ -50,6 +50,7 @@ Word called(Result (*function)(Parameters...), const std::vector<Word>& words) {
 #define FUNCTION(name) {#name, [](const std::vector<Word>& words) { return called(&name, words); }}
 const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(activate),
+    FUNCTION(add),
     FUNCTION(softmax),
     FUNCTION(packed_size),
     FUNCTION(pack),

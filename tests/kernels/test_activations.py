@@ -46,6 +46,10 @@ EXACT: dict[str, Callable[[Doubles], Doubles]] = {
     "gelu_erf": gelu_erf,
     "gelu_tanh": lambda x: x * sigmoid(2.0 * inner(x)),
     "swish": lambda x: x * sigmoid(x),
+    "hard_swish": lambda x: x * (np.clip(x + 3.0, 0.0, 6.0) / 6.0),
+    "leaky_relu": lambda x: np.where(x > 0, x, float(np.float32(0.3)) * x),
+    "falling_relu": lambda x: np.where(x > 0, x, -0.5 * x),
+    "clip": lambda x: np.clip(x, 0.0, 6.0),
 }
 
 # As stated at Activation in tfaot_kernels/kernels.h, in units in the last place of the true value.
@@ -60,6 +64,10 @@ STATED = {
     "gelu_erf": 8.0,
     "gelu_tanh": 4.0,
     "swish": 4.0,
+    "hard_swish": 3.0,
+    "leaky_relu": 1.0,
+    "falling_relu": 1.0,
+    "clip": 0.0,
 }
 
 
@@ -116,6 +124,10 @@ ANSWERS = {
     "gelu_erf": [np.nan, np.inf, np.nan, 0.0, -0.0, 0.5e-40, -0.5e-40],
     "gelu_tanh": [np.nan, np.inf, np.nan, 0.0, -0.0, 0.5e-40, -0.5e-40],
     "swish": [np.nan, np.inf, np.nan, 0.0, -0.0, 0.5e-40, -0.5e-40],
+    "hard_swish": [np.nan, np.inf, np.nan, 0.0, -0.0, 0.5e-40, -0.5e-40],
+    "leaky_relu": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -0.3e-40],
+    "falling_relu": [np.nan, np.inf, np.inf, -0.0, 0.0, 1e-40, 0.5e-40],
+    "clip": [np.nan, 6.0, 0.0, 0.0, -0.0, 1e-40, 0.0],
 }
 
 
@@ -135,3 +147,15 @@ def test_a_value_has_the_same_result_at_every_place_of_an_array(kernels: Kernels
     for count in (1, 2, 15, 16, 17, 33):
         np.testing.assert_array_equal(kernels.activate(activation, values[:count]), whole[:count])
         np.testing.assert_array_equal(kernels.beside_start().activate(activation, values[-count:]), whole[-count:])
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "leaky_relu", "elu"])
+@pytest.mark.parametrize("count", [1, 15, 17, 2047, 2049, 5000])
+def test_a_sum_is_activated_as_its_values_are(kernels: Kernels, activation: str, count: int) -> None:
+    random = np.random.default_rng(count)
+    first, second = (random.standard_normal(count).astype(np.float32) for _ in range(2))
+    first[0], second[-1] = np.nan, np.inf
+    for aimed in (kernels, kernels.beside_start()):
+        np.testing.assert_array_equal(
+            aimed.add(activation, first, second), kernels.activate(activation, first + second)
+        )

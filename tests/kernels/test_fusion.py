@@ -13,7 +13,7 @@ from tests.kernels.test_dense import fixed_kernels, numbers
 
 pytestmark = pytest.mark.slow  # a few seconds for each target
 
-MONOTONE = ("none", "relu", "elu", "selu", "tanh", "sigmoid", "softplus")
+MONOTONE = ("none", "relu", "elu", "selu", "tanh", "sigmoid", "softplus", "leaky_relu", "clip")
 
 
 def assert_fused(

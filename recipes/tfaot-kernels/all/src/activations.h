@@ -139,6 +139,16 @@ TFAOT_INLINE Vector geluTanh(Vector x) {
   return timesSigmoid(x, x * (1.59576912f + 0.0713548163f * (x * x)));
 }
 
+/// min(max(x, low), high).
+TFAOT_INLINE Vector clipped(Vector x, float low, float high) {
+  return smaller(broadcast(high), larger(broadcast(low), x));
+}
+
+/// x + 3 is exact where it is small.
+TFAOT_INLINE Vector hardSwish(Vector x) { return x * (clipped(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f)); }
+
+TFAOT_INLINE Vector leakyRelu(Vector x, float slope) { return x > 0.0f ? x : x * slope; }
+
 template <class Function>
 TFAOT_INLINE void transform(Function function, float* data, std::size_t rows, std::size_t width, std::size_t stride) {
   for (std::size_t row = 0; row < rows; ++row, data += stride) {
@@ -161,6 +171,9 @@ __attribute__((noinline)) void activateBlock(Activation activation, float* data,
     case Activation::gelu_erf: return apply([](Vector x) { return geluErf(x); });
     case Activation::gelu_tanh: return apply([](Vector x) { return geluTanh(x); });
     case Activation::swish: return apply([](Vector x) { return timesSigmoid(x, x); });
+    case Activation::hard_swish: return apply([](Vector x) { return hardSwish(x); });
+    case Activation::leaky_relu: return apply([=](Vector x) { return leakyRelu(x, activation.slope); });
+    case Activation::clip: return apply([=](Vector x) { return clipped(x, activation.low, activation.high); });
   }
 }
 
@@ -174,6 +187,18 @@ inline void activateRow(Activation activation, float* data, std::size_t count) {
     std::memcpy(padded, data + whole * kLanes, rest * sizeof(float));
     activateBlock(activation, padded, 1, 1, 0);
     std::memcpy(data + whole * kLanes, padded, rest * sizeof(float));
+  }
+}
+
+/// Activated sums of `count` floats, so many at a time that they are still in the first cache when they are activated.
+inline void addRow(Activation activation, std::size_t count, const float* first, const float* second, float* out) {
+  constexpr std::size_t kAtATime = 2048;
+  for (std::size_t begin = 0; begin < count; begin += kAtATime) {
+    const std::size_t end = count - begin < kAtATime ? count : begin + kAtATime;
+    std::size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) store(out + i, load(first + i) + load(second + i));
+    for (; i < end; ++i) out[i] = first[i] + second[i];
+    activateRow(activation, out + begin, end - begin);
   }
 }
 

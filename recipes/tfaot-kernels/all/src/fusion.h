@@ -17,7 +17,9 @@ inline bool isMonotone(Activation activation) {
     case Activation::selu:
     case Activation::tanh:
     case Activation::sigmoid:
-    case Activation::softplus: return true;
+    case Activation::softplus:
+    case Activation::clip: return true;
+    case Activation::leaky_relu: return activation.slope > 0.0f;
     default: return false;
   }
 }

@@ -29,6 +29,10 @@ void activate(Activation activation, std::size_t count, const float* in, float* 
   activateRow(activation, out, count);
 }
 
+void add(Activation activation, std::size_t count, const float* first, const float* second, float* out) noexcept {
+  addRow(activation, count, first, second, out);
+}
+
 void softmax(std::size_t rows, std::size_t size, const float* in, float* out) noexcept {
   softmaxRows(rows, size, in, out);
 }

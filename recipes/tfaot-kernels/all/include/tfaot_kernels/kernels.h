@@ -30,21 +30,50 @@ inline constexpr std::size_t kPanel = 16;
 ///
 /// NaN gives NaN. Infinities and zeros give what XLA gives: swish and GELU of minus infinity are NaN, zeros keep their
 /// sign.
-enum class Activation : int {
-  none = 0,
-  relu = 1,       ///< max(x, 0); exact
-  elu = 2,        ///< x, below zero exp(x) - 1; 2 ULP
-  selu = 3,       ///< scale * (x, below zero alpha * (exp(x) - 1)); 3 ULP
-  tanh = 4,       ///< 6 ULP, never beyond 1
-  sigmoid = 5,    ///< 1 / (1 + exp(-x)); 3 ULP
-  softplus = 6,   ///< log(1 + exp(x)); 3 ULP
-  gelu_erf = 7,   ///< x * (1 + erf(x / sqrt(2))) / 2; 8 ULP
-  gelu_tanh = 8,  ///< x * (1 + tanh(y)) / 2, y = sqrt(2 / pi) * (x + 0.044715 * x^3); 4 ULP, below zero 4 + 7 |y|
-  swish = 9,      ///< x / (1 + exp(-x)); 4 ULP
+struct Activation {
+  enum Kind : int {
+    none = 0,
+    relu = 1,         ///< max(x, 0); exact
+    elu = 2,          ///< x, below zero exp(x) - 1; 2 ULP
+    selu = 3,         ///< scale * (x, below zero alpha * (exp(x) - 1)); 3 ULP
+    tanh = 4,         ///< 6 ULP, never beyond 1
+    sigmoid = 5,      ///< 1 / (1 + exp(-x)); 3 ULP
+    softplus = 6,     ///< log(1 + exp(x)); 3 ULP
+    gelu_erf = 7,     ///< x * (1 + erf(x / sqrt(2))) / 2; 8 ULP
+    gelu_tanh = 8,    ///< x * (1 + tanh(y)) / 2, y = sqrt(2 / pi) * (x + 0.044715 * x^3); 4 ULP, below zero 4 + 7 |y|
+    swish = 9,        ///< x / (1 + exp(-x)); 4 ULP
+    hard_swish = 10,  ///< x * clip(x + 3, 0, 6) / 6; 3 ULP
+    leaky_relu = 11,  ///< x, slope * x where it is not above zero; 1 ULP
+    clip = 12,        ///< min(max(x, low), high); exact
+  };
+
+  Kind kind;
+  float slope = 0.0f;             ///< of leaky_relu
+  float low = 0.0f, high = 0.0f;  ///< of clip
+
+  constexpr Activation(Kind which = none) : kind(which) {}
+
+  static constexpr Activation leakyRelu(float slope) {
+    Activation result = leaky_relu;
+    result.slope = slope;
+    return result;
+  }
+
+  static constexpr Activation clipped(float low, float high) {
+    Activation result = clip;
+    result.low = low;
+    result.high = high;
+    return result;
+  }
+
+  constexpr operator Kind() const { return kind; }
 };
 
 /// out[i] = activation(in[i]) for `count` floats. `out` may be `in`.
 void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept;
+
+/// out[i] = activation(first[i] + second[i]) for `count` floats: a residual connection.
+void add(Activation activation, std::size_t count, const float* first, const float* second, float* out) noexcept;
 
 /// out[i] = exp(in[i]) / (sum of exp(in[j]) over the row of i) for `rows` rows of `size` floats, as XLA has it: the
 /// row's largest value is subtracted first; a row with NaN, with plus infinity, or of minus infinity alone is NaN.
@@ -114,8 +143,8 @@ void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out,
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
 
 /// conv2d and maxPool one after the other, without the image between them: `pool` moves over the convolution's output,
-/// whose sizes it has. Activations that never fall (all up to softplus) are applied to the largest values only, which
-/// gives the same within the error of the activation. `out`: batch x pool.outHeight x pool.outWidth x filters.
+/// whose sizes it has. Activations that never fall (all but GELU, swish, hard_swish and a slope that is not positive) are
+/// applied to the largest values only, which gives the same within the error of the activation. `out`: batch x pool.outHeight x pool.outWidth x filters.
 void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept;
 
