@@ -90,6 +90,38 @@ def residual_dense(x: Any) -> Any:
     return k.Dense(4)(x)
 
 
+def attention(x: Any) -> Any:
+    """Blocks over 32 items of 128 values, wide enough that their projections are worth a call."""
+    x = k.Dense(128)(x)
+    for _ in range(2):
+        normal = k.LayerNormalization()(x)
+        x = k.Add()([x, k.MultiHeadAttention(8, 16)(normal, normal)])
+        x = k.Add()([x, k.Dense(128)(k.Dense(256, activation="relu")(k.LayerNormalization()(x)))])
+    return k.Dense(3)(k.GlobalAveragePooling1D()(x))
+
+
+def contracted(product: Callable[[Any, np.ndarray[Any, Any]], Any]) -> keras.Model:
+    """Three layers over 20 items of 64 values, whose products `product` writes."""
+    random = np.random.default_rng(3)
+    x = inputs = keras.Input((20, 64))
+    for _ in range(3):
+        weights = random.normal(0, 0.15, (64, 64)).astype(np.float32)
+        x = k.Lambda(lambda y, weights=weights: tf.nn.relu(product(y, weights) + 0.1))(x)
+    return keras.Model(inputs, k.Dense(2)(k.Flatten()(x)))
+
+
+def clipped(x: Any) -> Any:
+    return k.ReLU(4.0)(k.Dense(128)(x))
+
+
+def residual_norm(x: Any) -> Any:
+    """Residual blocks of one product each, with an activation behind the sum."""
+    x = k.Dense(96, activation="relu")(x)
+    for _ in range(6):
+        x = k.ReLU()(k.Add()([k.BatchNormalization()(k.Dense(96)(x)), x]))
+    return k.Dense(4, activation="softmax")(x)
+
+
 def several_inputs() -> keras.Model:
     jets, tracks, whole = keras.Input((20, 8)), keras.Input((10, 4)), keras.Input((15,))
     parts = [k.Flatten()(k.Dense(8, activation="relu")(k.Dense(32, activation="relu")(x))) for x in (jets, tracks)]
@@ -127,16 +159,23 @@ NETWORKS: dict[str, Callable[[], keras.Model]] = {
     "softplus_3x128": lambda: dense(32, 128, 128, 128, 2, activation="softplus"),
     "leaky_3x128": lambda: dense(32, 128, 128, 128, 2, activation="leaky_relu"),
     "relu6_3x64": lambda: dense(32, 64, 64, 64, 2, activation="relu6"),
+    "relu_max_3x128": lambda: functional((32,), lambda x: k.Dense(2)(clipped(clipped(clipped(x))))),
+    "hard_sigmoid_3x128": lambda: dense(32, 128, 128, 128, 2, activation="hard_sigmoid"),
+    "hard_swish_3x128": lambda: dense(32, 128, 128, 128, 2, activation="hard_silu"),
     "normalized_3x64": lambda: convolutional(
         (20,), k.BatchNormalization(),
         *[part for _ in range(3) for part in (k.Dense(64), k.BatchNormalization(), k.ReLU())], k.Dense(2),
     ),
     "residual_dense": lambda: functional((40,), residual_dense),
+    "residual_norm": lambda: functional((40,), residual_norm),
     "branches": lambda: functional((30,), branches),
     "several_inputs": several_inputs,
     "embedding": embedding,
     "deep_sets": lambda: functional((30, 6), deep_sets),
     "transformer": lambda: functional((16, 32), transformer),
+    "attention": lambda: functional((32, 16), attention),
+    "einsum": lambda: contracted(lambda x, weights: tf.einsum("...i,ij->...j", x, weights)),
+    "tensordot": lambda: contracted(lambda x, weights: tf.tensordot(x, weights, 1)),
     "lstm": lambda: convolutional((10, 6), k.LSTM(32), k.Dense(16, activation="relu"), k.Dense(1)),
     "gru_unrolled": lambda: convolutional((6, 8), k.GRU(24, unroll=True), k.Dense(1)),
     "conv1d": lambda: convolutional(
@@ -161,6 +200,13 @@ NETWORKS: dict[str, Callable[[], keras.Model]] = {
     ),
     "conv_1x1": lambda: convolutional((12, 12, 16), k.Conv2D(32, 1, activation="elu"), k.Conv2D(8, 1), k.Flatten()),
     "conv_tiny": lambda: convolutional((6, 6, 1), k.Conv2D(4, 3, activation="relu"), k.Flatten(), k.Dense(1)),
+    "conv_leaky": lambda: convolutional(
+        (24, 24, 3), *[part for _ in range(3) for part in (k.Conv2D(24, 3), k.LeakyReLU(), k.MaxPooling2D(2))][:-1],
+        k.Flatten(), k.Dense(4),
+    ),
+    "conv_hard_swish": lambda: convolutional(
+        (16, 16, 3), *[k.Conv2D(16, 3, activation="hard_silu") for _ in range(3)], k.Flatten(), k.Dense(4),
+    ),
     "mobile": lambda: functional((32, 32, 3), mobile),
     "residual_conv": lambda: functional((16, 16, 3), residual),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Whether the kernel library ever makes a network slower: networks of many kinds, with it and without it.
 
-    .venv/bin/python benchmarks/substitution.py [NETWORK...] [--target x86-64-v3] [--below 0.95] [--json]
+    .venv/bin/python benchmarks/substitution.py [NETWORK...] [--target x86-64-v3] [--tensorflow 2.21.0] [--below 0.95]
+                                              [--json]
 
 Each network of other_networks.py is built twice, as it is built by default and with `kernels: none`, where all code is
 XLA's, and both libraries are timed in turns in one process (substitution.cpp). The first is validated against
@@ -87,7 +88,9 @@ class Benchmark:
     def _built(self, network: str, kernels: Literal["auto", "none"]) -> tuple[NativeLibrary, int, int, int]:
         """The library, how many layers it leaves to the kernel library, of how many, in how many calls."""
         spec = load_spec(self._folder / network / "spec.yaml")
-        spec = replace(spec, compilation=replace(spec.compilation, kernels=kernels, targets=(self._target,)))
+        version = self._pool.environment.toolchain.version
+        compilation = replace(spec.compilation, kernels=kernels, targets=(self._target,), tensorflow=version)
+        spec = replace(spec, compilation=compilation)
         pool, cache, progress = self._pool, self._cache, Silent()
         source = source_tree(fetch(spec.source, folders=self._folders, progress=progress), Path(spec.model.saved_model))
         frozen = freeze(spec, source, pool=pool, cache=cache, progress=progress)
@@ -103,9 +106,9 @@ class Benchmark:
 
 
 @contextmanager
-def _benchmark(target: str, networks: list[str]) -> Iterator[tuple[Benchmark, list[str]]]:
+def _benchmark(target: str, version: str, networks: list[str]) -> Iterator[tuple[Benchmark, list[str]]]:
     folders = Folders.of_user()
-    environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    environment = ensure(version, folders=folders, progress=Silent())
     with tempfile.TemporaryDirectory(prefix="tfaot-benchmark-") as scratch:
         folder = Path(scratch)
         run([environment.python, HERE / "other_networks.py", folder, *networks], timeout=_TIMEOUT)
@@ -125,12 +128,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--target", default="x86-64-v3")
+    parser.add_argument("--tensorflow", default=DEFAULT_VERSION)
     parser.add_argument("--below", type=float, default=0.95)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     found: list[Measured] = []
     failed: list[str] = []
-    with _benchmark(arguments.target, arguments.networks) as (benchmark, names):
+    with _benchmark(arguments.target, arguments.tensorflow, arguments.networks) as (benchmark, names):
         for name in names:
             try:
                 found.append(benchmark.measure(name))

@@ -28,6 +28,22 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True),
     "relu6": tf.nn.relu6,
     "leaky": tf.nn.leaky_relu,
+    "leaky_maximum": lambda x: tf.maximum(x, 0.1 * x),
+    "leaky_greater": lambda x: tf.where(x > 0, x, 3 * x),
+    "leaky_less": lambda x: tf.where(x < 0, x * -0.5, x),
+    "leaky_otherwise": lambda x: tf.where(x > 1, x, 0.5 * x),
+    "steep_maximum": lambda x: tf.maximum(x, 2 * x),
+    "clip": lambda x: tf.clip_by_value(x, -1, 2),
+    "clip_operation": lambda x: tf.raw_ops.ClipByValue(t=x, clip_value_min=-0.5, clip_value_max=0.5),
+    "relu_maximum": lambda x: tf.maximum(x, 0),
+    "relu_limited": lambda x: tf.maximum(tf.minimum(tf.nn.relu(x), 1.5), 0),  # as Keras has it
+    "one_bound": lambda x: tf.minimum(x, 1),
+    "hard_sigmoid": lambda x: tf.nn.relu6(x + 3) / 6,
+    "hard_sigmoid_clipped": lambda x: tf.clip_by_value(0.2 * x + 0.5, 0, 1),
+    "hard_swish": lambda x: x * (tf.nn.relu6(x + 3) / 6),
+    "hard_swish_last": lambda x: x * tf.nn.relu6(x + 3) / 6,
+    "hard_swish_times": lambda x: (tf.nn.relu6(x + 3) * (1 / 6)) * x,
+    "gelu_erfc": lambda x: 0.5 * x * tf.math.erfc(-x * np.float32(np.sqrt(0.5))),
 }
 _SEEDS = iter(range(10_000))
 
@@ -116,6 +132,20 @@ def items(x):
     outputs.add("flat_then_norm", lambda: linear(normalized(flat(tf.nn.relu(linear(x, 16)))), 8))
     outputs.add("folded_rows", lambda: tf.reshape(tf.nn.relu(linear(tf.reshape(x, [-1, 24]), 16)), [-1, 64]))
     outputs.add("einsum", lambda: tf.einsum("bij,jk->bik", x, constant(24, 16)))
+    outputs.add("einsum_any", lambda: tf.nn.relu(tf.einsum("...j,jk->...k", x, constant(24, 16)) + constant(16)))
+    outputs.add("einsum_heads", lambda: tf.einsum("abc,ecd->abde", x, constant(3, 24, 7)) + constant(7, 3))
+    outputs.add("einsum_of_heads", lambda: tf.einsum("abcd,dce->abe", heads(x), constant(8, 3, 16)))
+    outputs.add("einsum_between", lambda: tf.einsum("bij,ik->bkj", x, constant(4, 16)))
+    outputs.add("einsum_sum", lambda: tf.einsum("bij,jk->bk", x, constant(24, 16)))
+    outputs.add("einsum_turned", lambda: tf.einsum("bij,jk->bki", x, constant(24, 16)))
+    outputs.add("einsum_of_one", lambda: tf.einsum("bij->bji", x))
+    outputs.add("einsum_of_rows", lambda: tf.einsum("bij,bkj->bik", x, x))
+    outputs.add("tensordot", lambda: tensordot(x, 16))
+    outputs.add("tensordot_twice", lambda: tensordot(tensordot(x, 17), 16))
+    outputs.add("bias_of_heads", lambda: heads(tf.matmul(x, constant(24, 24))) + constant(3, 8))
+    outputs.add("bias_of_items", lambda: tf.matmul(x, constant(24, 16)) + constant(4, 16))
+    outputs.add("turned_between", lambda: tf.transpose(tf.matmul(x, constant(24, 16)), [0, 2, 1]) + constant(16, 4))
+    outputs.add("residual_heads", lambda: tf.nn.relu(heads(x) + heads(linear(x, 24))))
     outputs.add("sum_over_items", lambda: linear(tf.reduce_sum(tf.nn.relu(linear(x, 16)), 1), 18))
     outputs.add("product_of_rows", lambda: tf.matmul(x, x, transpose_b=True))
     outputs.add("softmax_of_products", lambda: tf.nn.softmax(tf.matmul(x, x, transpose_b=True)))
@@ -123,6 +153,15 @@ def items(x):
     outputs.add("conv1d_padded", lambda: tf.nn.relu(tf.nn.conv1d(x, constant(3, 24, 16), 1, "SAME")))
     outputs.add("loop", lambda: looped(x))
     return outputs
+
+
+def tensordot(x, units):
+    """As Keras 2 has a dense layer. It asks for the shape of x."""
+    return tf.nn.relu(tf.nn.bias_add(tf.tensordot(x, constant(x.shape[-1], units), 1), constant(units)))
+
+
+def heads(x):
+    return tf.reshape(x, [-1, 4, 3, 8])
 
 
 def looped(x):
@@ -157,8 +196,26 @@ def images(x):
     outputs.add("average_pool_same", lambda: tf.nn.avg_pool2d(tf.nn.relu(convolution(x, 8)), 3, 2, "SAME"))
     outputs.add("global_average", lambda: linear(tf.reduce_mean(tf.nn.relu(convolution(x, 20)), [1, 2]), 15))
     outputs.add("network", lambda: network(x))
+    outputs.add("leaky_pool", lambda: tf.nn.max_pool2d(tf.nn.leaky_relu(convolution(x, 8)), 2, 2, "VALID"))
+    outputs.add("clipped_pool", lambda: tf.nn.max_pool2d(tf.nn.relu6(convolution(x, 8)), 2, 2, "VALID"))
+    outputs.add("residual", lambda: residual_images(x))
+    outputs.add("residual_pool", lambda: residual_pool(x))
     outputs.add("padded_before", lambda: convolution(tf.pad(x, [[0, 0], [1, 2], [0, 1], [0, 0]]), 10))
     return outputs
+
+
+def residual_images(x):
+    """As ResNet has it: two convolutions beside nothing, then two beside a projection, then the mean and a product."""
+    x = tf.nn.relu(convolution(x, 8, padding="SAME"))
+    x = tf.nn.relu(x + convolution(tf.nn.relu(convolution(x, 8, padding="SAME")), 8, padding="SAME"))
+    x = tf.nn.relu(x + fused_normalized(convolution(x, 8, padding="SAME")))
+    return linear(tf.reduce_mean(x, [1, 2]), 15)
+
+
+def residual_pool(x):
+    """The pooling reads what is added too, so that its convolution must leave the whole of the image."""
+    x = convolution(x, 8)
+    return x + tf.nn.max_pool2d(x, 3, 1, "SAME")
 
 
 def grouped(x):
@@ -176,6 +233,14 @@ def structure(x):
     outputs.add("outer", lambda: tf.nn.relu(linear(outputs["inner"], 24)))
     outputs.add("same_output", lambda: outputs["outer"])
     outputs.add("residual", lambda: residual(x))
+    outputs.add("residual_of_input", lambda: tf.nn.elu(linear(tf.nn.relu(linear(x, 18)), 24) + x))
+    outputs.add("residual_blocks", lambda: residual_blocks(x))
+    outputs.add("residual_inside", lambda: residual_inside(x))
+    outputs.add("residual_used_again", lambda: residual_used_again(x))
+    outputs.add("residual_of_output", lambda: outputs["inner"] + linear(outputs["inner"], 24))
+    outputs.add("sum_of_two", lambda: tf.tanh(linear(x, 16)) + tf.tanh(linear(x, 17))[:, 1:])
+    outputs.add("sum_of_sizes", lambda: linear(x, 1) + linear(x, 16))
+    outputs.add("ends_reshaped", lambda: tf.reshape(tf.nn.relu(linear(x, 16)), [-1, 2, 8]))
     shared = constant(24, 24)
     outputs.add("weights_twice", lambda: tf.matmul(tf.tanh(tf.matmul(x, shared)), shared))
     outputs.add("branches", lambda: tf.concat([linear(tf.nn.relu(linear(x, size)), 16) for size in (16, 17)], 1))
@@ -195,6 +260,27 @@ def structure(x):
 def residual(x):
     x = tf.nn.relu(linear(x, 24))
     return tf.nn.relu(x + linear(tf.nn.relu(linear(x, 24)), 24))
+
+
+def residual_blocks(x):
+    x = tf.nn.relu(linear(x, 33))
+    for _ in range(3):
+        x = x + linear(tf.nn.relu(linear(x, 20)), 33)
+    return linear(x, 5)
+
+
+def residual_inside(x):
+    """One connection around another one, which is around a normalization."""
+    x = tf.nn.relu(linear(x, 17))
+    inner = tf.tanh(linear(x, 19))
+    return linear(x + linear(inner + linear(normalized(inner), 19), 17), 18)
+
+
+def residual_used_again(x):
+    """What is added twice, and used by nothing else that is added."""
+    x = tf.nn.relu(linear(x, 17))
+    y = x + linear(x, 17)
+    return x + linear(tf.nn.relu(y), 17)
 
 
 def swish_used_again(x):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfaot_pkg.kernels.calls import Call, Place, Plan, calls_of, plan_of
+from tfaot_pkg.kernels.calls import Call, Place, Plan, Step, calls_of, plan_of
 from tfaot_pkg.kernels.choice import estimated
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.targets import TARGETS
@@ -55,6 +59,11 @@ def softmax(name: str, size: int, *, after: str) -> Layer:
     return _layer(name, after, {"kind": "softmax", "rows": 1, "size": size}, (size, size))
 
 
+def added(name: str, size: int, *, after: str, adds: str) -> Layer:
+    operation = {"kind": "add", "size": size, "activation": "relu"}
+    return replace(_layer(name, after, operation, (size, size)), adds=adds)
+
+
 NETWORK = (
     conv("c1", 12, 3, 8, same=True),
     max_pool("p1", 12, 8, after="c1"),
@@ -84,6 +93,38 @@ def test_layers_that_read_the_same_are_calls_apart() -> None:
     assert _names(calls_of(layers, frozenset("abc"))) == [["a"], ["b", "c"]]
 
 
+RESIDUAL = (
+    dense("a", 20, 64),
+    dense("b", 64, 64, after="a"),
+    dense("c", 64, 64, after="b"),
+    added("s", 64, after="c", adds="b"),
+    dense("d", 64, 9, after="s"),
+)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "calls"),
+    [
+        ("", [["a", "b", "c", "s", "d"]]),
+        ("a", [["b", "c", "s", "d"]]),
+        ("b", [["a"], ["c"], ["d"]]),
+        ("c", [["a"], ["b"], ["d"]]),
+        ("s", [["a"], ["b", "c"], ["d"]]),  # what b reads is needed for the sum too
+        ("d", [["a", "b", "c", "s"]]),
+    ],
+)
+def test_a_sum_is_in_the_call_that_knows_what_it_adds(left_out: str, calls: list[list[str]]) -> None:
+    chosen = frozenset(layer.name for layer in RESIDUAL) - {left_out}
+    assert _names(calls_of(RESIDUAL, chosen)) == calls
+
+
+def test_a_pooling_whose_input_is_added_is_not_taken_along() -> None:
+    pool = max_pool("p", 12, 8, after="c")
+    layers = (conv("c", 12, 3, 8, same=True), pool, added("s", 6 * 6 * 8, after="p", adds="p"))
+    (call,) = calls_of(layers, frozenset("cps"))
+    assert [step.layer.name for stage in plan_of(call, 2).stages for step in stage.steps] == ["c", "p", "s"]
+
+
 def test_a_convolution_takes_its_pooling_along() -> None:
     (call,) = calls_of(NETWORK, ALL)
     steps = [step for stage in plan_of(call, 4).stages for step in stage.steps]
@@ -92,51 +133,60 @@ def test_a_convolution_takes_its_pooling_along() -> None:
     ]  # fmt: skip
 
 
-def _spans(plan: Plan, place: Place, rows: int, row: int, size: int) -> range:
-    """The floats of `memory` that a step touches at `place`, of `rows` rows from `row` on; none elsewhere."""
-    if place.base != "memory":
-        return range(0)
-    start = place.offset + row * place.row_size
-    return range(start, start + rows * size)
+class _Buffers:
+    """The buffers of a call, with numbers that stand for a layer's row in place of its values."""
+
+    def __init__(self, plan: Plan, call: Call) -> None:
+        self._memory = np.full(plan.scratch, -1)
+        self._numbers = {layer.name: number for number, layer in enumerate(call.layers)}
+
+    def follow(self, step: Step, row: int, rows: int) -> None:
+        """Let `step` read what it should and find it there, and write elsewhere."""
+        last = step.pool or step.layer
+        source = self._at(step.source, row, rows, step.layer.input_size)
+        target = self._at(step.target, row, rows, last.output_size)
+        assert not np.shares_memory(source, target)
+        self._expect(step.source, source, step.layer.name, row)
+        if step.layer.adds:
+            assert step.added is not None
+            other = self._at(step.added, row, rows, step.layer.input_size)
+            assert not np.shares_memory(other, target)
+            self._expect(step.added, other, step.layer.adds, row)
+        target[...] = self._code(self._numbers[last.name] + 1, row, rows)
+
+    def _at(self, place: Place, row: int, rows: int, size: int) -> npt.NDArray[np.int64]:
+        if place.base != "memory":
+            return np.empty((rows, size), np.int64)
+        assert place.row_size in (0, size)
+        start = place.offset + row * place.row_size
+        return self._memory[start : start + rows * size].reshape(rows, size)  # not so many if it ends behind the memory
+
+    def _expect(self, place: Place, found: npt.NDArray[np.int64], reader: str, row: int) -> None:
+        number = self._numbers[reader]
+        if place.base == "input":
+            assert number == 0
+        else:
+            np.testing.assert_array_equal(found, np.broadcast_to(self._code(number, row, len(found)), found.shape))
+
+    def _code(self, number: int, row: int, rows: int) -> npt.NDArray[np.int64]:
+        """Of what the layer with `number` reads, and the one before it gives."""
+        return number * 1_000_000 + np.arange(row, row + rows)[:, None]
 
 
 def _check(plan: Plan, call: Call) -> None:
-    """Follow every row through `plan`: nothing leaves the memory, no step writes where it reads, none reads other rows'."""
-    width = call.layers[0].input_size
-    for number, stage in enumerate(plan.stages):
-        done = 0
+    """Follow every row through `plan`: each layer finds what it reads, and nothing leaves the memory."""
+    buffers = _Buffers(plan, call)
+    for stage in plan.stages:
         for row in range(0, plan.block, stage.rows):
             rows = min(stage.rows, plan.block - row)
             for step in stage.steps:
-                taken, given_size = step.layer.input_size, (step.pool or step.layer).output_size
-                source = _spans(plan, step.source, rows, row, taken)
-                target = _spans(plan, step.target, rows, row, given_size)
-                for span in (source, target):
-                    assert not span or (span.start >= 0 and span.stop <= plan.scratch)
-                assert not (source and target) or source.stop <= target.start or target.stop <= source.start
+                buffers.follow(step, row, rows)
                 assert plan.scratch + step.scratch <= plan.memory
-            done += rows
-        assert done == plan.block
-        assert stage.steps[0].source.row_size == stage.steps[0].layer.input_size
-        if number == 0:
-            assert stage.steps[0].source == Place(base="input", offset=0, row_size=width)
-        else:
-            assert stage.steps[0].source == plan.stages[number - 1].steps[-1].target
-    assert plan.stages[-1].steps[-1].target == Place(base="result", offset=0, row_size=call.layers[-1].output_size)
-    done_layers = [layer for stage in plan.stages for step in stage.steps for layer in (step.layer, step.pool) if layer]
-    assert done_layers == list(call.layers)
-    _check_stages(plan)
-
-
-def _check_stages(plan: Plan) -> None:
-    """What a stage takes from the one before it is not written over by what lies between its own layers."""
-    for stage in plan.stages:
-        kept = stage.steps[0].source
-        whole = _spans(plan, kept, plan.block, 0, stage.steps[0].layer.input_size)
-        for step in stage.steps:
-            written = _spans(plan, step.target, plan.block if step.target.row_size else stage.rows, 0,
-                             (step.pool or step.layer).output_size)  # fmt: skip
-            assert not whole or not written or whole.stop <= written.start or written.stop <= whole.start
+    first, last = plan.stages[0].steps[0], plan.stages[-1].steps[-1]
+    assert first.source == Place(base="input", offset=0, row_size=call.layers[0].input_size)
+    assert last.target == Place(base="result", offset=0, row_size=call.layers[-1].output_size)
+    done = [layer for stage in plan.stages for step in stage.steps for layer in (step.layer, step.pool) if layer]
+    assert done == list(call.layers)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64, 100, 257])
@@ -145,30 +195,40 @@ def test_plans_keep_buffers_apart(batch_size: int) -> None:
     _check(plan_of(call, batch_size), call)
 
 
+def _sums(draw: st.DrawFn, layers: list[Layer]) -> None:
+    """Perhaps a sum with what one of `layers` reads."""
+    last = layers[-1]
+    fitting = [layer.name for layer in layers if layer.input_size == last.output_size]
+    adds = draw(st.sampled_from(["", *fitting]))
+    if adds:
+        layers.append(added(f"a{len(layers)}", last.output_size, after=last.name, adds=adds))
+
+
 @st.composite
 def _chains(draw: st.DrawFn) -> tuple[Layer, ...]:
-    """Convolutions and poolings, then dense layers and softmax."""
+    """Convolutions and poolings, then dense layers and softmax, and sums between them."""
     layers: list[Layer] = []
     size, channels = draw(st.integers(5, 20)), draw(st.integers(1, 9))
-    for index in range(draw(st.integers(0, 4))):
+    for index in range(draw(st.integers(0, 5))):
         if size < 4:
             break
         after = layers[-1].name if layers else ""
-        is_pool = draw(st.booleans())
-        if layers and is_pool:
+        if layers and draw(st.integers(0, 2)) == 0:
             layers.append(max_pool(f"p{index}", size, channels, after=after))
+            size = layers[-1].operation["out_height"]
         else:
-            filters = draw(st.integers(1, 33))
-            layers.append(conv(f"c{index}", size, channels, filters, after=after, same=draw(st.booleans())))
-            channels = filters
-        size = layers[-1].operation["out_height"]
+            filters, same = draw(st.sampled_from((channels, 1, 33))), draw(st.booleans())
+            layers.append(conv(f"c{index}", size, channels, filters, after=after, same=same))
+            size, channels = layers[-1].operation["out_height"], filters
+        _sums(draw, layers)
     width = layers[-1].output_size if layers else draw(st.integers(1, 300))
     for index in range(draw(st.integers(0 if layers else 1, 5))):
-        after, outputs = layers[-1].name if layers else "", draw(st.sampled_from([1, 7, 16, 33, 600]))
+        after, outputs = layers[-1].name if layers else "", draw(st.sampled_from([width, 7, 16, 33, 600]))
         layers.append(dense(f"d{index}", width, outputs, after=after))
         width = outputs
         if draw(st.booleans()):
             layers.append(softmax(f"s{index}", width, after=layers[-1].name))
+        _sums(draw, layers)
     return tuple(layers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.kernels.scratch import conv2d_max_pool_scratch, conv2d_scratch
@@ -56,13 +57,15 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One layer, from `source` to `target`; `operand` is the number of its parameters among the call's. A convolution
-    takes the `pool` behind it along. `scratch` is the memory that it needs to work in, in floats.
+    takes the `pool` behind it along, a sum adds what is `added`. `scratch` is the memory that it needs to work in, in
+    floats.
     """
 
     layer: Layer
     pool: Layer | None
     source: Place
     target: Place
+    added: Place | None
     operand: int | None
     scratch: int
 
@@ -90,17 +93,28 @@ class Plan:
 
 def calls_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[Call, ...]:
     """The longest chains of `chosen` layers that hold a product."""
-    chains = chains_of(layer for layer in layers if layer.name in chosen)
-    kept = [chain for chain in chains if any(layer.is_product for layer in chain)]
+    kept = [chain for chain in chains_of(layers, chosen) if any(layer.is_product for layer in chain)]
     return tuple(Call(index=index, layers=chain) for index, chain in enumerate(kept))
 
 
-def chains_of(layers: Iterable[Layer]) -> tuple[tuple[Layer, ...], ...]:
-    """`layers` in the longest rows of which each reads what the one before it alone gives."""
-    chains: dict[str, tuple[Layer, ...]] = {}  # by the name of their last layer
-    for layer in layers:
-        chains[layer.name] = (*chains.pop(layer.after, ()), layer)
-    return tuple(chains.values())
+def chains_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[tuple[Layer, ...], ...]:
+    """The `chosen` ones of `layers` in the longest rows of which each reads what only the row uses.
+
+    A sum that is not in the row of the layer whose input it adds is left out.
+    """
+    known = tuple(layers)
+    while True:
+        seen_outside = {layer.adds for layer in known if layer.name not in chosen}  # their inputs are
+        chains: dict[str, tuple[Layer, ...]] = {}  # by the name of their last layer
+        for layer in known:
+            if layer.name in chosen:
+                before = () if layer.name in seen_outside else chains.pop(layer.after, ())
+                chains[layer.name] = (*before, layer)
+        row_of = {layer.name: last for last, chain in chains.items() for layer in chain}
+        sums = [layer for layer in known if layer.adds and layer.name in chosen]
+        if not (apart := {layer.name for layer in sums if row_of.get(layer.adds) != row_of[layer.name]}):
+            return tuple(chains.values())
+        chosen -= apart
 
 
 def plan_of(call: Call, batch_size: int) -> Plan:
@@ -116,30 +130,52 @@ def plan_of(call: Call, batch_size: int) -> Plan:
         is_last = number == len(parts) - 1
         target = Place(base="result" if is_last else "memory", offset=0 if is_last else end, row_size=_size(part[-1]))
         end += 0 if is_last else _aligned(block * target.row_size)
-        # What lies between layers goes to two places in turn.
-        widest = [_aligned(rows * max((_size(pair) for pair in part[:-1][i::2]), default=0)) for i in (0, 1)]
-        between = [Place(base="memory", offset=offset, row_size=0) for offset in (end, end + widest[0])]
-        steps = []
-        for index, (layer, pool) in enumerate(part):
-            there = target if index == len(part) - 1 else between[index % 2]
-            steps.append(
-                Step(
-                    layer=layer, pool=pool, source=here, target=there,
-                    operand=operands.get(layer.name), scratch=_scratch(layer, pool),
-                )
-            )  # fmt: skip
-            here = there
+        between, end = _between(part, rows, end)
+        places = [here, *between, target]
+        read_at = {layer.name: place for (layer, _), place in zip(part, places, strict=False)}
+        steps = [
+            Step(
+                layer=layer, pool=pool, source=source, target=there, added=read_at[layer.adds] if layer.adds else None,
+                operand=operands.get(layer.name), scratch=_scratch(layer, pool),
+            )
+            for (layer, pool), source, there in zip(part, places[:-1], places[1:], strict=True)
+        ]  # fmt: skip
         stages.append(Stage(rows=rows, steps=tuple(steps)))
-        end += sum(widest)
+        here = target
     scratch = max(step.scratch for stage in stages for step in stage.steps)
     return Plan(batch_size=batch_size, block=block, stages=tuple(stages), scratch=end, memory=max(1, end + scratch))
+
+
+def _between(part: Sequence[_Pair], rows: int, begin: int) -> tuple[list[Place], int]:
+    """Where `rows` rows of what lies between the layers of `part` go, from `begin` on in the memory, and its end.
+
+    What is not needed any more makes room: without sums there are two places, used in turn.
+    """
+    slots: list[int] = []
+    sizes: list[int] = []
+    needed_until: list[int] = []  # by slot: the last layer that reads it
+    for index, pair in enumerate(part[:-1]):
+        free = [slot for slot, last in enumerate(needed_until) if last < index]
+        slot = free[0] if free else len(sizes)
+        if not free:
+            sizes.append(0)
+            needed_until.append(0)
+        reader = part[index + 1][0].name
+        sums = [each for each, (layer, _) in enumerate(part) if layer.adds == reader]
+        needed_until[slot] = max([index + 1, *sums])
+        sizes[slot] = max(sizes[slot], _aligned(rows * _size(pair)))
+        slots.append(slot)
+    offsets = list(accumulate(sizes, initial=begin))
+    return [Place(base="memory", offset=offsets[slot], row_size=0) for slot in slots], offsets[-1]
 
 
 def _with_pools(layers: Sequence[Layer]) -> list[_Pair]:
     """Each layer with the maximum pooling that one call computes with it."""
     pairs: list[_Pair] = []
+    added = {layer.adds for layer in layers}  # their inputs must be there
     for layer in layers:
-        if layer.kind == "max_pool" and pairs and pairs[-1][0].kind == "conv2d" and pairs[-1][1] is None:
+        fits = layer.kind == "max_pool" and layer.name not in added
+        if fits and pairs and pairs[-1][0].kind == "conv2d" and pairs[-1][1] is None:
             pairs[-1] = (pairs[-1][0], layer)
         else:
             pairs.append((layer, None))
@@ -158,10 +194,13 @@ def _scratch(layer: Layer, pool: Layer | None) -> int:
 
 
 def _parts(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
-    """Layers on images apart from layers on vectors."""
+    """Layers on images apart from layers on vectors, but where a sum adds what is between them."""
+    place_of = {layer.name: index for index, (layer, _) in enumerate(pairs)}
+    spans = [(place_of[layer.adds], place_of[layer.name]) for layer, _ in pairs if layer.adds]
     parts: list[list[_Pair]] = []
-    for pair in pairs:
-        if parts and parts[-1][-1][0].is_spatial == pair[0].is_spatial:
+    for index, pair in enumerate(pairs):
+        is_spanned = any(first < index <= last for first, last in spans)
+        if parts and (is_spanned or parts[-1][0][0].is_spatial == pair[0].is_spatial):
             parts[-1].append(pair)
         else:
             parts.append([pair])

@@ -27,7 +27,8 @@ def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> froze
     known = tuple(layers)
     small = sum(layer.parameters_size for layer in known) <= _SMALL
     size, doubt = (batch_size, _DOUBT) if small else (_REPRESENTATIVE, 1.0)
-    return frozenset(layer.name for chain in chains_of(known) if _pays(chain, size, doubt) for layer in chain)
+    chains = chains_of(known, frozenset(layer.name for layer in known))
+    return frozenset(layer.name for chain in chains if _pays(chain, size, doubt) for layer in chain)
 
 
 def _pays(chain: Sequence[Layer], batch_size: int, doubt: float) -> bool:

@@ -35,6 +35,9 @@ _POOLING = (0.1, 0.5)  # per value that a window sees
 _ACTIVATIONS = {
     "none": (0.0, 0.0),
     "relu": (0.0, 0.0),
+    "leaky_relu": (0.05, 0.05),
+    "clip": (0.05, 0.05),
+    "hard_swish": (0.1, 0.1),
     "tanh": (0.35, 0.3),
     "sigmoid": (0.35, 0.3),
     "swish": (0.35, 0.35),

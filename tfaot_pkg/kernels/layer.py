@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tfaot_pkg.signature import DType
 
-Kind = Literal["dense", "conv2d", "max_pool", "average_pool", "softmax"]
+Kind = Literal["dense", "conv2d", "max_pool", "average_pool", "softmax", "add"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +18,9 @@ class Layer:
 
     `operation` is its kind and what that needs to know, in the words of tfaot_kernels/kernels.h. `reads` is the tensor
     (node, index) that it takes, `name` the node whose first output it gives, of `output_shape` behind the first axis;
-    `reads_input` and `gives_output` say that these are the model's only input and only output. `after` is the layer
-    that makes what this one reads where nothing else uses that, "" where there is none.
+    `reads_input` and `gives_output` say that these are the model's only input and only output, but for their shape.
+    `after` is the layer that makes what this one reads where nothing else uses that, "" where there is none. Of a sum,
+    `adds` is the layer before it in its chain whose input it adds; that input may be used by both.
     `parameters` is the weight (as those of a FrozenModel) that holds packed weights and bias, None where it has none.
     """
 
@@ -27,6 +28,7 @@ class Layer:
     operation: Mapping[str, Any]
     reads: tuple[str, int]
     after: str
+    adds: str = ""
     reads_input: bool
     gives_output: bool
     input_size: int

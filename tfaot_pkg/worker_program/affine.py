@@ -39,7 +39,10 @@ def _combined(first, second, combine):
 
 
 def affine_of(view, node):
-    """(source, scale, offset) where `node` scales or moves a tensor by constants along its last axis, else None."""
+    """(source, scale, offset) where `node` scales or moves a tensor by constants along its last axes, else None.
+
+    The scale and the offset repeat along the tensor's elements, in their order.
+    """
     import numpy as np
 
     if node.op in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
@@ -53,15 +56,29 @@ def affine_of(view, node):
     if node.attr["data_format"].s not in (b"", b"NHWC"):
         return None
     source, value = (sides[0], values[1]) if values[0] is None else (sides[1], values[0])
-    along_last = value.ndim == 0 or value.size == value.shape[-1]
-    if not along_last or not view.same_size(source, (node.name, 0)):
+    vector = _repeating(view, source, np.asarray(value, np.float64))
+    if vector is None or not view.same_size(source, (node.name, 0)):
         return None
-    vector = np.asarray(value, np.float64).reshape(-1)
     if node.op == "Mul":
         return source, vector, None
     if node.op == "RealDiv":
         return (source, 1 / vector, None) if vector.all() else None
     return source, None, -vector if node.op == "Sub" else vector
+
+
+def _repeating(view, source: tuple, value):
+    """`value`, broadcast along the last axes of `source`, as a vector; None where it differs from row to row."""
+    import numpy as np
+
+    if value.size == 1:
+        return value.reshape(-1)
+    shape = list(value.shape)
+    while shape[0] == 1:
+        del shape[0]
+    known = view.row_shape(source)
+    if known is None or len(shape) > len(known[1]):
+        return None
+    return np.broadcast_to(value.reshape(shape), known[1][-len(shape) :]).reshape(-1)
 
 
 def _batch_normalization(view, node):

@@ -6,10 +6,12 @@ _PASSED_THROUGH = frozenset("Identity IdentityN StopGradient PreventGradient Sna
 """Operations whose output N is their input N."""
 _COMPUTABLE = _PASSED_THROUGH | frozenset(
     "Const Add AddV2 Sub Mul RealDiv Neg Rsqrt Sqrt Square Reciprocal Reshape Squeeze ExpandDims Transpose Cast "
-    "Pack ConcatV2".split()
+    "Pack ConcatV2 Maximum Minimum".split()
 )
 """Operations without effects: values made by these of constants alone are constants."""
 
+_ASKING = frozenset("Shape ShapeN Size Rank".split())
+"""Operations that use no values: shapes are known when a graph is compiled."""
 _FRAMES = frozenset("Enter Exit NextIteration Switch Merge".split())
 
 
@@ -32,7 +34,7 @@ class GraphView:
         self._consumers: dict = {}
         for name in sorted(self.used):
             node = self._nodes[name]
-            if node.op not in _PASSED_THROUGH:
+            if node.op not in _PASSED_THROUGH | _ASKING:
                 for index in range(len(data_inputs(node))):
                     self._consumers.setdefault(self.input(node, index), []).append(node)
         self._several = {name for name, index in (*self._consumers, *self.fetched) if index}
@@ -66,7 +68,7 @@ class GraphView:
         return tensor
 
     def consumers(self, tensor: tuple) -> list:
-        """The operations that use `tensor`, one entry per use."""
+        """The operations that use the values of `tensor`, one entry per use."""
         return self._consumers.get(tensor, [])
 
     def only_consumer(self, tensor: tuple):
@@ -123,6 +125,25 @@ class GraphView:
         """Whether both have the same fixed number of elements per row of the batch."""
         size = self.row_size(first)
         return size is not None and size == self.row_size(second)
+
+    def keeps_order(self, node) -> bool:
+        """Whether `node` gives the elements that it takes, in their order, of another shape."""
+        if node.op not in ("Reshape", "Squeeze", "ExpandDims", "Transpose"):
+            return False
+        source = self.input(node, 0)
+        if not self.same_size(source, (node.name, 0)):
+            return False
+        if node.op != "Transpose":
+            return True
+        axes = self.constant(self.input(node, 1))
+        sizes = (0, *self.row_shape(source)[1])  # the axis of rows counts, whatever its size
+        return axes is not None and sorted(kept := [axis for axis in axes if sizes[axis] != 1]) == kept
+
+    def reshaped(self, tensor: tuple) -> tuple:
+        """`tensor`, or the last of what alone is made of it and has its elements in their order."""
+        while (node := self.only_consumer(tensor)) is not None and self.keeps_order(node):
+            tensor = (node.name, 0)
+        return tensor
 
     def dtype(self, tensor: tuple) -> str:
         return self._tensor(self._graphs[0], tensor).dtype.name

@@ -14,9 +14,12 @@ import math
 from dataclasses import dataclass
 
 import packing
+from activations import activation_of
 from affine import repeated
 from graph_view import data_inputs
+from matrices import matrix_of
 from surroundings import following, origin_of
+from windows import is_inside, window_of
 
 PARAMETERS = "tfaot_parameters"
 """How the name of a layer's parameters ends."""
@@ -37,8 +40,10 @@ class Layer:
     gives: tuple
     steps: list
     parameters: object = None
-    after: str = ""
-    """The layer that alone makes what this one reads, where nothing else uses it."""
+    after: "Layer | None" = None
+    """The layer that alone makes what this one reads, where nothing else uses it but a layer that `adds` this one."""
+    adds: "Layer | None" = None
+    """Of a sum: the layer before it in its chain whose input it adds to what it reads."""
 
 
 def find(view) -> list:
@@ -52,12 +57,15 @@ def find(view) -> list:
         match = _MATCHES.get(node.op)
         layer = match(view, node, giving) if match and _is_usual(view, node) else None
         if layer is not None:
-            way = [layer.reads, *layer.steps]
-            if layer.reads in giving and all(view.only_consumer(tensor) is not None for tensor in way):
+            if layer.reads in giving and _are_used_once(view, [layer.reads, *layer.steps]):
                 layer.after = giving[layer.reads]
             found.append(layer)
-            giving[layer.gives] = layer.name
+            giving[layer.gives] = layer
     return found
+
+
+def _are_used_once(view, tensors: list) -> bool:
+    return all(view.only_consumer(tensor) is not None for tensor in tensors)
 
 
 def _is_usual(view, node) -> bool:
@@ -67,16 +75,13 @@ def _is_usual(view, node) -> bool:
 
 
 def _dense(view, node, ends):
+    """A product of rows with a constant matrix."""
     import numpy as np
 
-    source, weights = view.input(node, 0), view.constant(view.input(node, 1))
-    shape = view.row_shape(source)
-    if weights is None or weights.ndim != 2 or shape is None or not shape[1]:
+    matrix = matrix_of(view, node)
+    if matrix is None or not matrix.size:
         return None
-    if node.attr["transpose_a"].b or node.attr["adj_x"].b:
-        return None
-    turned = node.attr["transpose_b"].b or node.attr["adj_y"].b
-    matrix = np.asarray(weights.T if turned else weights, np.float64)
+    source, matrix = view.input(node, 0), np.asarray(matrix, np.float64)
     inputs, outputs = matrix.shape
     origin = origin_of(view, source, ends, inputs)
     bias = np.zeros(outputs)
@@ -84,14 +89,13 @@ def _dense(view, node, ends):
         bias = repeated(origin.affine.offset, inputs) @ matrix
     if origin.affine.scale is not None:
         matrix = matrix * repeated(origin.affine.scale, inputs)[:, None]
-    rows = shape[0] * math.prod(shape[1][:-1])
-    operation = {"kind": "dense", "rows": rows, "inputs": inputs, "outputs": outputs}
+    operation = {"kind": "dense", "rows": view.row_size(source) // inputs, "inputs": inputs, "outputs": outputs}
     return _product(view, node, operation, origin, matrix, bias, packing.packed_dense)
 
 
 def _convolution(view, node, ends):
     filters = view.constant(view.input(node, 1))
-    window = _window(view, node, () if filters is None else filters.shape[:2])
+    window = window_of(view, node, () if filters is None else filters.shape[:2])
     if window is None:
         return None
     return _filtered(view, node, ends, window, filters, window["channels"] // filters.shape[2])
@@ -99,7 +103,7 @@ def _convolution(view, node, ends):
 
 def _depthwise(view, node, ends):
     filters = view.constant(view.input(node, 1))
-    window = _window(view, node, () if filters is None else filters.shape[:2])
+    window = window_of(view, node, () if filters is None else filters.shape[:2])
     if window is None:
         return None
     height, width, channels, multiplier = filters.shape
@@ -113,7 +117,7 @@ def _filtered(view, node, ends, window: dict, filters, groups: int):
 
     channels, count = window["channels"], filters.shape[3]
     # Padding is zeros: behind a scale and offset it would not be.
-    origin = origin_of(view, view.input(node, 0), ends, channels if _is_inside(window) else 0)
+    origin = origin_of(view, view.input(node, 0), ends, channels if is_inside(window) else 0)
     window = _with_zeros(view, origin, ends, window)
     matrix, bias = np.asarray(filters, np.float64), np.zeros(count)
     by_group = matrix.reshape(*matrix.shape[:3], groups, count // groups)  # each group has its own channels
@@ -137,7 +141,7 @@ def _product(view, node, operation: dict, origin, matrix, bias, pack):
     packed = pack(matrix.astype(np.float32))
     return Layer(
         name=gives[0],
-        operation={**operation, "activation": activation},
+        operation={**operation, **activation},
         reads=origin.tensor,
         gives=gives,
         steps=origin.steps,
@@ -169,7 +173,7 @@ def _with_zeros(view, origin, ends, window: dict) -> dict:
 
 def _pooling(view, node, ends):
     size = list(node.attr["ksize"].list.i)
-    window = _window(view, node, size[1:3] if len(size) == 4 and size[0] == size[3] == 1 else ())
+    window = window_of(view, node, size[1:3] if len(size) == 4 and size[0] == size[3] == 1 else ())
     return None if window is None else _plain(view, node, ends, {"kind": _POOLING[node.op], **window})
 
 
@@ -196,61 +200,54 @@ def _softmax(view, node, ends):
     return _plain(view, node, ends, {"kind": "softmax", "rows": rows, "size": shape[1][-1]})
 
 
+def _sum(view, node, ends):
+    """A residual connection: the sum of what a layer gives and of what one before it in its chain reads."""
+    for number in (0, 1):
+        way, skip = (origin_of(view, view.input(node, index), ends) for index in (number, 1 - number))
+        same = all(view.same_size(tensor, (node.name, 0)) for tensor in (way.tensor, skip.tensor))
+        if not same or way.tensor not in ends or not _are_used_once(view, [way.tensor, *way.steps]):
+            continue
+        first = ends[way.tensor]
+        while first is not None and first.reads != skip.tensor:
+            first = first.after
+        if first is not None:
+            _join(view, ends, first, skip)
+            return _added(view, node, way, first)
+    return None
+
+
+def _join(view, ends, first: Layer, skip) -> None:
+    """Let `first` continue the chain of what it reads, where only it and a sum, by way of `skip`, use that."""
+    tensor = skip.tensor
+    users = len(view.consumers(tensor))
+    if tensor in ends and tensor not in view.fetched and users == 2 and _are_used_once(view, first.steps + skip.steps):
+        first.after = ends[tensor]
+
+
+def _added(view, node, way, first: Layer):
+    operation = {"kind": "add", "size": view.row_size((node.name, 0))}
+    found = activation_of(view, view.reshaped((node.name, 0)))
+    gives, activation = found or ((node.name, 0), {"activation": "none"})
+    operation |= activation
+    return Layer(name=gives[0], operation=operation, reads=way.tensor, gives=gives, steps=way.steps, adds=first)
+
+
 def _plain(view, node, ends, operation: dict):
     """A layer without parameters."""
     origin = origin_of(view, view.input(node, 0), ends)
     return Layer(name=node.name, operation=operation, reads=origin.tensor, gives=(node.name, 0), steps=origin.steps)
 
 
-def _window(view, node, size):
-    """The fields of `Window` for a kernel of `size`, None where `node` is not over an NHWC image of each row."""
-    source, result = view.row_shape(view.input(node, 0)), view.row_shape((node.name, 0))
-    if node.attr["data_format"].s not in (b"", b"NHWC") or len(size) != 2 or source is None or result is None:
-        return None
-    if source[0] != 1 or result[0] != 1 or len(source[1]) != 3:
-        return None
-    strides, dilations = (list(node.attr[name].list.i) or [1] * 4 for name in ("strides", "dilations"))
-    window: dict = {"channels": source[1][2]}
-    for axis, edge, name in ((0, "pad_top", "height"), (1, "pad_left", "width")):
-        window |= {
-            f"in_{name}": source[1][axis],
-            f"out_{name}": result[1][axis],
-            name: int(size[axis]),
-            f"stride_{name}": strides[axis + 1],
-            f"dilation_{name}": dilations[axis + 1],
-        }
-        window[edge] = _padding(node, window, name, axis)
-    return window
-
-
-def _padding(node, window: dict, name: str, axis: int) -> int:
-    """What is padded before the image along an axis (tf.nn.convolution's rules)."""
-    padding = node.attr["padding"].s
-    if padding == b"EXPLICIT":
-        return int(node.attr["explicit_paddings"].list.i[2 * (axis + 1)])
-    return max(0, _reach(window, name) - window[f"in_{name}"]) // 2 if padding == b"SAME" else 0
-
-
-def _reach(window: dict, name: str) -> int:
-    """How far the last window reaches, from where the first one begins."""
-    steps = (window[f"out_{name}"] - 1) * window[f"stride_{name}"]
-    return steps + (window[name] - 1) * window[f"dilation_{name}"] + 1
-
-
-def _is_inside(window: dict) -> bool:
-    """Whether no window sees padding."""
-    if window["pad_top"] or window["pad_left"]:
-        return False
-    return all(_reach(window, name) <= window[f"in_{name}"] for name in ("height", "width"))
-
-
 _MATCHES = {
     "MatMul": _dense,
     "BatchMatMulV2": _dense,
+    "Einsum": _dense,
     "Conv2D": _convolution,
     "DepthwiseConv2dNative": _depthwise,
     "MaxPool": _pooling,
     "AvgPool": _pooling,
     "Mean": _mean,
     "Softmax": _softmax,
+    "Add": _sum,
+    "AddV2": _sum,
 }

@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 from activations import activation_of
 from affine import Affine, affine_of
-from graph_view import data_inputs
 
-_RESHAPING = frozenset("Reshape Squeeze ExpandDims".split())
 _ROUNDED = frozenset(
-    "MatMul BatchMatMulV2 Conv2D DepthwiseConv2dNative Add AddV2 BiasAdd Mul RealDiv Sum Mean AvgPool "
+    "MatMul BatchMatMulV2 Einsum Conv2D DepthwiseConv2dNative Add AddV2 BiasAdd Mul RealDiv Sum Mean AvgPool "
     "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 Elu Selu Tanh Sigmoid Softplus".split()
 )
-_PICKING = _RESHAPING | {"Relu", "MaxPool"}
+_PICKING = frozenset("Reshape Squeeze ExpandDims Transpose Relu Relu6 LeakyRelu MaxPool".split())
 """Operations that give some of the values that they take."""
+_LARGEST = 3e38
+"""What can be said as float32."""
 
 
 @dataclass
@@ -33,9 +33,8 @@ def origin_of(view, tensor: tuple, ends, channels: int = 0) -> Origin:
     origin = Origin(tensor)
     while origin.tensor not in ends:
         node = view.node(origin.tensor)
-        source = view.input(node, 0) if data_inputs(node) else None
-        if node.op in _RESHAPING and view.same_size(source, origin.tensor):
-            before = source
+        if view.keeps_order(node):
+            before = view.input(node, 0)
         elif channels and (step := _affine_before(view, node, channels, origin.affine)):
             before, origin.affine = step
         else:
@@ -55,14 +54,6 @@ def _affine_before(view, node, channels: int, known: Affine):
     return source, Affine(scale, offset).then(known.scale, known.offset)
 
 
-def _keeps_columns(view, node, tensor: tuple) -> bool:
-    """Whether `node` reshapes `tensor` and leaves its last axis: what follows is done to the same columns."""
-    if node.op not in _RESHAPING or view.input(node, 0) != tensor or not view.same_size(tensor, (node.name, 0)):
-        return False
-    (_, before), (_, behind) = view.row_shape(tensor), view.row_shape((node.name, 0))
-    return before[-1:] == behind[-1:] != ()
-
-
 def _is_rounded(view, tensor: tuple) -> bool:
     """Whether `tensor` has errors of its own, so that a sum with it need not be exact."""
     node = view.node(tensor)
@@ -75,15 +66,30 @@ def following(view, tensor: tuple, columns: int) -> tuple:
     """(the last tensor, an affine map, an activation) of what follows a product `tensor` with `columns` columns."""
     affine = Affine()
     while True:
-        if activation := activation_of(view, tensor):
-            return activation[0], affine, activation[1]
-        node = view.only_consumer(tensor)
-        if node is not None and _keeps_columns(view, node, tensor):
-            tensor = (node.name, 0)
-            continue
+        here = view.reshaped(tensor)
+        if found := activation_of(view, here):
+            tensor, activation = found
+            return _scaled_bounds(view, tensor, affine, activation)
+        node = view.only_consumer(here)
         known = affine_of(view, node) if node is not None and view.gives_one(node) else None
         source, scale, offset = known or (None, None, None)
-        if source != tensor or any(value is not None and columns % value.size for value in (scale, offset)):
-            return tensor, affine, "none"
+        if source != here or any(value is not None and columns % value.size for value in (scale, offset)):
+            return tensor, affine, {"activation": "none"}
         affine = affine.then(scale, offset)
         tensor = (node.name, 0)
+
+
+def _scaled_bounds(view, tensor: tuple, affine: Affine, activation: dict) -> tuple:
+    """clip(x, low, high) * s + t is clip(x * s + t, low * s + t, high * s + t) for numbers s > 0 and t."""
+    while activation["activation"] == "clip" and (node := view.only_consumer(tensor)) is not None:
+        source, scale, offset = affine_of(view, node) or (None, None, None)
+        if source != tensor or any(value is not None and value.size > 1 for value in (scale, offset)):
+            break
+        factor, term = (1.0 if scale is None else scale[0]), (0.0 if offset is None else offset[0])
+        bounds = {name: float(activation[name] * factor + term) for name in ("low", "high")}
+        if factor <= 0 or max(map(abs, bounds.values())) > _LARGEST or not view.gives_one(node):
+            break
+        affine = affine.then(scale, offset)
+        activation = activation | bounds
+        tensor = (node.name, 0)
+    return tensor, affine, activation
