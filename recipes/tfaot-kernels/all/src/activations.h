@@ -62,11 +62,13 @@ TFAOT_INLINE Power nearestPower(Vector x) {
   return {rounded - broadcast(kRounder), bitsAs<Unsigned>(rounded)};
 }
 
-/// exp(x) - 1 for x <= 0. What one constant for log(2) loses is scaled by 2^n, and so is nothing beside 2^n - 1.
+inline constexpr float kExpLimit = 80.0f;  // exp(-kExpLimit) is a normal number and nothing beside 1
+
+/// exp(x) - 1 for -kExpLimit <= x <= 0. What one constant for log(2) loses is scaled by 2^n, and so is nothing beside
+/// 2^n - 1.
 TFAOT_INLINE Vector expMinusOne(Vector x) {
-  const Vector limited = larger(broadcast(-80.0f), x);
-  const Power power = nearestPower(limited);
-  const Vector r = limited - power.n * broadcast(kLn2);
+  const Power power = nearestPower(x);
+  const Vector r = x - power.n * broadcast(kLn2);
   const Vector scale = bitsAs<Vector>(power.biased << 23);
   const Vector inner = r + r * r * polynomial(r, kExp);
   return scale * inner + (scale - 1.0f);
@@ -95,17 +97,19 @@ TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
   return {large, bitsAs<Vector>(bitsAs<Unsigned>(scale) & bitsAs<Unsigned>(x > -110.0f))};
 }
 
-/// exp(x) - 1 is nowhere below x: the larger one of them is x above zero, and its zero where it is zero.
-TFAOT_INLINE Vector elu(Vector x) { return larger(expMinusOne(negativePart(x)), x); }
+/// exp(-|x|) - 1 is not below x unless that is above zero: the larger one of them is x there, and its zero where it is
+/// zero.
+TFAOT_INLINE Vector elu(Vector x) { return larger(expMinusOne(negativeMagnitude(x, kExpLimit)), x); }
 
 TFAOT_INLINE Vector selu(Vector x) {
-  return withSignOf(positivePart(x) * 1.05070099f + expMinusOne(negativePart(x)) * 1.75809934f, x);
+  const Vector below = larger(broadcast(-kExpLimit), negativePart(x));
+  return withSignOf(positivePart(x) * 1.05070099f + expMinusOne(below) * 1.75809934f, x);
 }
 
 TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
   const Vector square = smaller(broadcast(kTanhLimit * kTanhLimit), x * x);
-  const Vector quotient = x * polynomial(square, kTanhAbove) / polynomial(square, kTanhBelow);
-  return larger(broadcast(-1.0f), smaller(broadcast(1.0f), quotient));
+  const Vector value = quotient(x * polynomial(square, kTanhAbove), polynomial(square, kTanhBelow));
+  return larger(broadcast(-1.0f), smaller(broadcast(1.0f), value));
 }
 
 /// factor * sigmoid(x).

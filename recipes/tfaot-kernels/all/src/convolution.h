@@ -2,7 +2,7 @@
 #ifndef TFAOT_KERNELS_CONVOLUTION_H_
 #define TFAOT_KERNELS_CONVOLUTION_H_
 
-#include "blocks.h"
+#include "products.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {

@@ -14,10 +14,10 @@
 // All of what follows is hidden as well: libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
 #include "activations.h"
-#include "blocks.h"
 #include "convolution.h"
 #include "fusion.h"
 #include "pooling.h"
+#include "products.h"
 #include "softmax.h"
 #pragma GCC visibility pop
 

@@ -27,32 +27,48 @@ inline namespace TFAOT_KERNELS_TARGET {
 // Lanes of a vector, rows of a block of sums at most, and for each number of rows how many vectors wide the block is at
 // most. Sums, one row's weights and an input must fit into the registers, or the inputs of all rows and one weight. It
 // takes 8 sums to keep two units with a latency of 4 cycles busy; the fewer the loads for each multiply-add the better.
-// Blocks up to kFetchRows rows ask for all weights before they use them, larger ones for those that they use first.
-// From kUnrolledRows rows on three steps are written out, where instructions that only count cost time.
+// kSteps of each number of rows are written out, where instructions that only count cost time. kChainSums are a block's
+// sums in four chains at most.
+//
+// Blocks up to kAskingRows rows ask for all weights kAhead bytes before they use them, larger ones for those that they
+// use first. kAsksAlong: where weights are large, each of these also asks for a part of the next strip's. If not, the
+// second block asks for all of them.
 #if defined(__AVX512F__)
 inline constexpr int kLanes = 16;
 inline constexpr int kBlockRows = 8;
-inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 4, 4, 4, 3, 3, 3, 3};
-inline constexpr int kFetchRows = 8;
-inline constexpr int kUnrolledRows = kBlockRows + 1;
+inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4, 5, 4, 3, 3};
+inline constexpr int kSteps[kBlockRows + 1] = {0, 4, 4, 1, 1, 1, 1, 1, 1};
+inline constexpr int kChainSums = 24;
+inline constexpr int kAskingRows = 4;
+inline constexpr std::size_t kAhead = 384;
+inline constexpr bool kAsksAlong = true;
 #elif defined(__AVX2__)
 inline constexpr int kLanes = 8;
 inline constexpr int kBlockRows = 6;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 6, 4, 3, 2, 2};
-inline constexpr int kFetchRows = 4;
-inline constexpr int kUnrolledRows = kBlockRows - 1;
+inline constexpr int kSteps[kBlockRows + 1] = {0, 1, 1, 1, 1, 3, 3};
+inline constexpr int kChainSums = 12;
+inline constexpr int kAskingRows = 4;
+inline constexpr std::size_t kAhead = 2048;
+inline constexpr bool kAsksAlong = false;
 #elif defined(__aarch64__)
 inline constexpr int kLanes = 4;
 inline constexpr int kBlockRows = 4;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4};
-inline constexpr int kFetchRows = 4;
-inline constexpr int kUnrolledRows = kBlockRows;
+inline constexpr int kSteps[kBlockRows + 1] = {0, 1, 1, 1, 3};
+inline constexpr int kChainSums = 16;
+inline constexpr int kAskingRows = 4;
+inline constexpr std::size_t kAhead = 4096;
+inline constexpr bool kAsksAlong = false;
 #else
 inline constexpr int kLanes = 4;
 inline constexpr int kBlockRows = 2;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 4};
-inline constexpr int kFetchRows = 2;
-inline constexpr int kUnrolledRows = kBlockRows;
+inline constexpr int kSteps[kBlockRows + 1] = {0, 1, 3};
+inline constexpr int kChainSums = 8;
+inline constexpr int kAskingRows = 2;
+inline constexpr std::size_t kAhead = 4096;
+inline constexpr bool kAsksAlong = false;
 #endif
 inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors of one row of a panel
 
@@ -103,9 +119,10 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #endif
 }
 
-/// Asks for what lies `ahead` bytes behind `from`, which need not exist.
+/// Asks the first cache, or the second one, for what lies `ahead` bytes behind `from`, which need not exist.
+template <int kCache = 1>
 TFAOT_INLINE void prefetch(const float* from, std::size_t ahead) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead));
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead), 0, 4 - kCache);
 }
 
 TFAOT_INLINE Vector broadcast(float x) {
@@ -118,12 +135,18 @@ TFAOT_INLINE Vector broadcast(float x) {
 #endif
 }
 
+#if defined(__AVX512F__)
+inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header where there is no mask
+#endif
+
 /// a > b ? a : b and a < b ? a : b, each lane: the second where one is NaN or both are zero. x86 has instructions for
-/// exactly these, which GCC does not find by itself. (AVX-512 has masks, which make the difference small.)
+/// exactly these, which GCC does not find by itself.
 TFAOT_INLINE Vector larger(Vector a, Vector b) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(kAllLanes, a, b);
+#elif defined(__AVX2__)
   return _mm256_max_ps(a, b);
-#elif defined(__x86_64__) && !defined(__AVX512F__)
+#elif defined(__x86_64__)
   return _mm_max_ps(a, b);
 #else
   return a > b ? a : b;
@@ -131,9 +154,11 @@ TFAOT_INLINE Vector larger(Vector a, Vector b) {
 }
 
 TFAOT_INLINE Vector smaller(Vector a, Vector b) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(kAllLanes, a, b);
+#elif defined(__AVX2__)
   return _mm256_min_ps(a, b);
-#elif defined(__x86_64__) && !defined(__AVX512F__)
+#elif defined(__x86_64__)
   return _mm_min_ps(a, b);
 #else
   return a < b ? a : b;
@@ -150,6 +175,35 @@ TFAOT_INLINE Vector zeros() {
   asm("" : "+w"(value));
 #endif
   return value;
+}
+
+template <class To, class From>
+TFAOT_INLINE To bitsAs(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+/// a / b within two units in the last place for a normal b with a normal inverse. A division of 16 lanes takes as
+/// long as 20 multiply-adds, an estimate of 14 bits that is corrected once as long as 6.
+TFAOT_INLINE Vector quotient(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  const Vector estimate = _mm512_maskz_rcp14_ps(kAllLanes, b);
+  return a * (estimate + estimate * (1.0f - estimate * b));
+#else
+  return a / b;
+#endif
+}
+
+/// The number between -limit and 0 that is nearest to -|x|, for a positive limit; for NaN, any number.
+TFAOT_INLINE Vector negativeMagnitude(Vector x, float limit) {
+#if defined(__AVX512DQ__)
+  constexpr int kSmallerMagnitude = 2, kMinus = 3;
+  return _mm512_maskz_range_ps(kAllLanes, x, broadcast(limit), kMinus << 2 | kSmallerMagnitude);
+#else
+  return larger(broadcast(-limit), bitsAs<Vector>(bitsAs<Unsigned>(x) | 0x80000000u));
+#endif
 }
 
 template <int kStep, int... kLane>
@@ -180,14 +234,6 @@ TFAOT_INLINE void keepInRegister([[maybe_unused]] float*& address) {
 #if defined(__GNUC__) && !defined(__clang__)
   asm("" : "+r"(address));
 #endif
-}
-
-template <class To, class From>
-TFAOT_INLINE To bitsAs(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof to);
-  return to;
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -1,0 +1,88 @@
+// products.h: rows times all columns of packed weights, divided into blocks of rows and strips of columns.
+#ifndef TFAOT_KERNELS_PRODUCTS_H_
+#define TFAOT_KERNELS_PRODUCTS_H_
+
+#include "chains.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// `blocks` blocks of `size` rows times a strip.
+inline void multiplyStrip(const Product& product, const Strip& strip, std::size_t width, const float* const* rows,
+                          std::size_t size, std::size_t blocks, Target out) {
+  if (product.chained) {
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const Target to = {out.data + i * size * out.stride, out.stride};
+      sumChains(strip, product, rows + i * size, size, width, to);
+    }
+  } else {
+    kBlocks.byRowsAndWidth[size - 1][width - 1](strip, product, rows, blocks, out);
+  }
+}
+
+/// The same for a strip that ends behind the last column.
+inline void multiplyLastStrip(const Product& product, const Strip& strip, std::size_t width, std::size_t columns,
+                              const float* const* rows, std::size_t size, std::size_t blocks, Target out) {
+  alignas(64) float sums[kMostSums];
+  for (; blocks > 0; --blocks) {
+    multiplyStrip(product, strip, width, rows, size, 1, {sums, width * kLanes});
+    for (std::size_t r = 0; r < size; ++r, out.data += out.stride) {
+      const float* from = sums + r * width * kLanes;
+      std::size_t c = 0;
+      for (; c + kLanes <= columns; c += kLanes) store(out.data + c, load(from + c));
+      if (c < columns) storeFirst(out.data + c, columns - c, load(from + c));
+    }
+    rows += size;
+  }
+}
+
+/// `more` blocks of `size` + 1 rows and `blocks` of `size` rows times all columns, in strips of nearly equal width, of
+/// `most` vectors at most.
+inline void multiplyBlocks(const Product& product, const float* const* rows, std::size_t size, std::size_t more,
+                           std::size_t blocks, std::size_t most, Target out) {
+  const std::size_t vectors = (product.columns + kLanes - 1) / kLanes;
+  std::size_t strips = (vectors + most - 1) / most;
+  for (std::size_t vector = 0; vector < vectors; --strips) {
+    const std::size_t width = (vectors - vector + strips - 1) / strips;
+    alignas(64) float bias[kMostWidth * kLanes];
+    const Strip strip(product, vector, width, bias);
+    const std::size_t column = vector * kLanes, columns = product.columns - column;
+    const auto run = [&](std::size_t first, std::size_t rowsOfBlock, std::size_t count) {
+      const Target to = {out.data + first * out.stride + column, out.stride};
+      if (count == 0) return;
+      if (columns >= width * kLanes) {
+        multiplyStrip(product, strip, width, rows + first, rowsOfBlock, count, to);
+      } else {
+        multiplyLastStrip(product, strip, width, columns, rows + first, rowsOfBlock, count, to);
+      }
+    };
+    run(0, size + 1, more);
+    run(more * (size + 1), size, blocks);
+    vector += width;
+  }
+}
+
+/// Floats of packed weights from which on going through them twice costs more than narrow strips.
+inline constexpr std::size_t kLargeWeights = 1 << 17;
+
+/// `count` rows times all columns. Rows are divided into blocks of nearly equal size: 8 into 4 and 4 rather than 6 and
+/// 2, which would take longer.
+inline void multiply(const Product& product, const float* const* rows, std::size_t count, Target out) {
+  const std::size_t blocks = (count + kBlockRows - 1) / kBlockRows;
+  const std::size_t size = count / blocks;
+  const std::size_t more = count % blocks;
+  const std::size_t most = product.chained ? 2 : kBlockWidth[size];
+  if (more == 0) return multiplyBlocks(product, rows, size, 0, blocks, most, out);
+  const std::size_t narrow = product.chained ? 2 : kBlockWidth[size + 1];
+  if (narrow == most || product.panelSize / kPanel * product.columns >= kLargeWeights) {
+    return multiplyBlocks(product, rows, size, more, blocks - more, narrow, out);
+  }
+  multiplyBlocks(product, rows, size + 1, 0, more, narrow, out);
+  const std::size_t done = more * (size + 1);
+  multiplyBlocks(product, rows + done, size, 0, blocks - more, most, {out.data + done * out.stride, out.stride});
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_PRODUCTS_H_
