@@ -1,11 +1,10 @@
 // Times a model: the latency of one run per target and batch size, in one thread, with buffers that are used in place.
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "model.h"
+#include "runs.h"
 
 namespace {
 
@@ -44,12 +43,6 @@ struct Timing {
   double median, p95, minimum;
 };
 
-std::int64_t now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
-}
-
 template <typename T>
 void fill_as(void* memory, std::size_t bytes, std::uint32_t* state) {
   T* values = static_cast<T*>(memory);
@@ -78,30 +71,16 @@ double quantile(const std::vector<double>& times, double share) {
 bool measure(tfaot_instance* instance, std::int64_t batch_size, double seconds, Timing* timing) {
   const tfaot_model_table& model = tools::model();
   const tfaot_info& info = *model.info;
-  const std::vector<tools::Buffer> in = tools::allocate(info.inputs, info.num_inputs, batch_size);
-  const std::vector<tools::Buffer> out = tools::allocate(info.outputs, info.num_outputs, batch_size);
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    fill(in[i].get(), tools::bytes_of(info.inputs[i], batch_size), info.inputs[i]);
+  tools::Runs runs(model, instance, batch_size);
+  for (std::size_t i = 0; i < info.num_inputs; ++i) {
+    fill(runs.input(i), tools::bytes_of(info.inputs[i], batch_size), info.inputs[i]);
   }
-  const std::vector<const void*> inputs = tools::pointers<const void*>(in);
-  const std::vector<void*> outputs = tools::pointers<void*>(out);
-  std::int64_t runs = 1;  // of one measurement: doubled until it is long enough
-  std::vector<double> times;
-  std::int64_t begin = now();
-  const auto enough = static_cast<std::int64_t>(seconds * 1e9);
-  while (times.size() < kFewest || (times.size() < kMost && now() - begin < enough)) {
-    const std::int64_t start = now();
-    for (std::int64_t i = 0; i < runs; ++i) {
-      if (model.run(instance, batch_size, inputs.data(), outputs.data()) != TFAOT_OK) return false;
-    }
-    const std::int64_t taken = now() - start;
-    if (times.empty() && taken < kShortest) {
-      runs *= 2;
-      begin = now();
-      continue;
-    }
-    times.push_back(static_cast<double>(taken) / static_cast<double>(runs));
+  if (!runs.prepare(kShortest)) return false;
+  const std::int64_t end = tools::now() + static_cast<std::int64_t>(seconds * 1e9);
+  while (runs.times().size() < kFewest || (runs.times().size() < kMost && tools::now() < end)) {
+    if (!runs.measure()) return false;
   }
+  std::vector<double> times = runs.times();
   std::sort(times.begin(), times.end());
   *timing = {model.target(instance), batch_size, times.size(), quantile(times, 0.5), quantile(times, 0.95), times[0]};
   return true;

@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "model.h"
+#include "runs.h"
 
 namespace {
 
@@ -68,7 +69,7 @@ class Reader {
 
   tools::Buffer tensor(std::size_t size) {
     if (number<std::uint64_t>() != size) refuse();
-    tools::Buffer made = tools::allocate(size);
+    tools::Buffer made = tools::allocate(*tools::model().info, size);
     read(made.get(), size);
     return made;
   }
@@ -202,7 +203,7 @@ void run_target(tfaot_instance* instance, const Reference& reference, Summary* s
   const std::vector<const void*> inputs = tools::pointers<const void*>(reference.inputs);
   for (std::size_t j = 0; j < info.num_batch_sizes; ++j) {
     const std::int64_t size = info.batch_sizes[j];
-    const std::vector<tools::Buffer> outputs = tools::allocate(info.outputs, info.num_outputs, size);
+    const std::vector<tools::Buffer> outputs = tools::allocate(info, info.outputs, info.num_outputs, size);
     const std::vector<void*> places = tools::pointers<void*>(outputs);
     if (model.run(instance, size, inputs.data(), places.data()) != TFAOT_OK) throw Failure(model.message(instance));
     for (std::size_t i = 0; i < info.num_outputs; ++i) {

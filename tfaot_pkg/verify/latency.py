@@ -26,7 +26,7 @@ _TIMEOUT = 300.0
 class Latency:
     """The median time of one run, in nanoseconds: one thread, inputs of zeros, buffers used in place.
 
-    Targets and batch sizes take turns (templates/native/latency.cc), so that noise of the machine is shared.
+    Targets and batch sizes take turns (templates/tools/latency.cc), so that noise of the machine is shared.
     """
 
     target: str
@@ -81,7 +81,7 @@ def timer(compiler: Compiler) -> Iterator[Timer]:
     """A timer, compiled now, which goes with the block. Raises CompilerError."""
     with temporary_folder(prefix="tfaot-latency-") as scratch:
         program = scratch / "latency"
-        compiler.program(resources.templates() / "native" / "latency.cc", program, includes=[resources.headers()])
+        compiler.program(resources.templates() / "tools" / "latency.cc", program, includes=[resources.headers()])
         yield Timer(program=program)
 
 
