@@ -91,5 +91,6 @@ def test_a_toolchain_that_only_an_unreadable_spec_names_is_left_to_the_spec(lab:
     lab.model("here", "nonsense\n")
     lab.define(DEFINITION.replace("toolchains: [2.17.1]\n", ""))
     (decision,) = lab.plan()
+    assert (decision.task.id, decision.release) == ("models_here_spec_yaml", "")
     said = by_hand(decision, tmp_path / "reader")
     assert said == ["build", str(decision.task.spec), "-o", f"{decision.task.model}-prefix", "nonsense"]

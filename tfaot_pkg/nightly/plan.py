@@ -125,7 +125,7 @@ def explained(decision: Decision, candidate: Candidate, records: Records, where:
 def failed(task: Task, error: TfaotError) -> Decision:
     """The decision about a task that cannot be planned."""
     reason = Reason(what=error.kind, detail=error.message)
-    return _decision(task, "fail", (reason,), task.release(1), Key(""))
+    return _decision(task, "fail", (reason,), task.release(1) if task.version else "", Key(""))
 
 
 def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Selection) -> Iterator[Decision]:

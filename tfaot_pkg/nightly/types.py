@@ -128,8 +128,12 @@ class Task:
 
     @property
     def id(self) -> str:
-        """`digits@1.0.0+tf2.17.1`: also the beginning of the versions that it publishes."""
-        return f"{self.model}@{self.version}+tf{self.toolchain}"
+        """`digits@1.0.0+tf2.17.1`: also the beginning of the versions that it publishes.
+
+        Where a spec cannot be read, so much of it as is known.
+        """
+        version = f"@{self.version}" if self.version else ""
+        return f"{self.model}{version}{f'+tf{self.toolchain}' if self.toolchain else ''}"
 
     def release(self, number: int) -> str:
         """The version of its build `number` (from 1 on) in the index: PEP 440's local version, `1.0.0+tf2.17.1.b3`."""

@@ -56,7 +56,8 @@ class Lines:
 
     def outcome(self, outcome: Outcome) -> None:
         if outcome.kind not in _TOLD_BY_COUNTS and outcome.task not in self._told:
-            _print(f"{outcome.task}: {outcome.kind} ({outcome.release}){_why(outcome.error)}")
+            release = f" ({outcome.release})" if outcome.release else ""
+            _print(f"{outcome.task}: {outcome.kind}{release}{_why(outcome.error)}")
 
 
 class LiveTable:

@@ -126,8 +126,11 @@ def _print_table(made: NightPlan, shown: Sequence[Decision]) -> None:
 
 def _rows(decisions: Sequence[Decision], separator: str) -> Iterator[tuple[str, str, str]]:
     for one in decisions:
-        name = one.task.id if one.task.version and one.task.toolchain else one.task.model
-        yield name, one.action, separator.join(line for reason in one.reasons for line in str(reason).splitlines())
+        yield (
+            one.task.id,
+            one.action,
+            separator.join(line for reason in one.reasons for line in str(reason).splitlines()),
+        )
 
 
 def _counts(made: NightPlan) -> str:
