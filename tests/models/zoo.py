@@ -197,6 +197,19 @@ def einsum_dense(path):
     keras(path, lambda k, x: k.EinsumDense("abc,cd->abd", output_shape=(None, 6), bias_axes="d")(x), (4, 5))
 
 
+@model
+def residual(path):
+    """All of it layers of the kernel library: one call, with any toolchain."""
+
+    def make(k, x):
+        x = k.LeakyReLU()(k.Conv2D(8, 3, padding="same")(x))
+        inner = k.Conv2D(8, 3, padding="same")(k.Conv2D(8, 1, activation="gelu")(x))
+        x = k.ReLU(6.0)(k.Add()([x, k.BatchNormalization()(inner)]))
+        return k.Reshape((2, 2))(k.Dense(4, activation="hard_sigmoid")(k.GlobalAveragePooling2D()(x)))
+
+    keras(path, make, (8, 8, 3))
+
+
 # Borders -----------------------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,7 @@ CASES = (
     _built("keras_saved"),
     _built("jet_tagger", newest=True),
     _built("einsum_dense"),
+    _built("residual", newest=True),
     # Borders
     _built("same_output_twice", newest=True),
     _built("identity_output", newest=True),

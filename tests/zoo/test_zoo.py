@@ -76,6 +76,14 @@ def test_a_weight_that_xla_must_know_stays_in_the_code_and_the_others_are_shared
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+def test_a_model_of_layers_that_have_kernels_is_one_call(tensorflow: str, build: Build) -> None:
+    built = build(BY_NAME["residual"], tensorflow=tensorflow)
+    assert [[call.is_whole for call in unit.calls] for unit in built.compiled.units] == [[True]] * 2
+    assert len(built.compiled.units[0].calls[0].layers) == len(built.frozen.layers) == 6
+
+
+@pytest.mark.slow
 def test_weights_that_no_output_needs_are_left_out(build: Build) -> None:
     built = build(BY_NAME["unused_weight"], tensorflow=DEFAULT_VERSION)
     assert [weight["shape"] for weight in built.frozen.weights] == [[20, 20]]
