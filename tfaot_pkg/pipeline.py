@@ -14,6 +14,7 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import compile_model, compiled_key
+from tfaot_pkg.compiled.shares import KernelShare, kernel_share
 from tfaot_pkg.components import components
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
@@ -69,6 +70,11 @@ class Build:
     library: NativeLibrary
     report: ValidationReport
     tree: PackageTree
+
+    @property
+    def kernels(self) -> KernelShare:
+        """What the kernel library computes of the model."""
+        return kernel_share(self.plan.spec, self.frozen.layers, self.plan.toolchain.toolchain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

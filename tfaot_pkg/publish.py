@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.catalogue.render import update_or_note
+from tfaot_pkg.compiled.shares import KernelShare
 from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, stage_recipe
@@ -35,13 +36,14 @@ Status = Literal["published", "already published"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What `publish` did. `conan` is None where the Conan package was not asked for."""
+    """What `publish` did. `conan` is None where no Conan package was asked for, `kernels` where nothing was built."""
 
     status: Status
     entry: RegistryEntry
     registry: Path
     signed: bool
     conan: dict[str, object] | None
+    kernels: KernelShare | None
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -50,6 +52,7 @@ class Publication:
             "signed": self.signed,
             "entry": self.entry.as_dict(),
             "conan": self.conan,
+            "kernels": self.kernels.as_dict() if self.kernels is not None else None,
         }
 
 
@@ -82,13 +85,19 @@ def publish(
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
         write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
-    return _publication(status, entry, registry, packaged)
+    return _publication(status, entry, registry, packaged, build.kernels)
 
 
 def _publication(
-    status: Status, entry: RegistryEntry, registry: FolderRegistry, conan: dict[str, object] | None
+    status: Status,
+    entry: RegistryEntry,
+    registry: FolderRegistry,
+    conan: dict[str, object] | None,
+    kernels: KernelShare | None = None,
 ) -> Publication:
-    return Publication(status=status, entry=entry, registry=registry.root, signed=registry.is_signed, conan=conan)
+    return Publication(
+        status=status, entry=entry, registry=registry.root, signed=registry.is_signed, conan=conan, kernels=kernels
+    )
 
 
 def _present(registry: FolderRegistry, spec: ModelSpec) -> RegistryEntry | None:

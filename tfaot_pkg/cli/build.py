@@ -189,6 +189,7 @@ def build(
         "key": made.plan.key,
         "status": done.status,
         "validation": made.report.as_dict(),
+        "kernels": made.kernels.as_dict(),
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
     lines = [built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
@@ -250,12 +251,15 @@ def built_text(made: Build) -> str:
         lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.toolchain}, {difference}")
     if report.not_run:
         lines.append(f"not verified, because this machine cannot run them: {', '.join(report.not_run)}")
+    lines.append(str(made.kernels))
     lines += [f"note: {warning}" for warning in report.warnings]
     return "\n".join(lines)
 
 
 def _published_text(done: Publication, registry: str | None) -> str:
     lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
+    if done.kernels is not None:
+        lines.append(str(done.kernels))
     if done.conan is not None:
         lines.append(f"Conan: {done.conan['reference']}")
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""

@@ -49,7 +49,7 @@ def possible_calls(layers: Sequence[Layer], chosen: frozenset[str], toolchain: T
 
 def choices_of(spec: ModelSpec, layers: Sequence[Layer], toolchain: Toolchain) -> Choices:
     """What is chosen for each unit of `spec`. SpecError where the tuning file names layers that are not there."""
-    tuned, compilation = _tuned(spec, toolchain), spec.compilation
+    tuned, compilation = tuned_code(spec, toolchain), spec.compilation
     units = units_of(compilation)
     usable = uses_kernels(compilation)
     if usable:
@@ -72,7 +72,7 @@ def chosen_layers(tuned: TunedCode, layers: Sequence[Layer], unit: Unit) -> froz
 
 def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]:
     """What decides about the choices beside the frozen model, whose key holds the code that estimates, as values."""
-    tuned, units = _tuned(spec, toolchain), units_of(spec.compilation)
+    tuned, units = tuned_code(spec, toolchain), units_of(spec.compilation)
     usable = uses_kernels(spec.compilation)
     return {
         "xla_flags": [[size, target, *flags] for size, target in units if (flags := tuned.flags(target, size))],
@@ -84,7 +84,8 @@ def _document(choice: LayerChoice | None) -> object:
     return None if choice is None else choice_document(choice)
 
 
-def _tuned(spec: ModelSpec, toolchain: Toolchain) -> TunedCode:
+def tuned_code(spec: ModelSpec, toolchain: Toolchain) -> TunedCode:
+    """What the tuning file of `spec` says for that toolchain."""
     toolchains = spec.tuning.toolchains if spec.tuning is not None else {}
     return toolchains.get(toolchain.version, TunedCode())
 
