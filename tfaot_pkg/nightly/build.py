@@ -11,10 +11,11 @@ from pathlib import Path
 from tfaot_pkg.errors import RebuildError, StorageError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.reasons import changes
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.task_spec import spec_for
-from tfaot_pkg.nightly.types import Figures
-from tfaot_pkg.pipeline import Build, Pipeline
+from tfaot_pkg.nightly.types import Decision, Figures
+from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.provenance.difference import differences
 from tfaot_pkg.publish import Release, release_of
 from tfaot_pkg.registry.layout import LATENCY
@@ -55,10 +56,7 @@ def build(request: Request, scratch: Path) -> None:
     pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True))
     plan = pipeline.plan(spec)
     if plan.key != decision.key:
-        raise StorageError(
-            f"the files of {decision.task.id} changed since the night was planned",
-            hint="the next night builds it as it is then",
-        )
+        raise _changed(decision, plan)
     made = pipeline.build(plan)
     if request.policy.reproduce:
         _require_same(made, spec, _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b"))
@@ -68,6 +66,16 @@ def build(request: Request, scratch: Path) -> None:
     seconds = time.monotonic() - start
     attempt = Attempt(kind="verified", night=request.night, seconds=seconds, figures=_figures(made, release, seconds))
     Results(root=request.state).put(decision.key, attempt, release)
+
+
+def _changed(decision: Decision, plan: Plan) -> StorageError:
+    """For a task that would not be what was planned: its files, the compiler or this tool are not what they were."""
+    name, toolchain = decision.task.spec.name, decision.task.toolchain
+    found = changes(decision.inputs, plan.components, toolchain=toolchain, where=lambda _: name)
+    return StorageError(
+        f"{decision.task.id} changed since the night was planned: {'; '.join(map(str, found))}",
+        hint="the next night builds it as it is then",
+    )
 
 
 def _require_same(made: Build, spec: ModelSpec, folders: Folders) -> None:

@@ -1,0 +1,30 @@
+"""What a build of the nightly refuses before it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.nightly.plans import SPEC, Lab
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.nightly.attempt import Request
+from tfaot_pkg.nightly.build import build
+from tfaot_pkg.nightly.types import Policy
+
+
+def test_what_is_not_as_it_was_planned_is_not_built_and_what_changed_is_told(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.model("a")
+    lab.define()
+    (decision,) = lab.plan()
+    lab.model("a", SPEC.replace("[1, 4]", "[1, 8]"))
+    request = Request(
+        decision=decision, night="2026-11-21.1", state=tmp_path / "state", log=tmp_path / "log",
+        cache=tmp_path / "home" / "cache", policy=Policy(),
+    )  # fmt: skip
+    with pytest.raises(StorageError) as caught:
+        build(request, tmp_path / "scratch")
+    assert caught.value.message == (
+        "a@1.0.0+tf2.17.1 changed since the night was planned: spec: compilation.batch_sizes (spec.yaml): [1, 4] -> [1, 8]"
+    )
