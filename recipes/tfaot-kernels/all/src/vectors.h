@@ -186,7 +186,7 @@ TFAOT_INLINE To bitsAs(From from) {
 }
 
 /// a / b within two units in the last place for a normal b with a normal inverse. A division of 16 lanes takes as
-/// long as 20 multiply-adds, an estimate of 14 bits that is corrected once as long as 6.
+/// long as 18 multiply-adds, an estimate of 14 bits that is corrected once as long as 6.
 TFAOT_INLINE Vector quotient(Vector a, Vector b) {
 #if defined(__AVX512F__)
   const Vector estimate = _mm512_maskz_rcp14_ps(kAllLanes, b);
