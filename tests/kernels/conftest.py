@@ -19,12 +19,11 @@ RUNNABLE = [lowest("x86_64")] if READY else [target for target in TARGETS.values
 AARCH64 = TARGETS["aarch64"]
 CPU = "cortex-a53"  # has what the target's flags ask for, and no more
 # Compilers for the target by the names of what the tests run; Clang takes headers and linker from GCC's packages.
-EMULATED = {
+COMPILERS = {
     "aarch64": ("aarch64-linux-gnu-g++",),
     "aarch64-clang": ("clang++", "--target=aarch64-linux-gnu"),
 }
-if READY or AARCH64 in RUNNABLE:
-    EMULATED.clear()
+EMULATED = () if READY or AARCH64 in RUNNABLE else tuple(COMPILERS)
 
 Server = Callable[[str], Sequence[str | Path]]
 
@@ -35,7 +34,7 @@ def server(require_program: Callable[[str], str]) -> Server:
 
     def command(name: str) -> Sequence[str | Path]:
         emulator = require_program("qemu-aarch64")
-        compiler, *more = EMULATED[name]
+        compiler, *more = COMPILERS[name]
         for program in (compiler, "aarch64-linux-gnu-g++"):
             require_program(program)
         return [emulator, "-cpu", CPU, compile_server(FOLDER, AARCH64, compiler=compiler, more=more)]
