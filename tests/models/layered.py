@@ -251,6 +251,7 @@ def structure(x):
     outputs.add("half", lambda: tf.cast(tf.matmul(tf.cast(x, "float16"), noise(24, 16).astype("float16")), "float32"))
     outputs.add("computed_weights", lambda: tf.matmul(x, tf.transpose(constant(16, 24)) * 2 + 1))
     outputs.add("small", lambda: linear(linear(x, 2), 2))
+    outputs.add("shape_used", lambda: shape_used(x))
     outputs.add("swish_used_again", lambda: swish_used_again(x))
     outputs.add("norm_for_two", lambda: norm_for_two(x))
     outputs.add("gelu_used_again", lambda: gelu_used_again(x))
@@ -281,6 +282,12 @@ def residual_used_again(x):
     x = tf.nn.relu(linear(x, 17))
     y = x + linear(x, 17)
     return x + linear(tf.nn.relu(y), 17)
+
+
+def shape_used(x):
+    """Something outside asks for the shape of what lies inside of a chain."""
+    inner = tf.nn.relu(linear(x, 17))
+    return tf.reshape(tf.abs(linear(inner, 18)), [tf.shape(inner)[0], 3, 6])
 
 
 def swish_used_again(x):

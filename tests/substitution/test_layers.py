@@ -101,6 +101,7 @@ STRUCTURE: Mapping[str, Chains] = {
     "control": [("dense relu", "dense")],
     "computed_weights": [("dense",)],
     "small": [("dense", "dense")],
+    "shape_used": [("dense relu", "dense")],
     "swish_used_again": [("dense",)],
     "gelu_used_again": [("dense",)],
     "norm_for_two": [("dense relu",), ("dense",), ("dense",)],
