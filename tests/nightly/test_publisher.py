@@ -52,11 +52,12 @@ def tfaot(home: Path, *arguments: str | Path, **variables: str) -> subprocess.Co
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan_server(
-    shared_home: Path, models: Mapping[str, Path], server: Server, tmp_path: Path
+    shared_home: Path, models: Mapping[str, Path], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"  # its Conan home and trust are the test's own, toolchains and builds are shared
     home.mkdir()
     (home / "cache").symlink_to(shared_home / "cache")
+    monkeypatch.setenv("TFAOT_HOME", str(home))  # else a registry that another run had in this place would be known
     initialize(
         tmp_path / "registry", tmp_path / "keys", Plan(bits=1, root_keys=1, threshold=1, lifetimes=Lifetimes()),
         passphrase=lambda: _PASSPHRASE, secrets=lambda _: _PASSPHRASE,
