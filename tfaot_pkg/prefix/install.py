@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from tfaot_pkg.prefix.manifest import (
 from tfaot_pkg.prefix.plan import Package, PartPlan, checked, in_order, plan, users_of_headers
 from tfaot_pkg.prefix.verify import report_part
 from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
+from tfaot_pkg.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from tfaot_pkg.package.tree import PackageTree
@@ -244,11 +244,8 @@ def _locked(root: Path) -> Iterator[None]:
 def _staging(root: Path) -> Iterator[Path]:
     """A folder on the prefix's own file system, for the holder of the lock."""
     _drop_leftovers(root)
-    folder = Path(tempfile.mkdtemp(dir=root, prefix=STAGING))
-    try:
+    with temporary_folder(root, prefix=STAGING) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _leftovers(root: Path) -> Iterator[Path]:
