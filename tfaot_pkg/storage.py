@@ -164,6 +164,15 @@ def new_folder(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder that others may read: they see it whole or not at all. Raises OSError.
+
+    A killed process leaves it whole, or hidden as `.NAME.*.part`.
+    """
+    with temporary_folder(path.parent, prefix=f".{path.name}.", suffix=".part") as hidden:
+        os.rename(path, hidden)
+
+
 def sync_folder(path: Path) -> None:
     """Make renames inside `path` durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -7,10 +7,8 @@ held, so no night runs meanwhile; a kill in between leaves what the next call ta
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
-from tfaot_pkg.storage import storage_errors
+from tfaot_pkg.storage import remove_folder, storage_errors
 
 _BUILD = re.compile(r"(?P<release>.+\+tf.+)\.b[1-9][0-9]*")
 _LEFT = ".*.part"
@@ -125,8 +123,7 @@ def _remove(path: Path) -> None:
         if not path.is_dir():
             path.unlink()
             return
-        hidden = path
-        if not path.name.startswith("."):
-            hidden = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-            os.rename(path, hidden)
-        shutil.rmtree(hidden)
+        if path.name.startswith("."):  # hidden already
+            shutil.rmtree(path)
+        else:
+            remove_folder(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.layout import PREFIX
+from tfaot_pkg.temporary import temporary_folder
 
 Remote = tuple[ConanRemote, Credentials]
 
@@ -70,12 +70,12 @@ class Publisher:
         spec = spec_for(decision.task, decision.release)
         archive = release.blobs[PREFIX]
         assert isinstance(archive, Path)
-        with tempfile.TemporaryDirectory(prefix="tfaot-nightly-") as scratch:
+        with temporary_folder(prefix="tfaot-nightly-") as scratch:
             with archive.open("rb") as stream:
-                tree = unpack(stream, Path(scratch), what=str(release.entry))
+                tree = unpack(stream, scratch, what=str(release.entry))
             if tree.digest != release.entry.tree:
                 raise TrustError(f"the stored archive of {release.entry} is damaged", hint="delete the result's folder")
-            package = into_conan(spec, Path(scratch), self.folders, self.progress)
+            package = into_conan(spec, scratch, self.folders, self.progress)
         for remote, credentials in self.remotes:
             upload(
                 self._home(f"upload-{spec.model.name}"), package.reference, package.recipe_revision,

@@ -7,9 +7,6 @@ was given up, of a coordinator that was killed) can never put it in the place of
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key, canonical_json
 from tfaot_pkg.nightly.attempt import Attempt
-from tfaot_pkg.storage import new_folder, storage_errors, write_file
+from tfaot_pkg.storage import new_folder, remove_folder, storage_errors, write_file
+from tfaot_pkg.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from tfaot_pkg.publish import Release
@@ -67,7 +65,8 @@ class Results:
             present = self.get(key, attempt.night)
             if present is not None and present.kind == "verified":
                 return
-            _drop(folder)  # one that cannot be read
+            if folder.exists():
+                remove_folder(folder)  # one that cannot be read
             with new_folder(folder) as temporary:
                 write_file(temporary / "line", release.entry.line())
                 for role, blob in release.blobs.items():
@@ -96,11 +95,8 @@ class Results:
         with storage_errors(f"write {self.root}"):
             root = self.root / "scratch"
             root.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(dir=root))
-        try:
+        with temporary_folder(root, prefix="") as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(path: Path) -> Attempt | None:
@@ -111,11 +107,3 @@ def _read(path: Path) -> Attempt | None:
         return _ATTEMPT.validate_python(json.loads(text)["attempt"]) if text else None
     except (ValueError, KeyError, TypeError, ValidationError):
         return None
-
-
-def _drop(folder: Path) -> None:
-    """Remove a result; a kill in between leaves it whole, or hidden."""
-    if folder.exists():
-        hidden = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-        os.rename(folder, hidden)
-        shutil.rmtree(hidden, ignore_errors=True)

@@ -13,10 +13,8 @@ Whatever is killed at whatever moment leaves whole files, a line that is cut off
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.nightly.documents import decision_document, decision_of, outcome_document, outcome_of
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
-from tfaot_pkg.storage import append_lines, locked, new_folder, storage_errors, write_file
+from tfaot_pkg.storage import append_lines, locked, new_folder, remove_folder, storage_errors, write_file
 
 _FORMAT = 1
 _NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")
@@ -160,9 +158,8 @@ class State:
         """All of it at once: a build whose coordinator is gone must not fail for want of some file, and say why."""
         scratch = self.root / "scratch"
         if scratch.exists():
-            hidden = Path(tempfile.mkdtemp(dir=self.root, prefix=f".{scratch.name}."))
             with storage_errors(f"write {self.root}"):
-                os.rename(scratch, hidden)
+                remove_folder(scratch)
         for left in self.root.glob(".scratch.*"):
             shutil.rmtree(left, ignore_errors=True)
 
