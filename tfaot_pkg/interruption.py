@@ -23,7 +23,7 @@ class Stopped(BaseException):
 
 
 class _Main:
-    """The main thread: how many `shielded` blocks it is in, and the signal that it got (0: none) and has not raised."""
+    """The main thread: how many `shielded` blocks it is in, the signal that it got (0: none), whether that still waits."""
 
     shields = 0
     taken = 0
