@@ -23,7 +23,7 @@ class Stopped(BaseException):
 
 
 class _Main:
-    """The main thread: how many `shielded` blocks it is in, the signal that it got (0: none), whether that still waits."""
+    """The main thread: its `shielded` blocks, the signal that it got (0: none), and whether that still waits."""
 
     shields = 0
     taken = 0
