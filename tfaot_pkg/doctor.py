@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import platform
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.sandbox import Level, reached
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.toolchain.environment import installed
 
+_CONFINE = {
+    Level.NAMESPACES: "",
+    Level.LANDLOCK: "install bubblewrap and allow user namespaces: with them a model does not see which files exist",
+    Level.NONE: "install bubblewrap and libseccomp, or allow user namespaces; until then models are only built with "
+    "--unconfined",
+}
 _ROOM = 3 << 30  # bytes: a toolchain takes 1.2 GB, its installation about as much again
 
 
@@ -92,22 +99,21 @@ def _cmake() -> Finding:
 
 def _targets() -> Finding:
     runnable = [target.name for target in TARGETS.values() if runs_here(target)]
-    return Finding(subject="targets", good=bool(runnable), finding=f"this CPU runs {', '.join(runnable) or 'none'}")
+    emulators = {target.name: emulator_of(target) for target in TARGETS.values() if not runs_here(target)}
+    emulated = [f"; {emulator} runs {name}" for name, emulator in emulators.items() if emulator is not None]
+    finding = f"this CPU runs {', '.join(runnable) or 'none'}{''.join(emulated)}"
+    return Finding(subject="targets", good=bool(runnable), finding=finding)
 
 
 def _confinement() -> Finding:
-    """Whether models can be loaded without network and without write access (see worker_program/confine.py)."""
-    program = Path(__file__).resolve().parent / "worker_program"
-    code = "import confine; print(confine.confine([]))"
-    try:
-        answer = run([sys.executable, "-c", code], cwd=program, timeout=60).stdout.strip()
-    except (CommandFailed, subprocess.SubprocessError) as error:
-        answer = f"no: {error}"
+    """How far models and what is compiled from them can be confined here (sandbox/)."""
+    found = reached()
     return Finding(
         subject="confinement",
-        good=answer == "yes",
-        finding="models are loaded without network and write access" if answer == "yes" else answer,
-        hint="the kernel refuses user namespaces here: only build models that you trust",
+        good=found.level is Level.NAMESPACES,
+        finding="; ".join((found.level.value, *found.reasons)),
+        needed=found.level is Level.NONE,
+        hint=_CONFINE[found.level],
     )
 
 

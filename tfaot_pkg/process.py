@@ -18,6 +18,7 @@ from tfaot_pkg.interruption import shielded
 
 _TAIL_LINES = 30
 _KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
+_SHELL_SIGNALS = 128
 _KILLED_AFTER = 10.0  # seconds; longer is what hangs in the kernel, on a dead network disk say
 
 _running: set[subprocess.Popen[bytes]] = set()
@@ -220,14 +221,25 @@ def _session(leader: int) -> Iterator[int]:
             yield int(name)
 
 
+def killed_by(code: int) -> int:
+    """The number of the signal that ended a process with this exit code, 0 if none did.
+
+    What ran in a shell or in a sandbox ends with 128 and the signal's number.
+    """
+    if code < 0:
+        return -code
+    return code - _SHELL_SIGNALS if 0 < code - _SHELL_SIGNALS <= signal.SIGRTMAX else 0
+
+
 def describe_exit(code: int) -> str:
     """`exit code 1` or `killed by SIGSEGV`."""
-    if code >= 0:
+    number = killed_by(code)
+    if not number:
         return f"exit code {code}"
     try:
-        return f"killed by {signal.Signals(-code).name}"
+        return f"killed by {signal.Signals(number).name}"
     except ValueError:
-        return f"killed by signal {-code}"
+        return f"killed by signal {number}"
 
 
 def _text(data: bytes) -> str:

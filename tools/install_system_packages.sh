@@ -6,6 +6,7 @@ PATH=$PATH:/usr/sbin:/sbin # where nginx is, also for those who are not root
 
 # program:package
 wanted=(
+  bwrap:bubblewrap
   clang:clang
   qemu-x86_64:qemu-user
   qemu-aarch64:qemu-user

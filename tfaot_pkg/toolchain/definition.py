@@ -52,6 +52,8 @@ class Toolchain:
     """A regular expression for the part of the objects' symbols that differs from one compilation to the next."""
     corrections: tuple[tuple[str, str], ...] = ()
     """Regular expressions and replacements for faults of the generated headers."""
+    lowerings: tuple[str, ...] = ()
+    """Operations that are replaced before XLA sees them: its own code is wrong (worker_program/lowerings.py)."""
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
     custom_calls: bool = False
@@ -131,6 +133,7 @@ _KNOWN = (
         tested=True,
         alignment=16,
         parts=_CLASSIC_PARTS,
+        lowerings=("Tanh",),
         eigen="3.4.90",
         custom_calls=True,
     ),
@@ -147,6 +150,7 @@ _KNOWN = (
         # A counter of the process that compiled.
         unstable_symbols=r"tfcompile_xla_generated_tfcompile_[0-9]+_",
         # Products of complex matrices lack the last bracket of their template arguments.
+        lowerings=("Erf",),
         corrections=((r"(TypedMatMul<std::complex<(\w+)>, std::complex<\2>, std::complex<\2>)\(", r"\1>("),),
         eigen="5.0.1-dev",
     ),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import key_of, sha256_bytes
@@ -171,7 +172,7 @@ def _remembered(path: Path, folders: Folders) -> Interpreter:
     """What the interpreter says about itself, from a note of an earlier run where nothing has changed since."""
     note = folders.toolchains / "external" / f"{sha256_bytes(os.fsencode(path))[:32]}.json"
     try:
-        kept = json.loads(note.read_bytes())
+        kept = read_json(note.read_bytes())
         if kept["stamp"] == _stamp(path, kept["interpreter"]["site_packages"]):
             return Interpreter(**{**kept["interpreter"], "path": path})
     except (OSError, ValueError, KeyError, TypeError):

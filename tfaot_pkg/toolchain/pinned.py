@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
@@ -72,7 +73,7 @@ class Pins:
     def _read(self, folder: Path) -> PythonEnvironment | None:
         """The environment in `folder`; None where it is incomplete, of other packages, or has lost its Python."""
         try:
-            marker = json.loads((folder / _MARKER).read_bytes())
+            marker = read_json((folder / _MARKER).read_bytes())
         except (OSError, ValueError):
             return None
         python = folder / "bin" / "python"

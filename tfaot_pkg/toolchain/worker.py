@@ -1,13 +1,15 @@
 """Worker processes: TensorFlow runs in them and nowhere else.
 
 TensorFlow aborts on bad options, prints at will and reads its flags once per process, so every worker is an exec'd
-process with its own flags; a crash is an error message with a log, never the end of the tool.
+process with its own flags; a crash is an error message with a log, never the end of the tool. Models are programs, so
+workers run in the sandbox (sandbox/): they read the toolchain, the model and what they are given, and write scratch.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import select
@@ -18,25 +20,25 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
-from tfaot_pkg.process import describe_exit, end, start
+from tfaot_pkg.process import describe_exit, end, killed_by
 from tfaot_pkg.progress import Step
+from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.storage import keep_newest, refusal_in, refused, storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 _START_TIMEOUT = 120.0
-_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 _GIGABYTE = 1 << 30
-_MOST = 1e7  # of seconds, of GiB
 _KEPT_LOGS = 50
+_LONGEST_ANSWER = 1 << 30  # bytes; that of a large model is some megabytes
 _READ_OF_LOG = 1 << 20  # bytes
 _SCRATCH = "worker."
+_MADE, _GIVEN = "made", "given"
 _SCRATCH_LOCK = ".in-use"
 _STALE_AFTER = 600.0  # seconds; younger ones may be about to be locked
 _WANT_OF_MEMORY = (
@@ -52,71 +54,37 @@ _UNKNOWN_FLAG = re.compile(r"Unknown flags? in (TF_)?XLA_FLAGS: (.*)")
 _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLimits:
-    """Bounds of one worker: seconds per request, bytes of address space (0: none)."""
-
-    timeout: float = 1800
-    memory: int = 0
-    confine: bool = True
-
-    @classmethod
-    def of_user(cls) -> WorkerLimits:
-        """The defaults, changed by TFAOT_WORKER_TIMEOUT (seconds), TFAOT_WORKER_MEMORY (GiB). Raises ToolchainError."""
-        timeout = _positive("TFAOT_WORKER_TIMEOUT", "seconds", cls().timeout)
-        return cls(timeout=timeout, memory=int(_positive("TFAOT_WORKER_MEMORY", "GiB", 0) * _GIGABYTE))
-
-
-def _positive(variable: str, unit: str, default: float) -> float:
-    text = os.environ.get(variable)
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < _MOST:  # false for NaN too
-        raise ToolchainError(
-            f"{variable} must be a number of {unit} greater than 0, got {text!r}", hint=f"correct or unset {variable}"
-        )
-    return value
-
-
 class Worker:
     """One running worker process. Use `worker()` to make one."""
 
-    def __init__(self, process: subprocess.Popen[bytes], answers: int, log: Path, limits: WorkerLimits) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], answers: int, log: Path, limits: Limits) -> None:
         self._process = process
         self._answers = answers
         self._buffer = b""
         self._log = log
         self._limits = limits
-        self.confined = ""
 
-    def start(self, writable: Sequence[Path]) -> None:
-        """Hand over the options and wait until the process answers."""
-        options = {
-            "memory": self._limits.memory,
-            "confine": self._limits.confine,
-            "writable": [str(path) for path in writable],
-        }
-        self._send(options)
-        self.confined = str(self._receive(min(_START_TIMEOUT, self._limits.timeout))["confined"])
+    def wait_until_ready(self) -> None:
+        self._receive(min(_START_TIMEOUT, self._limits.timeout))
 
-    def call(self, operation: str, args: Mapping[str, object], *, step: Step | None = None) -> dict[str, Any]:
-        """Run one operation to its end; its progress goes to `step`.
+    def call(
+        self, operation: str, args: Mapping[str, object], *, step: Step | None = None, seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Run one operation to its end, which may take `seconds` at most; its progress goes to `step`.
 
         Raises ModelError where the model is at fault, SpecError where a flag is, StorageError where the disk refuses,
         ToolchainError where the process crashed, hung or ran out of memory.
         """
-        end = time.monotonic() + self._limits.timeout
+        end = time.monotonic() + min(seconds or self._limits.timeout, self._limits.timeout)
         self._send({"op": operation, "args": args})
         while True:
             answer = self._receive(end - time.monotonic())
-            if "event" not in answer:
-                return self._result(operation, answer)
-            if step is not None:
-                step.advance(answer["event"]["advance"], note=answer["event"]["note"])
+            match answer:
+                case {"event": {"advance": int() | float() as amount, "note": str(note)}} if math.isfinite(amount):
+                    if step is not None:
+                        step.advance(amount, note=note)
+                case _:
+                    return self._result(operation, answer)
 
     def kill(self) -> None:
         """End the process at once; a call that waits for it, in another thread, fails."""
@@ -136,19 +104,21 @@ class Worker:
                 pass
 
     def _result(self, operation: str, answer: dict[str, Any]) -> dict[str, Any]:
-        if "ok" in answer:
-            result = answer["ok"]
-            assert isinstance(result, dict)
-            return result
-        if "fault" in answer:
-            if line := refusal_in(answer["fault"]["message"]):
-                raise refused("write what TensorFlow makes", line)
-            raise ModelError(answer["fault"]["message"], hint=answer["fault"]["hint"], log=self._log)
-        if "memory" in answer:
-            raise self._memory_error("")
-        raise self._explained(answer["error"]) or ToolchainError(
-            f"TensorFlow failed in {operation!r}: {answer['error']}", log=self._log
-        )
+        match answer:
+            case {"ok": dict(result)}:
+                return result
+            case {"fault": {"message": str(message), "hint": str(hint)}}:
+                if line := refusal_in(message):
+                    raise refused("write what TensorFlow makes", line)
+                raise ModelError(message, hint=hint, log=self._log)
+            case {"memory": True}:
+                raise self._memory_error("")
+            case {"error": str(text)}:
+                raise self._explained(text) or ToolchainError(
+                    f"TensorFlow failed in {operation!r}: {text}", log=self._log
+                )
+        self.kill()
+        raise unreadable(self._log)
 
     def _explained(self, text: str) -> TfaotError | None:
         """The error that `text`, printed by a worker that failed, tells of, where it is one that has a name."""
@@ -190,8 +160,9 @@ class Worker:
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         end = time.monotonic() + seconds
-        while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
+        while (left := end - time.monotonic()) <= 0 or b"\n" not in self._buffer:
+            # One that talks all the time has no more time than one that is silent.
+            ready = left > 0 and select.select([self._answers], [], [], left)[0]
             if not ready:
                 self.kill()
                 raise ToolchainError(
@@ -204,9 +175,17 @@ class Worker:
             if not data:
                 raise self._crash()
             self._buffer += data
+            if len(self._buffer) > _LONGEST_ANSWER:
+                self.kill()
+                raise ToolchainError("TensorFlow's process gave an answer without an end", log=self._log)
         line, self._buffer = self._buffer.split(b"\n", 1)
-        answer = json.loads(line)
-        assert isinstance(answer, dict)
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            self.kill()
+            raise unreadable(self._log)
         return answer
 
     def _crash(self) -> TfaotError:
@@ -215,7 +194,7 @@ class Worker:
         text = _end_of(self._log)
         if explained := self._explained(text):
             return explained
-        if code == -signal.SIGKILL:
+        if killed_by(code) == signal.SIGKILL:
             return ToolchainError(
                 "TensorFlow's process was killed (SIGKILL): by the system for want of memory, or by someone",
                 hint="repeat the command; where it happens again, free some memory",
@@ -229,6 +208,20 @@ class Worker:
             log=self._log,
             cause="crashed",
         )
+
+
+def unreadable(log: Path | None = None) -> ToolchainError:
+    """The error for an answer, or a file, of a worker that is not what it was asked for."""
+    return ToolchainError("TensorFlow's process gave an answer that cannot be read", log=log)
+
+
+@contextmanager
+def from_worker() -> Iterator[None]:
+    """The block makes something of what a worker answered or wrote, which may hold anything. Raises ToolchainError."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise unreadable() from error
 
 
 def _end_of(log: Path) -> str:
@@ -246,26 +239,26 @@ def worker(
     environment: ToolchainEnvironment,
     *,
     log: Path,
+    readable: Sequence[Path] = (),
     writable: Sequence[Path] = (),
     xla_flags: Sequence[str] = (),
     tf_xla_flags: Sequence[str] = (),
-    limits: WorkerLimits | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[Worker]:
-    """A worker in `environment`, which ends with the block; it writes below `writable` only and prints to `log`."""
-    limits = limits or WorkerLimits.of_user()
+    """A worker in `environment`, which ends with the block and prints to `log`.
+
+    It reads the toolchain and `readable`, and writes below `writable`. Raises ToolchainError, SandboxError.
+    """
+    limits = limits or Limits.of_user()
+    box = Sandbox(readable=tuple(readable), writable=tuple(writable), limits=limits)
+    variables = _variables(environment, xla_flags, tf_xla_flags)
     with storage_errors(f"write {log}"):
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("wb")
     read_end, write_end = os.pipe()
     try:
-        process = start(
-            [str(environment.python), "-I", "-B", str(_PROGRAM), str(write_end)],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            pass_fds=[write_end],
-            env=_variables(environment, xla_flags, tf_xla_flags),
-        )
+        command = box.python(environment.python, _PROGRAM, [str(write_end)], env=variables)
+        process = command.start(stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[write_end])
     except OSError as error:
         os.close(read_end)
         raise ToolchainError(f"cannot start {environment.python}: {error.strerror}") from error
@@ -274,7 +267,7 @@ def worker(
         output.close()
     started = Worker(process, read_end, log, limits)
     try:
-        started.start(writable)
+        started.wait_until_ready()
         yield started
     finally:
         started.stop()
@@ -283,10 +276,7 @@ def worker(
 def _variables(
     environment: ToolchainEnvironment, xla_flags: Sequence[str], tf_xla_flags: Sequence[str]
 ) -> dict[str, str]:
-    """A small environment: the user's secrets and stray TF_* settings do not reach the model."""
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {
-        **kept,
         "TF_CPP_MIN_LOG_LEVEL": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -304,8 +294,9 @@ def _variables(
 class WorkerPool:
     """Workers by flags and number, each started when it is first asked for and kept until the block ends.
 
-    All may write below `scratch` only, which goes with the pool: what they made must be moved away before. Where the
-    tool itself is killed its scratch stays, and the next pool with the same root removes it.
+    Workers read what is given to them and write what they make, in two folders that go with the pool: what they made
+    must be taken before. They see nothing else of the user's. If the tool itself is killed these folders stay, and
+    the next pool with the same root removes them.
     """
 
     def __init__(self, environment: ToolchainEnvironment, *, scratch_root: Path, logs: Path) -> None:
@@ -315,6 +306,7 @@ class WorkerPool:
         self._stack = ExitStack()
         self._workers: dict[tuple[object, ...], Worker] = {}
         self._scratch: Path | None = None
+        self._given: dict[Path, Path] = {}
         self._started = 0
 
     def __enter__(self) -> WorkerPool:
@@ -324,22 +316,40 @@ class WorkerPool:
         self._stack.close()
         keep_newest(self._logs, "worker-*.log", _KEPT_LOGS)
 
-    @property
-    def scratch(self) -> Path:
-        if self._scratch is None:
-            with storage_errors(f"write the build cache {self._scratch_root}"):
-                self._scratch_root.mkdir(parents=True, exist_ok=True)
-                _drop_stale_scratch(self._scratch_root)
-                # Pushed before any worker, so it goes after all of them.
-                folder = temporary_folder(self._scratch_root, prefix=_SCRATCH)
-                self._scratch = self._stack.enter_context(folder)
-                self._stack.callback(os.close, _hold(self._scratch))
-        return self._scratch
-
     def new_folder(self, name: str) -> Path:
         """An empty folder that the workers may fill. Raises StorageError."""
+        return self._new_folder(_MADE, name)
+
+    def given_folder(self, name: str) -> Path:
+        """An empty folder for what the workers may read, but not change. Raises StorageError."""
+        return self._new_folder(_GIVEN, name)
+
+    def give(self, path: Path) -> Path:
+        """A copy of the file or folder `path` that the workers can read. Raises StorageError."""
+        if path not in self._given:
+            copy = self.given_folder("copy") / path.name
+            with storage_errors(f"write the build cache {self._scratch_root}"):
+                if path.is_dir():
+                    shutil.copytree(path, copy)
+                else:
+                    shutil.copyfile(path, copy)
+            self._given[path] = copy
+        return self._given[path]
+
+    def take(self, made: Path, folder: Path) -> None:
+        """Copy what workers made below `made` into `folder`, where they can no longer change it.
+
+        Raises ToolchainError for what is no plain file or folder, StorageError.
+        """
         with storage_errors(f"write the build cache {self._scratch_root}"):
-            return Path(tempfile.mkdtemp(dir=self.scratch, prefix=f"{name}."))
+            for path in sorted(made.rglob("*")):
+                place = folder / path.relative_to(made)
+                if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                    raise ToolchainError(f"TensorFlow's process made something other than a file: {path.name}")
+                if path.is_dir():
+                    place.mkdir(exist_ok=True)
+                else:
+                    shutil.copyfile(path, place)
 
     def get(self, *, xla_flags: Sequence[str] = (), tf_xla_flags: Sequence[str] = (), number: int = 0) -> Worker:
         """The worker `number` that runs with exactly these flags, a new one where it has ended.
@@ -349,15 +359,35 @@ class WorkerPool:
         identity = (tuple(xla_flags), tuple(tf_xla_flags), number)
         if identity not in self._workers or self._workers[identity].ended:
             self._started += 1
+            scratch = self._folder()
             started = worker(
                 self.environment,
                 log=self._logs / f"worker-{os.getpid()}-{self._started - 1}.log",
-                writable=[self.scratch],
+                readable=[scratch / _GIVEN],
+                writable=[scratch / _MADE],
                 xla_flags=xla_flags,
                 tf_xla_flags=tf_xla_flags,
             )
             self._workers[identity] = self._stack.enter_context(started)
         return self._workers[identity]
+
+    def _new_folder(self, kind: str, name: str) -> Path:
+        with storage_errors(f"write the build cache {self._scratch_root}"):
+            return Path(tempfile.mkdtemp(dir=self._folder() / kind, prefix=f"{name}."))
+
+    def _folder(self) -> Path:
+        """The pool's own folder, which holds the two and the lock that keeps it."""
+        if self._scratch is None:
+            with storage_errors(f"write the build cache {self._scratch_root}"):
+                self._scratch_root.mkdir(parents=True, exist_ok=True)
+                _drop_stale_scratch(self._scratch_root)
+                # Pushed before any worker, so it goes after all of them.
+                folder = self._stack.enter_context(temporary_folder(self._scratch_root, prefix=_SCRATCH))
+                self._stack.callback(os.close, _hold(folder))
+                for kind in (_MADE, _GIVEN):
+                    (folder / kind).mkdir()
+                self._scratch = folder
+        return self._scratch
 
 
 def _hold(scratch: Path) -> int:

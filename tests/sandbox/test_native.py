@@ -1,0 +1,85 @@
+"""Hostile libraries in the programs that open libraries: their constructors run before anything of the program's."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.conftest import running_below
+from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.native.compiler import find_compiler
+from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
+
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+STARTS = f"""
+#include <unistd.h>
+__attribute__((constructor)) static void start(void) {{
+  char* words[] = {{"loader", "--version", 0}};
+  execv("{LOADER}", words);
+  _exit(42);
+}}
+"""
+HANGS = "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { for (;;) pause(); }\n"
+
+
+@pytest.fixture(scope="session")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timer]:
+    log = tmp_path_factory.mktemp("clock") / "log"
+    with timer(find_compiler("x86_64", log=log, output=lambda _: None)) as made:
+        yield made
+
+
+@pytest.fixture
+def library(tmp_path: Path, require_program: Callable[[str], str]) -> Callable[[str], Path]:
+    def compiled(source: str) -> Path:
+        (tmp_path / "library.c").write_text(source)
+        argv: list[str | Path] = [
+            require_program("gcc"),
+            "-shared",
+            "-fPIC",
+            tmp_path / "library.c",
+            "-o",
+            tmp_path / "library.so",
+        ]
+        subprocess.run(argv, check=True)
+        return tmp_path / "library.so"
+
+    return compiled
+
+
+def test_a_library_that_is_timed_starts_no_program(clock: Timer, library: Callable[[str], Path]) -> None:
+    unit = TimedUnit(library=library(STARTS), target="x86-64-v2", batch_size=1)
+    with pytest.raises(ValidationError, match="exit code 42"):
+        clock.rounds([unit])
+
+
+def test_a_library_that_is_validated_starts_no_program(library: Callable[[str], Path], tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="exit code 42"):
+        run_validation(library(STARTS), tmp_path)
+
+
+def test_one_limit_of_time_holds_for_libraries_too(
+    clock: Timer, library: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFAOT_WORKER_TIMEOUT", "1.5")
+    hanging = library(HANGS)
+    with pytest.raises(ValidationError, match=r"no end after 1\.5 s"):
+        clock.rounds([TimedUnit(library=hanging, target="x86-64-v2", batch_size=1)])
+    with pytest.raises(CommandFailed, match=r"no end after 1\.5 s"):
+        run_validation(hanging, tmp_path)
+    assert running_below(hanging) == []
+
+
+def run_validation(library: Path, folder: Path) -> None:
+    """As verify/validate.py does, with inputs that nobody comes to read."""
+    answers = folder / "answers"
+    answers.mkdir()
+    box = Sandbox(readable=(library,), writable=(answers,), limits=Limits.of_user())
+    box.own_python(
+        "tfaot_pkg.verify.runner", [library, folder / "inputs.npz", answers / "answers.npz", "x86-64-v2", "1"]
+    ).run()

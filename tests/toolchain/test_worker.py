@@ -1,0 +1,88 @@
+"""Answers of a worker that a hostile model has taken over: whatever it says, the call ends with an error of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.sandbox import Limits
+from tfaot_pkg.toolchain.worker import Worker
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
+    """A worker whose program is the given Python text, which has the file `answers`."""
+    started: list[Worker] = []
+
+    def start(program: str) -> Worker:
+        read_end, write_end = os.pipe()
+        text = f"import json, os, sys\nanswers = os.fdopen({write_end}, 'wb', buffering=0)\n{program}"
+        process = subprocess.Popen(
+            [sys.executable, "-c", text], stdin=subprocess.PIPE, pass_fds=[write_end], start_new_session=True
+        )
+        os.close(write_end)
+        (tmp_path / "log").touch()
+        started.append(Worker(process, read_end, tmp_path / "log", Limits(timeout=60)))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.stop()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        [],
+        {"ok": []},
+        {"fault": "x"},
+        {"fault": {"message": 1, "hint": ""}},
+        {"fault": {"message": "x"}},
+        {"memory": {}},
+        {"error": ["x"]},
+        {"event": {}},
+        {"event": {"advance": "1", "note": ""}},
+        {"event": {"advance": float("inf"), "note": ""}},
+    ],
+    ids=repr,
+)
+def test_an_answer_of_no_known_form_is_refused(answering: Callable[[str], Worker], answer: object) -> None:
+    worker = answering(f"sys.stdin.readline(); answers.write({json.dumps(answer)!r}.encode() + b'\\n'); os.read(0, 1)")
+    with pytest.raises(ToolchainError, match="an answer that cannot be read"):
+        worker.call("inspect", {})
+    assert worker.ended
+
+
+def test_a_worker_that_reports_for_ever_is_stopped(answering: Callable[[str], Worker]) -> None:
+    event = json.dumps({"event": {"advance": 0, "note": ""}})
+    worker = answering(f"while True: answers.write({event!r}.encode() + b'\\n')")
+    with _rescued(worker), pytest.raises(ToolchainError, match="gave no answer within"):
+        worker.call("inspect", {}, seconds=1)
+
+
+@contextmanager
+def _rescued(worker: Worker) -> Iterator[None]:
+    """A call that never ends shall fail and not hang."""
+    timer = threading.Timer(30, worker.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def test_a_fault_of_the_model_is_told(answering: Callable[[str], Worker]) -> None:
+    fault = json.dumps({"fault": {"message": "no signature", "hint": "choose one"}})
+    worker = answering(f"sys.stdin.readline(); answers.write({fault!r}.encode() + b'\\n'); os.read(0, 1)")
+    with pytest.raises(ModelError, match="no signature"):
+        worker.call("inspect", {})

@@ -1,0 +1,186 @@
+"""The last step before a confined program: limits, Landlock and the system call filter, then the program itself.
+
+    PYTHON -I -B enter.py ORDERS       with ORDERS as JSON (see `Orders` in command.py)
+
+It runs with whatever Python the program has, so it needs the standard library only. A Python program is run in this
+process, which therefore cannot start another one from its first line on; a native one replaces this process.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_DROP = 24
+_CAPABILITIES = 64
+_CAPABILITY_VERSION_3 = 0x20080522
+_SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
+_SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_INSTRUCTION = 8  # bytes of a BPF instruction
+
+# landlock(7): the numbers are the same on all architectures.
+_SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446
+_RULE_PATH_BENEATH = 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_ALL_OF_ABI = {3: (1 << 15) - 1, 5: (1 << 16) - 1}
+_SCOPES = 0b11  # abstract Unix sockets, signals
+_ABI_OF_SCOPES = 6
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_READ = _READ_FILE | _READ_DIR
+_WRITE = _READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("handled_access_fs", "handled_access_net", "scoped")]
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+
+def main() -> None:
+    orders = json.loads(sys.argv[1])
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    _die_with(libc, orders["parent"])
+    if orders["core"] is not None:
+        os.sched_setaffinity(0, {orders["core"]})
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if orders["memory"]:
+        resource.setrlimit(resource.RLIMIT_AS, (orders["memory"], orders["memory"]))
+    if orders["folder"]:
+        os.chdir(orders["folder"])
+    source = _source(orders["program"])
+    if orders["landlock"] is not None:
+        _restrict_files(libc, orders["landlock"])
+    if orders["filter"]:
+        _restrict_calls(libc, base64.b64decode(orders["filter"]))
+    if source is None:
+        _become(orders)
+    _run(source, orders)
+
+
+def _die_with(libc: ctypes.CDLL, parent: int) -> None:
+    """Let the kernel kill this process when its parent ends; prctl(2). `parent` is its id, 0 if not known here."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent and os.getppid() != parent:  # it has ended already
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _restrict_files(libc: ctypes.CDLL, rules: dict[str, list[str]]) -> None:
+    """Landlock: files may be used as `rules` say (paths by access), and nothing outside can be signalled."""
+    _drop_capabilities(libc)
+    abi = libc.syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    handled = max(mask for least, mask in _ALL_OF_ABI.items() if least <= abi)
+    ruleset = _Ruleset(handled_access_fs=handled, scoped=_SCOPES)
+    size = ctypes.sizeof(_Ruleset) if abi >= _ABI_OF_SCOPES else 8
+    handle = _checked(libc.syscall(_SYS_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0), "landlock")
+    access = {"read": _READ, "write": _WRITE, "execute": _READ | _EXECUTE, "device": _READ_FILE | _WRITE_FILE}
+    for kind, paths in rules.items():
+        for path in paths:
+            _allow(libc, handle, path, access[kind])
+    _allow(libc, handle, f"/proc/{os.getpid()}", _READ)
+    _checked(libc.syscall(_SYS_RESTRICT_SELF, handle, 0), "landlock_restrict_self")
+    os.close(handle)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    """Root is as everybody from here on; capabilities(7)."""
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for capability in range(_CAPABILITIES):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _checked(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
+    try:
+        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    if not os.path.isdir(path):
+        access &= _ON_FILES
+    rule = _PathBeneath(allowed_access=access, parent_fd=beneath)
+    _checked(libc.syscall(_SYS_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0), f"landlock {path}")
+    os.close(beneath)
+
+
+def _restrict_calls(libc: ctypes.CDLL, code: bytes) -> None:
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    program = _Program(length=len(code) // _INSTRUCTION, instructions=code)
+    number = _SYS_SECCOMP[os.uname().machine]
+    flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW  # or older kernels make all code slower that is measured here
+    _checked(libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program)), "seccomp")
+
+
+def _checked(code: int, what: str) -> int:
+    if code < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return code
+
+
+def _source(program: str) -> bytes | None:
+    """The text of a Python program; None if there is none to run."""
+    if not program:
+        return None
+    with open(program, "rb") as file:
+        return file.read()
+
+
+def _become(orders: dict[str, Any]) -> NoReturn:
+    argv = orders["argv"]
+    if orders["passed_filter"]:
+        handle = os.memfd_create("filter", 0)
+        os.write(handle, base64.b64decode(orders["passed_filter"]))
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.set_inheritable(handle, True)
+        argv = [str(handle) if word == "{filter}" else word for word in argv]
+    os.execv(argv[0], argv)  # noqa: S606 (it is what this process is for)
+
+
+def _import_package(name: str, folder: str) -> None:
+    """The package in `folder`, of whose siblings nothing can be seen."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+    if spec is None or spec.loader is None:
+        raise ImportError(folder)
+    sys.modules[name] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _run(source: bytes, orders: dict[str, Any]) -> None:
+    program = orders["program"]
+    sys.argv = [program, *orders["argv"]]
+    sys.path[:0] = orders["paths"]
+    for name, folder in orders["packages"].items():
+        _import_package(name, folder)
+    module = ModuleType("__main__")
+    module.__file__ = program
+    sys.modules["__main__"] = module
+    exec(compile(source, program, "exec"), module.__dict__)  # noqa: S102 (it is what this process is for)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""`Sandbox`: what a program may do, and the command that starts it so."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import ToolchainError
+from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.sandbox.command import Command
+from tfaot_pkg.sandbox.level import NAMESPACES, Level, Reached, required
+from tfaot_pkg.sandbox.python import PACKAGE, file_of, own_readable, own_sites, readable_of
+from tfaot_pkg.sandbox.root import DEVICES, PROCESS_FACTS, SYSTEM, Root, is_narrow, root_of
+from tfaot_pkg.sandbox.seccomp import filter_of
+
+_ENTER = file_of("tfaot_pkg.sandbox.enter")
+_LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
+_LIBRARY_PATH = "LD_LIBRARY_PATH"
+_NO_HOME = "/dev/null"  # a folder below can neither be there nor be made, not even by root without a sandbox
+_GIGABYTE = 1 << 30
+_MOST = 1e7  # of seconds, of GiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds of a program, or of each request to one that serves; bytes of address space per process (0: no limit)."""
+
+    timeout: float = 1800
+    memory: int = 0
+
+    @classmethod
+    def of_user(cls) -> Limits:
+        """The defaults, changed by TFAOT_WORKER_TIMEOUT (seconds), TFAOT_WORKER_MEMORY (GiB). Raises ToolchainError."""
+        timeout = _positive("TFAOT_WORKER_TIMEOUT", "seconds", cls().timeout)
+        return cls(timeout=timeout, memory=int(_positive("TFAOT_WORKER_MEMORY", "GiB", 0) * _GIGABYTE))
+
+
+def _positive(variable: str, unit: str, default: float) -> float:
+    text = os.environ.get(variable)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < _MOST:  # false for NaN too
+        raise ToolchainError(
+            f"{variable} must be a number of {unit} greater than 0, got {text!r}", hint=f"correct or unset {variable}"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What a program may do.
+
+    It reads `readable` and its own files and libraries, writes below `writable` (the first of which is its working
+    directory and TMPDIR), and starts other programs only with `starts_programs`. `core` is the CPU that it is bound to.
+    """
+
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    limits: Limits = Limits()
+    starts_programs: bool = False
+    core: int | None = None
+
+    def native(self, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Command:
+        """The program argv[0], a path or a name on PATH, with `env` beside a minimal environment.
+
+        Raises SandboxError if this machine cannot confine it, CommandFailed if there is no such program.
+        """
+        words = [os.fspath(word) for word in argv]
+        program = shutil.which(words[0]) or words[0]
+        command = [os.path.abspath(program), *words[1:]]
+        if not os.path.isfile(command[0]):
+            raise CommandFailed(words, None, f"cannot start {words[0]} ({os.strerror(errno.ENOENT)})", "")
+        own = (Path(command[0]), *_library_folders())
+        found = required()
+        variables = self._environment(env or {})
+        if found.level is Level.NAMESPACES:
+            inside = [*_bubblewrap(found, self._root(own), self._folder), "--seccomp", "{filter}", "--", *command]
+            argv = self._enter(Path(sys.executable), {"argv": inside, "passed_filter": self._filter(is_program=True)})
+        else:
+            orders = {"argv": command, **self._restrictions(found, own, executable=own[:1], is_program=True)}
+            argv = self._enter(Path(sys.executable), orders)
+        return Command(argv=tuple(argv), env=variables, meant=tuple(words), timeout=self.limits.timeout)
+
+    def python(
+        self,
+        python: Path,
+        program: Path,
+        arguments: Sequence[str | Path] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+    ) -> Command:
+        """The Python program `program`, a file or a folder with `__main__.py`, in the interpreter `python`.
+
+        It imports its folder's modules if it is one. It starts no other program: that is taken from it before its first
+        line. Raises SandboxError if this machine cannot confine it, ToolchainError if `python` does not run.
+        """
+        paths = (program,) if program.is_dir() else ()
+        file = program / "__main__.py" if program.is_dir() else program
+        readable = (program, *readable_of(python))
+        return self._python(python, file, arguments, paths=paths, readable=readable, packages={}, env=env or {})
+
+    def own_python(self, module: str, arguments: Sequence[str | Path] = ()) -> Command:
+        """As `python`, for a module of this package (`tfaot_pkg.verify.runner`), in the Python that runs here."""
+        return self._python(
+            Path(sys.executable), file_of(module), arguments,
+            paths=own_sites(), readable=own_readable(), packages={PACKAGE.name: str(PACKAGE)}, env={},
+        )  # fmt: skip
+
+    def _python(
+        self,
+        python: Path,
+        program: Path,
+        arguments: Sequence[str | Path],
+        *,
+        paths: Sequence[Path],
+        readable: Sequence[Path],
+        packages: Mapping[str, str],
+        env: Mapping[str, str],
+    ) -> Command:
+        words = [os.fspath(word) for word in arguments]
+        own = (_ENTER, *readable, *_library_folders())
+        found = required()
+        orders: dict[str, object] = {
+            "program": str(program),
+            "argv": words,
+            "paths": [*map(str, paths)],
+            "packages": dict(packages),
+        }
+        if found.level is Level.NAMESPACES:
+            orders["filter"] = self._filter(is_program=False)
+            inside = self._enter(python, orders, parent=0)
+            argv = [*_bubblewrap(found, self._root(own), self._folder), "--", *inside]
+        else:
+            argv = self._enter(python, {**orders, **self._restrictions(found, own, executable=(), is_program=False)})
+        meant = (str(python), str(program), *words)
+        return Command(argv=tuple(argv), env=self._environment(env), meant=meant, timeout=self.limits.timeout)
+
+    @property
+    def _folder(self) -> str:
+        return str(self.writable[0]) if self.writable else "/"
+
+    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        libraries = os.environ.get(_LIBRARY_PATH)
+        return {
+            "LANG": "C.UTF-8",
+            "HOME": _NO_HOME,  # without it libraries take the one of the user database
+            **({"TMPDIR": str(self.writable[0])} if self.writable else {}),
+            **({_LIBRARY_PATH: libraries} if libraries else {}),
+            **env,
+        }
+
+    def _root(self, own: Sequence[Path]) -> Root:
+        return root_of((*SYSTEM, *self.readable, *own), self.writable)
+
+    def _filter(self, *, is_program: bool) -> str:
+        code = filter_of(starts_programs=self.starts_programs, is_program=is_program)
+        return base64.b64encode(code).decode()
+
+    def _restrictions(
+        self, found: Reached, own: Sequence[Path], *, executable: Sequence[Path], is_program: bool
+    ) -> dict[str, object]:
+        """What the entering program does to itself where there are no namespaces."""
+        if found.level is Level.NONE:
+            return {}
+        root = self._root(own)
+        places = [str(path) for path in root.readable]
+        loaders = [*map(str, executable), *_LOADERS] if executable else []
+        return {
+            "landlock": {
+                "read": [*places, *PROCESS_FACTS],
+                "write": [*map(str, root.writable)],
+                "execute": places if self.starts_programs else loaders,
+                "device": list(DEVICES),
+            },
+            "filter": self._filter(is_program=is_program),
+        }
+
+    def _enter(self, python: Path, orders: Mapping[str, object], *, parent: int | None = None) -> list[str]:
+        complete = {
+            "parent": os.getpid() if parent is None else parent,
+            "core": self.core,
+            "memory": self.limits.memory,
+            "folder": self._folder,
+            "program": "",
+            "argv": [],
+            "paths": [],
+            "packages": {},
+            "landlock": None,
+            "filter": "",
+            "passed_filter": "",
+            **orders,
+        }
+        return [str(python), "-I", "-B", str(_ENTER), json.dumps(complete)]
+
+
+def _bubblewrap(found: Reached, root: Root, folder: str) -> list[str]:
+    assert found.bubblewrap is not None
+    return [str(found.bubblewrap), *NAMESPACES, "--hostname", "sandbox", *root.arguments(), "--chdir", folder]
+
+
+def _library_folders() -> tuple[Path, ...]:
+    """Where the user has the loader look for libraries."""
+    paths = [Path(folder) for folder in os.environ.get(_LIBRARY_PATH, "").split(os.pathsep) if folder]
+    return tuple(path for path in paths if path.is_absolute() and path.is_dir() and is_narrow(path))
