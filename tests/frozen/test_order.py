@@ -23,7 +23,7 @@ SECOND = np.array([[10, 20, 30], [40, 50, 60]], "float32")
 
 
 PROGRAM = """
-#include <tfaot-model-two_inputs/model.h>
+#include <tfaot-model-two-inputs/model.h>
 #include <tfaot/model.h>
 #include <cstdio>
 
@@ -76,7 +76,7 @@ def test_positions_are_those_of_the_spec_everywhere(
     built = json.loads(tfaot(shared_home_folder, "build", spec, "-o", prefix, "--json"))
 
     assert built["validation"]["passed"] and len(built["validation"]["comparisons"]) == 4
-    info = json.loads((prefix / "share/tfaot-model-two_inputs/info.json").read_text())
+    info = json.loads((prefix / "share/tfaot-model-two-inputs/info.json").read_text())
     assert [tensor["name"] for tensor in info["inputs"]] == case.inputs
     assert [tensor["name"] for tensor in info["outputs"]] == case.outputs
     model = load(prefix)
@@ -98,7 +98,7 @@ def test_positions_are_those_of_the_spec_everywhere(
 def _compiled(prefix: Path, folder: Path) -> str:
     """What the program prints that gives the generated class its inputs by position."""
     (folder / "program.cpp").write_text(PROGRAM)
-    library = prefix / "lib" / "libtfaot-model-two_inputs.a"
+    library = prefix / "lib" / "libtfaot-model-two-inputs.a"
     run(
         [
             "g++",

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.kernels.identity import kernels_digest
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.kernels.layer import Layer
-from tfaot_pkg.keys import Key, files_below, key_of, sha256_tree
+from tfaot_pkg.keys import Key, key_of
+from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Progress
+from tfaot_pkg.rows import Rows
+from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 
 STAGE = "frozen"
-_VERSION = 3
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
@@ -48,8 +50,9 @@ class FrozenModel:
     `inputs`, `outputs` and `weights` are the worker's words for tensors (with the graph's node names), in the order of
     arguments and results; `signature` is the same for people. `layers` are what the kernel library can compute of it;
     their parameters lie behind the weights. `warnings` tell what compiled code does differently.
+    `confinement` is the level of the sandbox (sandbox/level.py) that the model was loaded in.
     `work` is how much it computes, for estimates of costs. `outline` is the graph to look at, as values for JSON
-    (worker_program/outline.py), None where it would say nothing.
+    (worker_program/outline.py), None where it would say nothing. `rows` says where rows of a batch meet.
     """
 
     folder: Path
@@ -62,6 +65,8 @@ class FrozenModel:
     warnings: tuple[str, ...]
     work: Work
     outline: Mapping[str, object] | None
+    confinement: str
+    rows: Rows
 
     @property
     def graph(self) -> Path:
@@ -85,16 +90,15 @@ def weight_size(weight: Mapping[str, Any]) -> int:
     return math.prod(shape) * DType(weight["dtype"]).itemsize
 
 
-@cache
 def worker_program_digest() -> str:
     """Digest of the program that runs in toolchains: a part of every key that depends on what it does."""
-    return sha256_tree(_WORKER_PROGRAM, [path for path in files_below(_WORKER_PROGRAM) if path.suffix == ".py"])
+    return resources.digest(_WORKER_PROGRAM)
 
 
 def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> Key:
     return key_of(
         STAGE,
-        _VERSION,
+        code_digest(__name__),
         {
             "source": source.digest,
             "signature": spec.model.serving_key,
@@ -105,27 +109,28 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
             "worker": worker_program_digest(),
-            "kernels": kernels_digest(),
         },
     )
 
 
 def freeze(
-    spec: ModelSpec, source: SourceTree, *, pool: WorkerPool, cache: BuildCache, progress: Progress
+    spec: ModelSpec, snapshot: Snapshot, *, key: Key, pool: WorkerPool, cache: BuildCache, progress: Progress
 ) -> FrozenModel:
-    """The frozen model of `spec`, from the cache where it is there. Raises ModelError, ToolchainError, StorageError."""
-    key = frozen_key(spec, source, pool.environment.identity)
+    """The frozen model of `spec`, from the cache where it is there.
+
+    Raises ModelError, SourceError (files that changed), ToolchainError, StorageError.
+    """
     with progress.step("freeze") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
-        folder = cache.get_or_make(STAGE, key, lambda folder: _make(spec, source, pool, folder))
+        folder = cache.get_or_make(STAGE, key, lambda folder: _make(spec, snapshot, key, pool, folder))
     return _read(folder, key)
 
 
-def freeze_arguments(spec: ModelSpec, source: SourceTree) -> dict[str, object]:
-    """What the worker needs to know of the model."""
+def freeze_arguments(spec: ModelSpec, model: Path) -> dict[str, object]:
+    """What the worker needs to know of the model, which lies at `model`."""
     return {
-        "folder": str(source.root / spec.model.saved_model),
+        "folder": str(model),
         "tags": list(spec.model.tags),
         "signature": spec.model.serving_key,
         "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
@@ -139,16 +144,21 @@ def _order(spec: ModelSpec) -> dict[str, list[str]]:
     return {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)}
 
 
-def _make(spec: ModelSpec, source: SourceTree, pool: WorkerPool, folder: Path) -> None:
+def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folder: Path) -> None:
     made = pool.new_folder(STAGE)
-    description = pool.get().call("freeze", {**freeze_arguments(spec, source), "out": str(made)})
-    (made / "frozen.json").write_text(json.dumps(description, indent=1))
-    for path in made.iterdir():
-        shutil.move(path, folder / path.name)
+    with snapshot.named() as model:
+        description = pool.get().call("freeze", {**freeze_arguments(spec, model), "out": str(made)})
+    description["confinement"] = required().level.value
+    pool.take(made, folder)
+    with from_worker():
+        description["rows"] = rows_of(description.pop("hlo"), signature_of(description)).document()
+        (folder / "frozen.json").write_text(json.dumps(description, indent=1))
+        _read(folder, key)
 
 
 def _read(folder: Path, key: Key) -> FrozenModel:
     description = json.loads((folder / "frozen.json").read_text())
+    rows = Rows.from_document(description["rows"])
     return FrozenModel(
         folder=folder,
         key=key,
@@ -157,9 +167,11 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         outputs=tuple(description["outputs"]),
         weights=tuple(description["weights"]),
         layers=tuple(Layer.from_worker(item) for item in description["layers"]),
-        warnings=tuple(description["warnings"]),
+        warnings=(*description["warnings"], *rows.warnings()),
         work=Work(**description["work"]),
         outline=description["graph"],
+        confinement=description["confinement"],
+        rows=rows,
     )
 
 

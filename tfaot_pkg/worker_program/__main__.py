@@ -1,31 +1,19 @@
 """The program that runs inside a toolchain's environment: requests in, answers out, one JSON line each.
 
-It needs the standard library, NumPy and TensorFlow only, because a toolchain holds nothing else. Requests come on
+It needs the standard library, NumPy and TensorFlow only, because a toolchain holds nothing else, and starts no other
+program, because the sandbox takes that away before its first line. Requests come on
 standard input; answers go to the file descriptor named by the first argument, so that whatever TensorFlow
 prints (standard output and error are a log file) never mixes with them.
 """
 
-import ctypes
 import json
 import os
-import resource
-import signal
 import sys
-
-import confine
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
-    options = json.loads(sys.stdin.readline())
-    if options["memory"]:
-        resource.setrlimit(resource.RLIMIT_AS, (options["memory"], options["memory"]))
-    confined = confine.confine(options["writable"]) if options["confine"] else "not asked for"
-    # Whatever ends the tool ends its workers. After confining, because that resets it; prctl(2).
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    _say(answers, {"ready": True, "confined": confined})
+    _say(answers, {"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
         _say(answers, _answer(request, answers))
@@ -61,6 +49,10 @@ def _operation(name: str):
         import operations
 
         return operations.supported
+    if name == "flags":
+        import operations
+
+        return operations.read_flags
     if name == "freeze":
         import freeze
 
@@ -77,6 +69,10 @@ def _operation(name: str):
         import reference
 
         return reference.reference
+    if name == "branches":
+        import branches
+
+        return branches.branches
     raise ValueError(f"unknown operation {name}")
 
 

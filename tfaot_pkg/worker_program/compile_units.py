@@ -3,8 +3,10 @@
 import os
 import re
 
+import lowerings
 import specialize
 import substitute
+import tfcompile_config
 from faults import ModelFault
 
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
@@ -19,7 +21,8 @@ def compile_units(args: dict, report) -> dict:
     symbols, `calls` as for substitute.resize. Feeds are the inputs, then the weights, in the order given, but for
     args["embed"]: weights that stay constants of the graph. Where "embed" of the answer is not empty, XLA must know the
     values of those weights too, and the answer holds nothing else: call again with them embedded. With
-    args["constants"] the toolchain writes a second object, for constants.
+    args["constants"] the toolchain writes a second object, for constants. args["lowerings"] are operations to replace
+    (lowerings.py).
     """
     import time
 
@@ -62,6 +65,7 @@ class _Job:
         self._args = args
         self._weights = [weight for weight in args["weights"] if weight["node"] not in args["embed"]]
         self._graphs: dict = {}
+        self._lowered: set = set()  # paths of graphs that had operations to replace
         self._folding = False  # on from the first unit that needs it
 
     def compile(self, unit: dict) -> list:
@@ -82,6 +86,8 @@ class _Job:
         path = unit["graph"]
         if path not in self._graphs:
             self._graphs[path] = _read_graph(path, self._args)
+            if lowerings.lower(self._graphs[path], self._args["lowerings"]):
+                self._lowered.add(path)
         return self._graphs[path]
 
     def _blamed(self, unit: dict, fault: _NeedsConstant) -> list:
@@ -97,9 +103,9 @@ class _Job:
 
     def _path(self, unit: dict, *, folding: bool) -> str:
         """The file of the graph to compile."""
-        if not folding and not self._args["embed"] and not unit["calls"]:
-            return unit["graph"]
         graph = self._graph(unit)
+        if not folding and not self._args["embed"] and not unit["calls"] and unit["graph"] not in self._lowered:
+            return unit["graph"]
         substitute.resize(graph, unit["calls"])
         if folding:
             graph = specialize.at_batch_size(graph, self._feeds(), unit["batch_size"])
@@ -115,7 +121,7 @@ class _Job:
         prefix = os.path.join(self._args["out"], unit["prefix"])
         config = prefix + ".config.pbtxt"
         with open(config, "w") as file:
-            file.write(str(_config(self._args, self._weights, unit["batch_size"])))
+            file.write(str(tfcompile_config.config(self._feeds(), self._args["outputs"], unit["batch_size"])))
         extra = {"out_constant_buffers_object": prefix + ".constants.o"} if self._args["constants"] else {}
         try:
             _pywrap_tfcompile.Compile(
@@ -174,22 +180,3 @@ def _read_graph(path: str, args: dict):
         del node.attr["shape"]
         node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values, dtype, weight["shape"]))
     return graph
-
-
-def _config(args: dict, weights: list, batch_size: int):
-    """tf2xla's Config: feeds and fetches in our order, with names of ours that are C identifiers."""
-    from tensorflow.compiler.tf2xla import tf2xla_pb2
-    from tensorflow.python.framework import dtypes, tensor_shape
-
-    config = tf2xla_pb2.Config()
-    for kind, tensors in (("in", args["inputs"]), ("w", weights)):
-        for index, tensor in enumerate(tensors):
-            feed = config.feed.add(name=f"{kind}{index}", type=dtypes.as_dtype(tensor["dtype"]).as_datatype_enum)
-            feed.id.node_name = tensor["node"]
-            shape = [batch_size if size is None else size for size in tensor["shape"]]
-            feed.shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
-    for index, tensor in enumerate(args["outputs"]):
-        fetch = config.fetch.add(name=f"out{index}")
-        fetch.id.node_name = tensor["node"]
-        fetch.id.output_index = tensor["index"]
-    return config

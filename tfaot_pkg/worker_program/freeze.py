@@ -2,10 +2,13 @@
 
 import os
 
+import hlo
 import interface
 import operations
 import outline
+import reached
 import saved_model
+import signatures
 import specialize
 import weights
 import work
@@ -48,13 +51,14 @@ def freeze(args: dict, report) -> dict:
     the order of names), weights "shared" or "embedded", threshold (bytes from which on a constant is shared), out; with
     only_check the operations are listed, not required, and nothing is written.
     """
-    model = saved_model.read(args["folder"])
-    graph = saved_model.meta_graph(model, args["tags"])
+    graph = saved_model.meta_graph(saved_model.read(args["folder"]), args["tags"])
     signature = saved_model.require_signature(graph, args["signature"])
     _require_border(signature)
-    saved_model.require_variables(args["folder"], graph)
-    saved_model.refuse_outside_operations(graph)
-    inputs, outputs, frozen = _freeze_signature(args)
+    found = reached.reached_by(graph, args["signature"], signature)
+    if args.get("only_check") and found.faults:
+        return _checked_unloaded(found)
+    operations.require_none(found.faults)
+    inputs, outputs, frozen = _freeze_signature(args, signatures.imported(args["folder"], graph, found))
     graph_def = frozen.graph.as_graph_def()
     _fix_shapes(inputs, args["shapes"])
     _find_shapes(outputs, inputs, frozen, graph_def)
@@ -67,10 +71,12 @@ def freeze(args: dict, report) -> dict:
             "outputs": outputs,
             "warnings": warnings,
             "operations": _operation_counts(graph_def),
-            "unsupported": operations.unsupported_nodes(graph_def),
+            "unsupported": (unsupported := operations.unsupported_nodes(graph_def)),
+            "hlo": None if unsupported else hlo.listed(graph_def, inputs, outputs),
         }
     operations.require_compilable(graph_def)
     used = ancestors(graph_def, [tensor["node"] for tensor in outputs], control=False)
+    listing = hlo.listed(graph_def, inputs, outputs)
     amount = work.work_of(graph_def, used, inputs, specialize.PROBES)
     shared, described = (
         weights.share(graph_def, used, inputs, outputs, args) if args["weights"] == "shared" else ([], [])
@@ -83,6 +89,7 @@ def freeze(args: dict, report) -> dict:
         "weights": shared,
         "layers": described,
         "warnings": warnings,
+        "hlo": listing,
         "work": amount,
         "graph": outline.outline(frozen.graph, inputs, outputs),
     }
@@ -96,40 +103,44 @@ def _require_border(signature) -> None:
             interface.require_dtype(kind, name, dtypes.as_dtype(info.dtype).name)
 
 
-def load_signature(folder: str, tags: list, name: str):
-    """The loaded SavedModel (keep it alive) and its callable signature; ModelFault where the variables are damaged."""
-    import tensorflow as tf
+def _checked_unloaded(found) -> dict:
+    """What can be said of a model that is not imported, because it holds operations that are not compiled."""
+    from tensorflow.python.framework import dtypes, tensor_shape
 
-    try:
-        loaded = tf.saved_model.load(folder, tags=tags)
-    except (tf.errors.OpError, OSError, ValueError, KeyError) as error:
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        hint = "copy or export the model again"
-        if "is not a valid parameter name" in text:
-            hint = "rename that input of the signature, or choose another toolchain (compilation.tensorflow)"
-        raise ModelFault(f"TensorFlow cannot load {folder}: {text}", hint) from error
-    return loaded, loaded.signatures[name]
+    def tensors(infos: dict) -> list:
+        shapes = {name: _shape(tensor_shape.TensorShape(info.tensor_shape)) for name, info in infos.items()}
+        return [
+            {"name": name, "dtype": dtypes.as_dtype(info.dtype).name, "shape": shapes[name]}
+            for name, info in sorted(infos.items())
+        ]
+
+    return {
+        "inputs": tensors(found.inputs),
+        "outputs": tensors(found.outputs),
+        "warnings": [],
+        "operations": _operation_counts(found.graph_def),
+        "unsupported": found.faults,
+    }
 
 
-def _freeze_signature(args: dict):
+def _freeze_signature(args: dict, signature):
     from tensorflow.python.framework import convert_to_constants
 
-    loaded, function = load_signature(args["folder"], args["tags"], args["signature"])
     # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
     convert_to_constants.disable_lower_using_switch_merge = _keep_control_flow
     try:
-        frozen = convert_to_constants.convert_variables_to_constants_v2(function, lower_control_flow=False)
+        frozen = convert_to_constants.convert_variables_to_constants_v2(signature.function, lower_control_flow=False)
     except (ValueError, KeyError, TypeError) as error:
-        raise _cannot_freeze(args, function, error) from error
-    names = sorted(function.structured_input_signature[1])
-    if len(names) != len(frozen.inputs):
+        raise _cannot_freeze(args, signature.function, error) from error
+    if len(signature.inputs) != len(frozen.inputs):
         raise ModelFault(
-            f"the signature {args['signature']!r} has {len(names)} inputs, its frozen graph {len(frozen.inputs)}",
-            "a variable or resource could not be frozen: tables and mutable state cannot be compiled",
+            f"the signature {args['signature']!r} has {len(signature.inputs)} inputs, "
+            f"its frozen graph {len(frozen.inputs)}",
+            "a variable could not be frozen: mutable state cannot be compiled",
         )
     inputs = [
         {"name": name, "node": tensor.op.name, "dtype": tensor.dtype.name, "shape": _shape(tensor.shape)}
-        for name, tensor in zip(names, frozen.inputs, strict=True)
+        for name, tensor in zip(signature.inputs, frozen.inputs, strict=True)
     ]
     outputs = [
         {
@@ -139,9 +150,8 @@ def _freeze_signature(args: dict):
             "dtype": tensor.dtype.name,
             "shape": _shape(tensor.shape),
         }
-        for name, tensor in zip(sorted(function.structured_outputs), frozen.outputs, strict=True)
+        for name, tensor in zip(signature.outputs, frozen.outputs, strict=True)
     ]
-    del loaded
     return inputs, outputs, frozen
 
 
@@ -180,7 +190,8 @@ def _fix_shapes(inputs: list, shapes: dict) -> None:
 
 def _find_shapes(outputs: list, inputs: list, frozen, graph_def) -> None:
     """Set the shapes of `outputs`, None for the batch axis; ModelFault where one grows otherwise."""
-    known = [_inferred(graph_def, inputs, outputs, size) for size in specialize.PROBES]
+    light, _ = specialize.without_weights(graph_def)
+    known = [_inferred(light, inputs, outputs, size) for size in specialize.PROBES]
     if any(shape is None or None in shape for shapes in known for shape in shapes):
         known = [_observed(frozen, inputs, outputs, size) for size in specialize.PROBES]
     for output, first, second in zip(outputs, *known, strict=True):

@@ -1,5 +1,6 @@
 """Which operations XLA can compile, by asking the toolchain itself."""
 
+import allowlist
 from faults import ModelFault
 
 _DEVICE = "XLA_CPU_JIT"
@@ -22,10 +23,9 @@ def compilable() -> dict:
 
     The kernels for XLA's device are registered at the first XLA compilation of a process.
     """
-    import tensorflow as tf
     from tensorflow.python.framework import dtypes, kernels
 
-    tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1.0))
+    _compile_something()
     found: dict = {}
     for kernel in kernels.get_all_registered_kernels().kernel:
         if kernel.device_type != _DEVICE:
@@ -38,9 +38,21 @@ def compilable() -> dict:
     return found
 
 
+def _compile_something() -> None:
+    import tensorflow as tf
+
+    tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1.0))
+
+
+def read_flags(args: dict, report) -> dict:
+    """Make TensorFlow and XLA read their flags, which ends the process where they do not take them."""
+    _compile_something()
+    return {}
+
+
 def supported(args: dict, report) -> dict:
-    """The whole table: {"operations": {op: [{attribute: [dtype, ...]}, ...]}}."""
-    return {"operations": compilable()}
+    """The table of what a model may hold: {"operations": {op: [{attribute: [dtype, ...]}, ...]}}."""
+    return {"operations": {name: kernels for name, kernels in compilable().items() if allowlist.is_allowed(name)}}
 
 
 def unsupported_nodes(graph_def) -> list:
@@ -60,12 +72,14 @@ def unsupported_nodes(graph_def) -> list:
 
 def require_compilable(graph_def) -> None:
     """ModelFault naming every operation that XLA cannot compile."""
-    faults = unsupported_nodes(graph_def)
+    require_none(unsupported_nodes(graph_def))
+
+
+def require_none(faults: list) -> None:
+    """ModelFault naming the operations of `faults`, [(operation, node name, why)], unless there are none."""
     if faults:
-        lines = "\n".join(f"  {op} (node {name}): {why}" for op, name, why in faults[:20])
-        more = f"\n  and {len(faults) - 20} more" if len(faults) > 20 else ""
         raise ModelFault(
-            f"the model holds operations that cannot be compiled:\n{lines}{more}",
+            f"the model holds operations that cannot be compiled:\n{allowlist.listing(faults)}",
             "move them out of the model (into the program that calls it), or replace them; "
             "`tfaot-pkg check --table` lists what this toolchain can compile",
         )

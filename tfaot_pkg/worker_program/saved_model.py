@@ -4,28 +4,6 @@ import os
 
 from faults import ModelFault
 
-_OUTSIDE = frozenset(
-    """
-    WriteFile ReadFile MatchingFiles PrintV2 Print ImmutableConst ImportEvent LoadDataset LoadAndRemapMatrix
-    Save SaveSlices Restore RestoreSlice WriteImageSummary WriteSummary CreateSummaryFileWriter CreateSummaryDbWriter
-    WriteAudioSummary WriteGraphSummary WriteHistogramSummary WriteRawProtoSummary WriteScalarSummary
-    PyFunc PyFuncStateless EagerPyFunc
-    WholeFileReader WholeFileReaderV2 TextLineReader TextLineReaderV2 TFRecordReader TFRecordReaderV2
-    FixedLengthRecordReader FixedLengthRecordReaderV2 LMDBReader TextLineDataset TFRecordDataset TFRecordDatasetV2
-    FixedLengthRecordDataset FixedLengthRecordDatasetV2 LMDBDataset ExperimentalLMDBDataset SqlDataset
-    ExperimentalSqlDataset CSVDataset CSVDatasetV2 ExperimentalCSVDataset
-    SaveDataset SaveDatasetV2 SnapshotDataset SnapshotDatasetV2 SnapshotDatasetReader SnapshotChunkDataset CacheDataset
-    CacheDatasetV2 DatasetToTFRecord ExperimentalDatasetToTFRecord DistributedSave DataServiceDataset
-    DataServiceDatasetV2 DataServiceDatasetV3 DataServiceDatasetV4 RegisterDataset RegisterDatasetV2 GeneratorDataset
-    RpcCall RpcServerStart RpcServer RpcClient RemoteCall
-    DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNumericSummary DebugNumericSummaryV2 DebugNanCount
-    """.split()
-)
-"""Operations that reach outside of the model: files, network, Python. Loading such a model could run them."""
-
-_WRITES_OF_SAVER = frozenset("SaveV2 MergeV2Checkpoints".split())
-"""Every exported model holds these, for saving it again. Loading runs them only where something else reaches them."""
-
 
 def read(folder: str):
     """The parsed `saved_model.pb` of `folder`; ModelFault where it is missing, truncated or holds no graph."""
@@ -35,9 +13,10 @@ def read(folder: str):
     path = os.path.join(folder, "saved_model.pb")
     if not os.path.isdir(folder):
         raise ModelFault(f"no SavedModel folder at {folder}", "name the folder that holds saved_model.pb")
-    if not os.path.isfile(path):
+    if not os.path.lexists(path):
         found = ", ".join(sorted(os.listdir(folder))[:8]) or "nothing"
         raise ModelFault(f"{folder} is not a SavedModel: saved_model.pb is missing (found {found})")
+    require_inside(folder, path)
     model = saved_model_pb2.SavedModel()
     try:
         with open(path, "rb") as file:
@@ -72,87 +51,15 @@ def require_signature(graph, name: str):
     return graph.signature_def[name]
 
 
-def refuse_outside_operations(graph) -> None:
-    """ModelFault where loading or running the graph could run an operation that reaches outside of the model."""
-    from operations import nodes_of
-
-    found = [node for node in nodes_of(graph.graph_def) if node.op in _OUTSIDE]
-    found += [node for node in _reached(graph) if node.op in _WRITES_OF_SAVER]
-    if found:
-        listing = ", ".join(sorted({f"{node.op} (node {node.name})" for node in found}))
-        raise ModelFault(
-            f"the model holds operations that read or write files, run Python or print: {listing}",
-            "such a model is not loaded; export it without them",
-        )
+def require_inside(folder: str, path: str) -> None:
+    """ModelFault where `path`, below the model's `folder`, is no plain file, or a link that leads out of it."""
+    real = os.path.realpath(path)
+    if os.path.commonpath([real, os.path.realpath(folder)]) != os.path.realpath(folder):
+        raise ModelFault(f"{path} is a link that leads out of the model's folder", "put the file itself in its place")
+    if not os.path.isfile(real):
+        raise ModelFault(f"{path} is not a plain file", "remove it, or copy the model again")
 
 
-def _reached(graph) -> list:
-    """The nodes that loading the model or calling its signatures can run: all but the saver's own."""
-    functions = {function.signature.name: function.node_def for function in graph.graph_def.library.function}
-    nodes = {node.name: node for node in graph.graph_def.node}
-    called = [name for object_ in graph.object_graph_def.nodes for name in _functions_of(object_)]
-    called += list(graph.object_graph_def.concrete_functions)
-    waiting, found, seen = _nodes_at(_roots(graph), nodes), [], set()
-    waiting += [node for name in called for node in functions.get(name, ())]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        found.append(node)
-        waiting += _nodes_at(node.input, nodes)
-        waiting += [inner for name in _calls(node) for inner in functions.get(name, ())]
-    return found
-
-
-def _roots(graph) -> list:
-    """Names of tensors and operations that are run: outputs of signatures, initializers, the saver's restore."""
-    names = [info.name for signature in graph.signature_def.values() for info in signature.outputs.values()]
-    names.append(graph.saver_def.restore_op_name)
-    for key in ("saved_model_main_op", "legacy_init_op", "saved_model_initializers", "table_initializer"):
-        names += graph.collection_def[key].node_list.value if key in graph.collection_def else []
-    return names
-
-
-def _functions_of(object_) -> list:
-    return [object_.bare_concrete_function.concrete_function_name, *object_.function.concrete_functions]
-
-
-def _nodes_at(names, nodes: dict) -> list:
-    found = (nodes.get(name.lstrip("^").partition(":")[0]) for name in names)
-    return [node for node in found if node is not None]
-
-
-def _calls(node) -> list:
-    """Names of the functions that a node calls; a node whose operation is a function calls that."""
-    names = [node.op]
-    for value in node.attr.values():
-        names += [value.func.name, *(function.name for function in value.list.func)]
-    return names
-
-
-def require_variables(folder: str, graph) -> None:
-    """ModelFault where the graph has variables but their files are missing or damaged."""
-    if not any(node.op in ("VarHandleOp", "VariableV2", "Variable") for node in graph.graph_def.node):
-        return
-    prefix = os.path.join(folder, "variables", "variables")
-    if not os.path.isfile(prefix + ".index"):
-        raise ModelFault(
-            f"the SavedModel's variables are missing: no file {prefix}.index", "copy or export it again, whole"
-        )
-    try:
-        _read_all(prefix)
-    except Exception as error:  # which one depends on what is damaged and on TensorFlow's version
-        text = " ".join(str(error).split())[:300]
-        raise ModelFault(
-            f"the SavedModel's variables ({prefix}.*) are damaged: {text}", "copy or export it again, whole"
-        ) from error
-
-
-def _read_all(prefix: str) -> None:
-    """Read every variable, which checks its checksum; no operation of the model's is run for that."""
-    import tensorflow as tf
-
-    reader = tf.train.load_checkpoint(prefix)
-    for name in reader.get_variable_to_shape_map():
-        reader.get_tensor(name)
+def one_line(error: Exception) -> str:
+    """The beginning of what an error says."""
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,7 +1,12 @@
 """A frozen graph at one batch size: all shapes known, what depends on shapes alone computed."""
 
+import math
+
 PROBES = (5, 7)
 """Two batch sizes that tell an axis that grows with the batch from one that does not."""
+WEIGHTS_FROM = 256
+"""Elements from which on a constant is taken for a weight, if it is of floats or of narrow integers: shapes and indices
+are seldom made of it."""
 
 
 def at_batch_size(graph_def, feeds: list, batch_size: int):
@@ -18,6 +23,36 @@ def at_batch_size(graph_def, feeds: list, batch_size: int):
             node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
         node.attr.pop("_output_shapes", None)  # what was known when the model was saved
     return copy
+
+
+def without_weights(graph_def, large: int = WEIGHTS_FROM) -> tuple:
+    """(a copy of `graph_def` with placeholders for large constants, these as feeds: {node, shape, dtype})."""
+    from tensorflow.core.framework import graph_pb2
+
+    copy = graph_pb2.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    feeds = []
+    for node in graph_def.node:
+        feed = _as_feed(node, large) if node.op == "Const" else None
+        if feed is None:
+            copy.node.append(node)
+            continue
+        made = copy.node.add(name=node.name, op="Placeholder")
+        made.attr["dtype"].CopyFrom(node.attr["dtype"])
+        made.attr["shape"].shape.CopyFrom(node.attr["value"].tensor.tensor_shape)
+        feeds.append(feed)
+    return copy, feeds
+
+
+def _as_feed(node, large: int):
+    """A constant that may be a weight, of `large` elements and more, as a feed; None for another one."""
+    from tensorflow.python.framework import dtypes
+
+    tensor = node.attr["value"].tensor
+    dtype = dtypes.as_dtype(tensor.dtype)
+    shape = [dimension.size for dimension in tensor.tensor_shape.dim]
+    if math.prod(shape) < large or not (dtype.is_floating or (dtype.is_integer and dtype.size == 1)):
+        return None
+    return {"node": node.name, "shape": shape, "dtype": dtype.name}
 
 
 def inferred_shapes(graph_def, outputs: list) -> list:

@@ -17,7 +17,8 @@ def work_of(graph_def, used: set, inputs: list, batch_sizes) -> dict:
     a product with each takes, where that is more.
     """
     constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]
-    first, second = (_operations(graph_def, used, inputs, size) for size in batch_sizes)
+    light, _ = specialize.without_weights(graph_def)
+    first, second = (_operations(light, used, inputs, size) for size in batch_sizes)
     per_row = max(0.0, (second - first) / (batch_sizes[1] - batch_sizes[0]))
     per_call = max(0.0, first - per_row * batch_sizes[0])
     if any(node.op in _CALLS for node in graph_def.node):

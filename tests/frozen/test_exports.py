@@ -1,0 +1,33 @@
+"""Honest models of many exporters load as they did with TensorFlow's own loader, and give the same answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.toolchain.environment import ensure
+
+_HERE = Path(__file__).resolve().parent
+_PROGRAM = _HERE.parents[1] / "tfaot_pkg" / "worker_program"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("tensorflow", TOOLCHAINS)
+def test_what_exporters_write_is_loaded_with_the_same_answers(
+    tensorflow: str, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    python = ensure(tensorflow, folders=folders, progress=Silent()).python
+    run([python, "-I", "-B", _HERE / "exports.py", _PROGRAM, tmp_path], timeout=500)
+    found = json.loads((tmp_path / "differences.json").read_text())
+    assert "lookup tables cannot be compiled" in found.pop("integer_lookup")
+    assert len(found) == 13
+    assert {name: told for name, told in found.items() if not isinstance(told, float) or told > 1e-6} == {}

@@ -1,0 +1,174 @@
+"""The values of a model's variables, read from its checkpoint.
+
+Which value is whose the file says: its graph of objects as Python's loader would follow it, or the operations that
+restore the checkpoint, as other loaders would run them. Both are only read; nothing runs.
+"""
+
+import os
+
+import saved_model
+from faults import ModelFault
+from reached import node_name
+
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_ASSIGNMENTS = frozenset("AssignVariableOp Assign".split())
+_PASSING = frozenset("Identity Reshape".split())
+_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
+
+
+def values_of(folder: str, meta_graph, variables: dict) -> dict:
+    """Name -> values (a NumPy array) of each of `variables` (name -> node); ModelFault where one has none."""
+    if not variables:
+        return {}
+    prefix = _prefix(folder)
+    try:
+        return _read(prefix, meta_graph, sorted(variables))
+    except ModelFault:
+        raise
+    except Exception as error:  # which one depends on what is damaged and on TensorFlow's version
+        raise ModelFault(
+            f"the SavedModel's variables ({prefix}.*) are damaged: {saved_model.one_line(error)}",
+            "copy or export it again, whole",
+        ) from error
+
+
+def _prefix(folder: str) -> str:
+    """What names of the checkpoint's files begin with; ModelFault where they are missing or lie elsewhere."""
+    variables = os.path.join(folder, "variables")
+    prefix = os.path.join(variables, "variables")
+    if not os.path.lexists(prefix + ".index"):
+        raise ModelFault(
+            f"the SavedModel's variables are missing: no file {prefix}.index", "copy or export it again, whole"
+        )
+    for name in sorted(os.listdir(variables)):
+        saved_model.require_inside(folder, os.path.join(variables, name))
+    return prefix
+
+
+def _read(prefix: str, meta_graph, names: list) -> dict:
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(prefix)
+    keys = {**_restored(meta_graph), **_kept_by_objects(meta_graph, reader)}
+    found: dict = {}
+    for name in names:
+        key, part = keys.get(name, ("", ""))
+        if not key or not reader.has_tensor(key):
+            raise ModelFault(
+                f"the SavedModel's checkpoint holds no value for the variable {name!r}",
+                "export the model again, with all that it needs initialized",
+            )
+        found[name] = _part(reader.get_tensor(key), part)
+    return found
+
+
+def _part(values, text: str):
+    """The part of partitioned values that `text` tells: the whole shape, then `start,size` per axis, `-` for all."""
+    if not text:
+        return values
+    specs = text.rpartition(" ")[2].split(":")
+    bounds = [[int(number) for number in spec.split(",")] if spec != "-" else None for spec in specs]
+    return values[tuple(slice(None) if b is None else slice(b[0], b[0] + b[1]) for b in bounds)]
+
+
+def _kept_by_objects(meta_graph, reader) -> dict:
+    """Variable -> (key, ""), of those that the functions of the graph's objects capture (TensorFlow 2)."""
+    from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+    objects = meta_graph.object_graph_def
+    if not objects.nodes or not reader.has_tensor(_OBJECTS):
+        return {}
+    saved = trackable_object_graph_pb2.TrackableObjectGraph()
+    saved.ParseFromString(reader.get_tensor(_OBJECTS))
+    same = _same_objects(objects.nodes, saved.nodes)
+    found = {}
+    for node in meta_graph.graph_def.node:
+        captured = objects.concrete_functions[node.attr["f"].func.name].bound_inputs if _is_saved(node, objects) else ()
+        for text, number in zip(node.input[-len(captured) :] if captured else (), captured, strict=False):
+            for attribute in saved.nodes[same[number]].attributes if number in same else ():
+                if attribute.name == "VARIABLE_VALUE":
+                    found[node_name(text)] = (attribute.checkpoint_key, "")
+    return found
+
+
+def _is_saved(call, objects) -> bool:
+    return call.op in _CALLS and call.attr["f"].func.name in objects.concrete_functions
+
+
+def _same_objects(nodes, saved) -> dict:
+    """Number of an object of the model -> its number in the checkpoint: both are graphs of named children."""
+    same = {0: 0} if nodes and saved else {}
+    waiting = list(same)
+    while waiting:
+        number = waiting.pop()
+        names = {child.local_name: child.node_id for child in saved[same[number]].children}
+        for child in nodes[number].children:
+            other = names.get(child.local_name, -1)
+            if child.node_id not in same and 0 <= child.node_id < len(nodes) and 0 <= other < len(saved):
+                same[child.node_id] = other
+                waiting.append(child.node_id)
+    return same
+
+
+def _restored(meta_graph) -> dict:
+    """Variable -> (key, part of its values), as the saver's restore operation would assign them."""
+    graph_def = meta_graph.graph_def
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    top = {node.name: node for node in graph_def.node}
+    found: dict = {}
+    for node in _ancestors(top, [meta_graph.saver_def.restore_op_name]):
+        called = functions.get(node.attr["f"].func.name) if node.op in _CALLS else None
+        if called is not None:
+            _take_assignments(called, node, top, found)
+        elif node.op in _ASSIGNMENTS and len(node.input) > 1:
+            _take(found, node_name(_origin(top, node.input[0])), node.input[1], top)
+    return found
+
+
+def _take_assignments(function, call, top: dict, found: dict) -> None:
+    """Those within `function`, whose arguments are variables of the graph that calls it."""
+    nodes = {node.name: node for node in function.node_def}
+    arguments = {argument.name: index for index, argument in enumerate(function.signature.input_arg)}
+    for node in function.node_def:
+        argument = arguments.get(node.input[0], len(call.input)) if len(node.input) > 1 else len(call.input)
+        if node.op in _ASSIGNMENTS and argument < len(call.input):
+            _take(found, node_name(_origin(top, call.input[argument])), node.input[1], nodes)
+
+
+def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
+    """Note what `value`, a tensor among `nodes`, restores `variable` from, where it is restored at all."""
+    text = _origin(nodes, value)
+    node = nodes.get(node_name(text))
+    if node is None or node.op != "RestoreV2" or len(node.input) < 3:
+        return
+    index = text.rpartition(":")[2]
+    keys, parts = (_texts(nodes.get(node_name(node.input[i]))) for i in (1, 2))
+    position = int(index) if index.isdecimal() else 0
+    if position < len(keys):
+        found[variable] = (keys[position], parts[position] if position < len(parts) else "")
+
+
+def _origin(nodes: dict, text: str) -> str:
+    """The tensor that `text` is, nodes left out that hand it on."""
+    seen: set = set()
+    while (name := node_name(text)) in nodes and name not in seen and nodes[name].op in _PASSING and nodes[name].input:
+        seen.add(name)
+        text = nodes[name].input[0]
+    return text
+
+
+def _texts(node) -> list:
+    """The strings of a constant."""
+    if node is None or node.op != "Const":
+        return []
+    return [text.decode("utf-8", "replace") for text in node.attr["value"].tensor.string_val]
+
+
+def _ancestors(nodes: dict, names: list):
+    seen, waiting = set(), [name for name in names if name]
+    while waiting:
+        name = node_name(waiting.pop())
+        if name in nodes and name not in seen:
+            seen.add(name)
+            yield nodes[name]
+            waiting += nodes[name].input

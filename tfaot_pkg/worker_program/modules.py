@@ -1,0 +1,116 @@
+"""StableHLO inside of a graph (`XlaCallModule`, what JAX exports): allowed once every operation in it was looked at.
+
+MLIR itself reads the module and prints it, an operation per line; nothing of it is compiled or run for that. Each line
+must begin with an allowed operation: StableHLO can call code by its name (`custom_call`), and talk to other devices.
+"""
+
+import contextlib
+import re
+
+import allowlist
+from faults import ModelFault
+
+_OPERATION = "XlaCallModule"
+_DIALECTS = ("stablehlo", "chlo", "vhlo", "shape", "arith", "tensor")
+_BUILTIN = frozenset("module func.func func.return func.call return call vhlo.func_v1 builtin.module".split())
+_REACHING_OUT = frozenset(
+    """
+    infeed outfeed send recv all_gather all_reduce all_to_all reduce_scatter collective_permute collective_broadcast
+    replica_id partition_id cross-replica-sum
+    """.split()
+)
+"""Of StableHLO: they talk to the host or to other devices."""
+_KNOWN_CALLS = frozenset(
+    """
+    Sharding SPMDFullToShardShape SPMDShardToFullShape shape_assertion tf.call_tf_function mhlo.topk mhlo.erf
+    stablehlo.dynamic_reduce_window stablehlo.dynamic_rng_bit_generator stablehlo.dynamic_top_k
+    """.split()
+)
+"""Targets of custom calls that are no code: marks for the compiler, and calls of functions of the graph."""
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_RESULTS = re.compile(r"(?:%[\w$.:-]+(?:, )?)+ = ")
+_NAME = re.compile(r"\"?([a-z_]\w*(?:\.[\w-]+)*)")
+_WITHOUT_OPERATION = re.compile(r"[})^]|(?:cond|do|reducer|module_attr)\b|#|$")
+_PRETTY_TARGET = re.compile(r'stablehlo\.custom_call @(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))')
+# Within the quotes of another attribute a quote is printed as \22, so this stands for the attribute itself.
+_GENERIC_TARGET = re.compile(r'\bcall_target_name = (?:#vhlo\.string_v1<)?"((?:[^"\\]|\\.)*)"')
+
+
+def refuse_hidden_code(graph_def) -> None:
+    """ModelFault where a module of the graph, which is not imported yet, may do more than compute."""
+    from operations import nodes_of
+
+    for node in nodes_of(graph_def):
+        if node.op == _OPERATION:
+            faults = sorted(set(_faults(_printed(node))))
+            if faults:
+                listing = allowlist.listing([(_OPERATION, node.name, fault) for fault in faults])
+                raise ModelFault(
+                    f"the model's StableHLO reaches out of the model, or does what is not known:\n{listing}",
+                    "such a model is not loaded; export it without custom calls and collective operations",
+                )
+
+
+def _printed(node) -> str:
+    """The module of `node` as text; ModelFault where it cannot be read."""
+    from tensorflow.compiler.mlir.stablehlo import stablehlo
+    from tensorflow.python import _pywrap_mlir
+
+    module = node.attr["module"].s
+    names = ("deserialize_portable_artifact", "deserialize_portable_artifact_str")
+    deserialize = next(getattr(stablehlo, name) for name in names if hasattr(stablehlo, name))
+    with contextlib.suppress(Exception):  # text, or bytecode that is no portable artifact: MLIR reads both
+        module = deserialize(module)
+    try:
+        return _pywrap_mlir.ExperimentalRunPassPipeline(module, "", False)
+    except Exception as error:
+        raise ModelFault(
+            f"the StableHLO of node {node.name} ({_OPERATION}) cannot be read by this toolchain: "
+            f"{' '.join(str(error).split())[:200]}",
+            "export the model for an older version of StableHLO, or choose another toolchain (compilation.tensorflow)",
+        ) from error
+
+
+def _faults(text: str):
+    """What in a printed module is not known only to compute."""
+    calls = 0
+    for line in text.splitlines():
+        bare = _RESULTS.sub("", line.strip(), count=1)
+        name = _name_of(bare)
+        if "custom_call" in name:
+            calls += 1
+            target = _target_of(bare)
+            if target not in _KNOWN_CALLS:
+                yield f"custom call of {target!r}"
+        elif name and not _is_known(name):
+            yield f"operation {name}"
+        elif not name and not _WITHOUT_OPERATION.match(bare):
+            yield f"line {bare[:60]!r}"
+    if len(re.findall("custom_call", _without_strings(text))) != calls:
+        yield "custom call at a place that is not looked at"
+
+
+def _name_of(line: str) -> str:
+    """The operation that a line without its results begins with; "" where it begins with none."""
+    found = _NAME.match(line)
+    return found[1] if found and not _WITHOUT_OPERATION.match(line) else ""
+
+
+def _is_known(name: str) -> bool:
+    dialect, _, operation = name.partition(".")
+    if name in _BUILTIN:
+        return True
+    return dialect in _DIALECTS and re.sub(r"_v\d+$", "", operation) not in _REACHING_OUT
+
+
+def _target_of(line: str) -> str:
+    """What a custom call calls; "" where that is not told once."""
+    if found := _PRETTY_TARGET.match(line):
+        return found[1] or found[2] or ""
+    targets = _GENERIC_TARGET.findall(line)
+    return targets[0] if len(targets) == 1 else ""
+
+
+def _without_strings(text: str) -> str:
+    """`text` without what is quoted; a name of an operation in quotes, before its operands, is kept."""
+    return _STRING.sub(lambda found: found[0][1:-1] if text[found.end() : found.end() + 1] == "(" else "", text)

@@ -1,0 +1,300 @@
+"""What one signature of a SavedModel runs: those nodes and functions of the file, checked, and nothing else of it.
+
+Nothing of the model runs here: the file is only read. What this gives is the one graph that TensorFlow ever sees, so
+operations of other signatures, of the saver, of training and of the model's initializers do not exist for it.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import allowlist
+import unwrap
+from faults import ModelFault
+
+_MOST_NODES = 2_000_000
+_MOST_NESTED = 200
+_MOST_CONSTANT_BYTES = 4 << 30
+_KEPT_ATTRIBUTES_OF_FUNCTIONS = frozenset("_XlaMustCompile _noinline".split())
+_EMPTIED_ATTRIBUTES = frozenset("config config_proto executor_type".split())
+"""Of calls of functions: settings of the session, which are ours."""
+_DROPPED_ATTRIBUTES = frozenset("_class _gradient_op_type _output_shapes api_implements api_preferred_device".split())
+"""Names of nodes and functions that are left out (neighbours, gradients, other implementations); remembered shapes."""
+_NUMBERS = itertools.count()
+"""Of graphs, for names of functions: TensorFlow knows these per process."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The graph of a signature.
+
+    `inputs` and `outputs` are the signature's TensorInfo by name. `variables` are the nodes of variables by name; they
+    are not in `graph_def`, and neither are nodes that are fed: both are fed under the names that their consumers use.
+    `fetched` are the outputs as tensors of `graph_def`, or of what is fed, by name.
+    """
+
+    graph_def: object
+    inputs: dict
+    outputs: dict
+    variables: dict
+    fetched: dict
+    faults: list
+    """[(operation, node, why)] of what cannot be compiled; with any, the graph must not be imported."""
+
+
+def reached_by(meta_graph, name: str, signature) -> Reached:
+    """What the signature `name` runs; ModelFault if that reaches out of the model or is not a sound graph."""
+    graph = _Walk(meta_graph.graph_def, name)
+    inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
+    graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
+    faults = allowlist.faults_of(name, list(graph.placed_nodes()), graph.functions())
+    _require_finite(name, graph)
+    graph_def = graph.as_graph_def()
+    fetched = {key: tensor_name(info.name) for key, info in outputs.items()}
+    if not faults:
+        fed = {node_name(info.name) for info in inputs.values()} | set(graph.variables)
+        graph_def, fetched = _unwrapped(graph_def, fetched, fed)
+    return Reached(
+        graph_def=graph_def,
+        inputs=dict(inputs),
+        outputs=dict(outputs),
+        variables=graph.variables,
+        fetched=fetched,
+        faults=faults,
+    )
+
+
+def _unwrapped(graph_def, fetched: dict, fed: set) -> tuple:
+    try:
+        return unwrap.unwrapped(graph_def, fetched, fed)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ModelFault(f"the graph is damaged: it uses the tensor {error}, which does not exist") from error
+
+
+def tensor_name(text: str) -> str:
+    """`node` is short for `node:0`."""
+    return text if ":" in text else f"{text}:0"
+
+
+def node_name(text: str) -> str:
+    """The node of an input such as `node:1`, `^node` or, within functions, `node:output:1`."""
+    return text.lstrip("^").partition(":")[0]
+
+
+def _plain(signature: str, kind: str, infos) -> dict:
+    """`infos`, each of which must be one tensor; ModelFault for sparse and ragged ones."""
+    for name, info in sorted(infos.items()):
+        if not info.name:
+            raise ModelFault(
+                f"{kind} {name!r} of the signature {signature!r} is not one dense tensor",
+                "pass the parts of a sparse or ragged tensor as tensors of their own",
+            )
+    return infos
+
+
+class _Walk:
+    """The nodes and functions of a graph that some of its tensors need."""
+
+    def __init__(self, graph_def, signature: str) -> None:
+        self._signature = signature
+        self._source = graph_def
+        self._nodes = {node.name: node for node in graph_def.node}
+        self._library = {function.signature.name: function for function in graph_def.library.function}
+        self._reached: dict = {}
+        self._bodies: dict = {}
+        self._fed: set = set()
+        self.variables: dict = {}
+
+    def walk_from(self, outputs: list, fed: set) -> None:
+        self._fed = fed
+        waiting = [node_name(text) for text in outputs if tensor_name(text) not in fed]
+        while waiting:
+            name = waiting.pop()
+            if name in self._reached or name in self.variables:
+                continue
+            if name not in self._nodes:
+                raise ModelFault(
+                    f"the graph is damaged: the signature {self._signature!r} needs the node {name!r}, "
+                    "which does not exist",
+                    "export the model again",
+                )
+            node = self._nodes[name]
+            if node.op in allowlist.VARIABLES:
+                self.variables[name] = node
+            else:
+                self._reached[name] = node
+                waiting += [node_name(text) for text in node.input if not self._is_given(text)]
+        self._walk_functions()
+
+    def _is_given(self, text: str) -> bool:
+        """Whether an input is fed; what waits for a node that is fed alone has nothing to wait for."""
+        return (f"{text[1:]}:0" if text.startswith("^") else tensor_name(text)) in self._fed
+
+    def _walk_functions(self) -> None:
+        waiting = [name for node in self._reached.values() for name in self._called(node)]
+        while waiting:
+            name = waiting.pop()
+            if name not in self._bodies:
+                self._bodies[name] = _needed_nodes(self._library[name])
+                waiting += [called for node in self._bodies[name] for called in self._called(node)]
+
+    def _called(self, node) -> list:
+        """Names of the functions that a node calls; a node whose operation is a function calls that."""
+        names = [node.op] if node.op in self._library else []
+        for key, value in node.attr.items():
+            if key not in _DROPPED_ATTRIBUTES:
+                names += [found.name for found in (value.func, *value.list.func) if found.name]
+        for name in names:
+            if name not in self._library:
+                raise ModelFault(
+                    f"the graph is damaged: node {node.name} calls the function {name!r}, which does not exist",
+                    "export the model again",
+                )
+        return names
+
+    def functions(self) -> list:
+        return sorted(self._bodies)
+
+    def placed_nodes(self):
+        """(node, the function that it lies in or ""), of all that is reached; variables too."""
+        for node in (*self._reached.values(), *self.variables.values()):
+            yield node, ""
+        for name, body in sorted(self._bodies.items()):
+            for node in body:
+                yield node, name
+
+    def calls(self) -> dict:
+        """Function -> (number of its nodes, functions that it calls, once per call); "" is the graph itself."""
+        bodies = {"": [*self._reached.values()], **self._bodies}
+        return {name: (len(body), [c for node in body for c in self._called(node)]) for name, body in bodies.items()}
+
+    def as_graph_def(self):
+        """The reached part alone. Functions are renamed for it: a process may load several models."""
+        from tensorflow.core.framework import graph_pb2
+
+        graph_def = graph_pb2.GraphDef()
+        graph_def.versions.CopyFrom(self._source.versions)
+        for node in self._source.node:  # in the order of the file: what is made of it must not depend on the walk
+            if self._reached.get(node.name) is node:
+                copy = graph_def.node.add()
+                _copy_node(node, copy, self._keeps_input)
+        for name in self.functions():
+            self._copy_function(name, graph_def.library.function.add())
+        number = next(_NUMBERS)
+        _rename_functions(graph_def, {name: f"{name}_of_{number}" for name in self._bodies})
+        return graph_def
+
+    def _keeps_input(self, text: str) -> bool:
+        return not (text.startswith("^") and (self._is_given(text) or node_name(text) in self.variables))
+
+    def _copy_function(self, name: str, copy) -> None:
+        function = self._library[name]
+        copy.signature.CopyFrom(function.signature)
+        for index, attributes in function.arg_attr.items():
+            copy.arg_attr[index].CopyFrom(attributes)
+        for index, unique in function.resource_arg_unique_id.items():
+            copy.resource_arg_unique_id[index] = unique
+        for key in _KEPT_ATTRIBUTES_OF_FUNCTIONS & set(function.attr):
+            copy.attr[key].CopyFrom(function.attr[key])
+        for key, text in function.ret.items():
+            copy.ret[key] = text
+        for key, text in function.control_ret.items():
+            copy.control_ret[key] = text
+        for node in self._bodies[name]:
+            _copy_node(node, copy.node_def.add(), _keeps_all)
+
+
+def _needed_nodes(function) -> list:
+    """The nodes of a function's body that its results and side effects need; dead ones need not be compiled."""
+    nodes = {node.name: node for node in function.node_def}
+    waiting = [node_name(text) for text in (*function.ret.values(), *function.control_ret.values())]
+    needed: set = set()
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in needed:  # what is no node is an argument
+            needed.add(name)
+            waiting += [node_name(text) for text in nodes[name].input]
+    return [node for node in function.node_def if node.name in needed and nodes[node.name] is node]
+
+
+def _copy_node(node, copy, keeps_input) -> None:
+    copy.CopyFrom(node)
+    copy.device = ""
+    del copy.input[:]
+    copy.input.extend(text for text in node.input if keeps_input(text))
+    for key in _DROPPED_ATTRIBUTES & set(copy.attr):
+        del copy.attr[key]
+    for key in _EMPTIED_ATTRIBUTES & set(copy.attr):
+        copy.attr[key].s = b""
+
+
+def _keeps_all(text: str) -> bool:
+    return True
+
+
+def _rename_functions(graph_def, names: dict) -> None:
+    from operations import nodes_of
+
+    for function in graph_def.library.function:
+        function.signature.name = names[function.signature.name]
+    for node in nodes_of(graph_def):
+        node.op = names.get(node.op, node.op)
+        for value in node.attr.values():
+            for called in (value.func, *value.list.func):
+                if called.name:
+                    called.name = names[called.name]
+
+
+def _require_finite(signature: str, graph) -> None:
+    """ModelFault where functions call themselves, or a small file describes a graph or constants of no end."""
+    calls, sizes = graph.calls(), {}
+    _measure(signature, calls, sizes)
+    if sizes[""] > _MOST_NODES:
+        raise ModelFault(
+            f"the signature {signature!r} has {sizes['']:,} nodes once its functions are put in the place of their "
+            f"calls; the most are {_MOST_NODES:,}",
+            "export a smaller model",
+        )
+    constants = sum(_constant_bytes(node) for node, _ in graph.placed_nodes() if node.op == "Const")
+    if constants > _MOST_CONSTANT_BYTES:
+        raise ModelFault(
+            f"the constants of the signature {signature!r} take {constants:,} bytes; "
+            f"the most are {_MOST_CONSTANT_BYTES:,}",
+            "a constant of one value must be made where it is used (tf.fill), or be broadcast",
+        )
+
+
+def _measure(signature: str, calls: dict, sizes: dict) -> None:
+    """Fill `sizes` with the nodes of each function, those of the functions that it calls counted for each call."""
+    path, entered = [""], set()
+    while path:
+        name = path[-1]
+        own, called = calls[name]
+        missing = [one for one in called if one not in sizes]
+        if not missing:
+            sizes[path.pop()] = own + sum(sizes[one] for one in called)
+            entered.discard(name)
+            continue
+        entered.add(name)
+        if missing[0] in entered:
+            raise ModelFault(
+                f"the function {missing[0]!r}, which the signature {signature!r} runs, calls itself",
+                "compiled code has no recursion: use a loop (tf.while_loop)",
+            )
+        path.append(missing[0])
+        if len(path) > _MOST_NESTED:
+            raise ModelFault(
+                f"the signature {signature!r} calls functions nested deeper than {_MOST_NESTED}",
+                "export the model with fewer functions within functions",
+            )
+
+
+def _constant_bytes(node) -> int:
+    from tensorflow.python.framework import dtypes
+
+    tensor, size = node.attr["value"].tensor, 1
+    for dim in tensor.tensor_shape.dim:
+        size *= max(dim.size, 0)
+    try:
+        return size * max(dtypes.as_dtype(tensor.dtype).size or 1, 1)
+    except TypeError:  # no such dtype: TensorFlow says so when the graph is imported
+        return size

@@ -1,0 +1,124 @@
+"""Signatures of SavedModels as functions of TensorFlow's: the only place where a model gets into this process.
+
+What is imported is what the signature runs (reached.py), of allowed operations (allowlist.py), over variables read from
+the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are not there.
+"""
+
+import re
+
+import checkpoint
+import modules
+import operations
+import reached
+import saved_model
+from faults import ModelFault
+
+
+class LoadedSignature:
+    """One signature, run by TensorFlow as it was exported: `signature(x=tensor)` gives its outputs by name.
+
+    `inputs` and `outputs` are names, sorted; `function` is the concrete function, of the inputs in that order, which
+    gives the outputs in theirs.
+    """
+
+    def __init__(self, function, inputs: list, outputs: list, variables: list) -> None:
+        self.function = function
+        self.inputs = inputs
+        self.outputs = outputs
+        self._variables = variables  # a function does not keep its variables alive
+
+    def __call__(self, /, **feeds) -> dict:
+        """Outputs by name. Inputs that are not given by name are a TypeError, as are unknown ones."""
+        if sorted(feeds) != self.inputs:
+            raise TypeError(f"the inputs are {', '.join(self.inputs)}; given: {', '.join(sorted(feeds))}")
+        return dict(zip(self.outputs, self.function(*[feeds[name] for name in self.inputs]), strict=True))
+
+
+def load_signature(folder: str, tags: list, name: str) -> LoadedSignature:
+    """The signature `name` of the SavedModel; ModelFault where it may not or cannot be loaded."""
+    graph = saved_model.meta_graph(saved_model.read(folder), tags)
+    found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
+    operations.require_none(found.faults)
+    return imported(folder, graph, found)
+
+
+def imported(folder: str, meta_graph, found) -> LoadedSignature:
+    """The signature of which `found` (reached.Reached) is known to be allowed."""
+    import tensorflow as tf
+
+    modules.refuse_hidden_code(found.graph_def)
+    values = checkpoint.values_of(folder, meta_graph, found.variables)
+    variables = {name: _variable(name, node, values[name]) for name, node in sorted(found.variables.items())}
+    try:
+        function = tf.compat.v1.wrap_function(
+            lambda *feeds: _import(found, variables, feeds), _specs(found), name="signature"
+        )
+    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+        text = saved_model.one_line(error)
+        raise ModelFault(f"TensorFlow cannot load {folder}: {text}", "copy or export the model again") from error
+    return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), list(variables.values()))
+
+
+def _variable(name: str, node, values):
+    import tensorflow as tf
+
+    dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
+    if dtype.as_numpy_dtype != values.dtype or not shape.is_compatible_with(values.shape):
+        raise ModelFault(
+            f"the variable {name!r} is {dtype.name} {shape}, its value in the checkpoint "
+            f"{values.dtype} {list(values.shape)}",
+            "export the model again",
+        )
+    with tf.init_scope():
+        return tf.Variable(values, dtype=dtype, trainable=False)
+
+
+def _specs(found) -> list:
+    """The inputs, sorted by name; each is the node of its name, where that is free."""
+    import tensorflow as tf
+
+    taken = {node.name for node in found.graph_def.node} | set(found.variables)
+    specs = []
+    for name in sorted(found.inputs):
+        info = found.inputs[name]
+        wanted = unique = re.sub(r"^(?![A-Za-z0-9])", "input", re.sub(r"[^A-Za-z0-9_.]", "_", name))
+        number = 0
+        while unique in taken:
+            number += 1
+            unique = f"{wanted}_{number}"
+        taken.add(unique)
+        specs.append(tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), name=unique))
+    return specs
+
+
+def _import(found, variables: dict, feeds: tuple) -> list:
+    import tensorflow as tf
+
+    given = {
+        reached.tensor_name(found.inputs[name].name): feed
+        for name, feed in zip(sorted(found.inputs), feeds, strict=True)
+    }
+    given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})
+    wanted = [found.fetched[name] for name in sorted(found.fetched)]
+    used = {reached.tensor_name(text) for node in found.graph_def.node for text in node.input}
+    asked = [text for text in wanted if text not in given]
+    results = tf.graph_util.import_graph_def(
+        found.graph_def,
+        input_map={name: tensor for name, tensor in given.items() if name in used},
+        return_elements=asked,
+        name="",
+    )
+    gained = dict(zip(asked, results, strict=True))
+    return [gained[text] if text in gained else tf.identity(given[text]) for text in wanted]
+
+
+def _fed(name: str, node, variable):
+    """What stands for a variable in the graph: its handle, or its value for the reference variables of TensorFlow 1."""
+    import tensorflow as tf
+
+    graph = tf.compat.v1.get_default_graph()
+    graph.watch_variable(variable)
+    handle = graph.capture(variable.handle, name=name)
+    if node.op == "VarHandleOp":
+        return handle
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype, name=f"{name}/value")
