@@ -114,6 +114,16 @@ def unsupported(folder, canary):
 
 
 @model
+def centred(folder, canary):
+    """Rows that depend on one another: each is less the mean of all."""
+
+    def serve(x):
+        return {"y": x - tf.reduce_mean(x, 0, name="mean_of_rows")}
+
+    _save(folder, serve, tf.TensorSpec([None, 3], tf.float32, name="x"))
+
+
+@model
 def heavy(folder, canary):
     """Takes XLA some seconds for each unit: for tests that interrupt it."""
 

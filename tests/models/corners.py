@@ -1,0 +1,118 @@
+"""Models whose answers are hard to get right at the corners of their inputs. Runs in a toolchain's Python.
+
+    python corners.py FOLDER
+
+writes FOLDER/NAME for each model.
+"""
+
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import tensorflow as tf
+
+
+def gelu(x):
+    return 0.5 * x * (1.0 + tf.math.erf(x / 1.4142135))
+
+
+def twice(step, x):
+    return tf.while_loop(lambda i, _: i < 2, lambda i, a: (i + 1, step(a)), [0, x])[1]
+
+
+ACTIVATIONS = {
+    "acosh": tf.acosh,
+    "asinh": tf.asinh,
+    "atan": tf.atan,
+    "atan2": lambda x: tf.atan2(x, tf.reverse(x, [1])),
+    "atanh": tf.atanh,
+    "cos": tf.cos,
+    "cosh": tf.cosh,
+    "elu": tf.nn.elu,
+    "erf": tf.math.erf,
+    "erfc": tf.math.erfc,
+    "exp": tf.exp,
+    "expm1": tf.math.expm1,
+    "floor": tf.floor,
+    "gelu_erf": gelu,
+    "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True),
+    "hard_swish": lambda x: x * (tf.nn.relu6(x + 3) / 6),
+    "leaky_relu": tf.nn.leaky_relu,
+    "log": tf.math.log,
+    "log1p": tf.math.log1p,
+    "log_sigmoid": tf.math.log_sigmoid,
+    "log_softmax": tf.nn.log_softmax,
+    "logsumexp": lambda x: tf.reduce_logsumexp(x, axis=1),
+    "mish": lambda x: x * tf.tanh(tf.nn.softplus(x)),
+    "pow": lambda x: tf.pow(tf.abs(x), 1.7),
+    "relu": tf.nn.relu,
+    "relu6": tf.nn.relu6,
+    "round": tf.round,
+    "rsqrt": tf.math.rsqrt,
+    "selu": tf.nn.selu,
+    "sigmoid": tf.sigmoid,
+    "sin": tf.sin,
+    "sinh": tf.sinh,
+    "softmax": tf.nn.softmax,
+    "softplus": tf.nn.softplus,
+    "softsign": tf.nn.softsign,
+    "sqrt": tf.sqrt,
+    "swish": tf.nn.swish,
+    "tan": tf.tan,
+    "tanh": tf.tanh,
+}
+LAYERS = "elu gelu_erf gelu_tanh hard_swish leaky_relu relu relu6 selu sigmoid softmax softplus swish tanh".split()
+"""Activations of the kernel library."""
+
+
+def layers(x):
+    """Products with one input and one output each: the kernel library computes them, and nothing is lost in sums."""
+    return {
+        name: tf.concat([ACTIVATIONS[name](tf.matmul(x[:, i : i + 1], [[1.0]])) for i in range(8)], axis=1)
+        for name in LAYERS
+    }
+
+
+def table(x):
+    """Indices from the inputs: XLA clamps what TensorFlow refuses."""
+    return tf.gather(tf.constant([1.0, 2.0, 3.0, 4.0]), x)
+
+
+def branching(x):
+    total = tf.reduce_sum(x)
+    first = tf.cond(total > 1e5, lambda: x * 2, lambda: x + 1)
+    never = tf.cond(tf.abs(total) < -1.0, lambda: x * 3, lambda: x)
+    return {"y": first, "never": never}
+
+
+MODELS = {
+    "branching": branching,
+    "random": lambda x: {"y": x + tf.random.uniform(tf.shape(x))},
+    "summed": lambda x: {"y": tf.reduce_sum(x * 1.1, axis=1)},
+    "activations": lambda x: {name: make(x) for name, make in ACTIVATIONS.items()},
+    "gelu": lambda x: {"y": gelu(x)},
+    "gelu_tanh": lambda x: {"y": tf.nn.gelu(x, approximate=True)},
+    "gelu_in_a_loop": lambda x: {"y": twice(gelu, x)},
+    "halving_loop": lambda x: {"y": tf.while_loop(lambda a: tf.reduce_max(a) > 1.0, lambda a: (a * 0.5,), [x])[0]},
+    "halving_loop_and_more": lambda x: dict(
+        zip(
+            "abc",
+            [*tf.while_loop(lambda a, _: tf.reduce_max(a) > 1.0, lambda a, b: (a * 0.5, b + a), [x, x]), x + 1],
+            strict=True,
+        )
+    ),
+    "layers": layers,
+}
+
+
+def main(folder):
+    for name, body in [*MODELS.items(), ("table", lambda x: {"y": table(x)})]:
+        module = tf.Module()
+        dtype = tf.int32 if name == "table" else tf.float32
+        module.body = tf.function(body, input_signature=[tf.TensorSpec((None, 8), dtype, name="x")])
+        tf.saved_model.save(module, os.path.join(folder, name), signatures=module.body)
+
+
+main(sys.argv[1])

@@ -1,0 +1,20 @@
+"""Rows of many small models, as TensorFlow 2.21.0 lowers them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.program.models import Models, RowsOfModels, models_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def models(shared_home_folder: Path) -> Models:
+    return models_of("2.21.0", shared_home_folder)
+
+
+class TestModels(RowsOfModels):
+    pass

@@ -1,0 +1,209 @@
+"""`Program`: a computation of HLO that was listed at two batch sizes (worker_program/hlo.py), as plain values.
+
+The two listings hold the same instructions in the same order. What differs between them grows with the batch: so every
+size is a pair, at the smaller and at the larger batch size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Size = tuple[int, int]
+"""A size at both batch sizes."""
+
+INTEGERS = frozenset("pred s32 s64 u32 u64".split())
+"""Types of integers, without those that are too narrow for the number of a row."""
+FLOATS = frozenset({"f32", "f64"})
+"""Types of floats that hold the number of a row exactly."""
+
+
+class Unlike(Exception):
+    """The computations at the two batch sizes are not the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of an array: `parts` is None. Of a tuple: the shapes of its elements."""
+
+    dtype: str
+    sizes: tuple[Size, ...]
+    parts: tuple[Shape, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is an array without elements at every batch size."""
+        return self.parts is None and any(size == (0, 0) for size in self.sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """`node` is TensorFlow's name of the operation that it was made of, `operation` its kind; "" if there is none.
+
+    `attributes` are those of the opcode at both batch sizes; `called` are computations, by id.
+    """
+
+    id: int
+    opcode: str
+    node: str
+    operation: str
+    shape: Shape
+    operands: tuple[int, ...]
+    called: tuple[int, ...]
+    attributes: tuple[Mapping[str, Any], Mapping[str, Any]]
+
+    def attribute(self, name: str) -> Any:
+        """One that does not depend on the batch size. Raises Unlike."""
+        small, large = (each[name] for each in self.attributes)
+        if small != large:
+            raise Unlike(f"{name} of {self.opcode} depends on the batch size")
+        return small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """Instructions, each after those that it uses."""
+
+    instructions: tuple[Instruction, ...]
+    root: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """`entry` takes the inputs, in their order, and then constants; it gives a tuple of the outputs."""
+
+    batch_sizes: Size
+    computations: Mapping[int, Computation]
+    entry: int
+
+    def factor(self, size: Size) -> int | None:
+        """How many times the batch a size is; None if it does not grow with it."""
+        small, large = self.batch_sizes
+        if size[0] == size[1] or size[0] * large != size[1] * small or size[0] % small:
+            return None
+        return size[0] // small
+
+    def has_batch(self, shape: Shape) -> bool:
+        """Whether any size of the array depends on the batch size."""
+        return any(small != large for small, large in shape.sizes)
+
+
+def read_program(modules: Sequence[Mapping[str, Any]]) -> Program:
+    """The program of the worker's first two listings.
+
+    The third one, of a large batch, and one of the last two, of small ones, must be of the same program. Raises Unlike.
+    """
+    first, second, large, *small = modules
+    program = _paired(first, second)
+    _require_same(program, _paired(first, large))
+    for number, other in enumerate(small, 1):
+        try:
+            _require_same(program, _paired(first, other))
+            break
+        except Unlike:
+            if number == len(small):
+                raise
+    return program
+
+
+def _require_same(program: Program, other: Program) -> None:
+    """Raise Unlike if what holds for the batch sizes of `program` does not hold for the larger of `other`."""
+    for number, computation in program.computations.items():
+        for one, two in zip(computation.instructions, other.computations[number].instructions, strict=True):
+            if not all(
+                _on_a_line(*pair, program, other) for pair in zip(_sizes(one.shape), _sizes(two.shape), strict=True)
+            ):
+                raise Unlike(f"sizes of {one.opcode} in node {one.node!r} do not grow with the batch")
+            if one.opcode == "constant" and not _same_constant(one, two, program, other):
+                raise Unlike(f"a constant of node {one.node!r} does not grow with the batch")
+
+
+def _same_constant(one: Instruction, two: Instruction, program: Program, other: Program) -> bool:
+    (first, second), (_, third) = one.attributes, two.attributes
+    if any(small != large for small, large in one.shape.sizes):
+        return True  # what its rows hold was looked at for two sizes
+    if first["digest"] == second["digest"]:
+        return bool(first["digest"] == third["digest"])
+    if None in (first["values"], second["values"], third["values"]) or one.shape.dtype not in INTEGERS:
+        return True  # counts as depending on the batch size
+    pairs = zip(first["values"], second["values"], third["values"], strict=True)
+    return all(_on_a_line((a, b), (a, c), program, other) for a, b, c in pairs)
+
+
+def _on_a_line(one: Size, two: Size, program: Program, other: Program) -> bool:
+    """Whether the values at three batch sizes, of which the first is in both pairs, lie on one line."""
+    (start, end), (_, far) = program.batch_sizes, other.batch_sizes
+    return (one[1] - one[0]) * (far - start) == (two[1] - two[0]) * (end - start)
+
+
+def _sizes(shape: Shape) -> list[Size]:
+    return [*shape.sizes, *(size for part in shape.parts or () for size in _sizes(part))]
+
+
+def _paired(small: Mapping[str, Any], large: Mapping[str, Any]) -> Program:
+    if len(small["computations"]) != len(large["computations"]):
+        raise Unlike("one has more functions than the other")
+    known: dict[int, int] = {}  # computations of the larger one by their ids in the smaller one
+    computations = {
+        first["id"]: _computation(first, second, known)
+        for first, second in zip(small["computations"], large["computations"], strict=True)
+    }
+    return Program(
+        batch_sizes=(small["batch_size"], large["batch_size"]), computations=computations, entry=small["entry"]
+    )
+
+
+def _used(computation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The instructions that the root is made of, in their order: shapes leave constants behind that nothing uses."""
+    used = {computation["root"]}
+    found = []
+    for each in reversed(computation["instructions"]):
+        if each["id"] in used or each["opcode"] == "parameter":
+            used.update(each["operands"])
+            found.append(each)
+    return found[::-1]
+
+
+def _computation(small: Mapping[str, Any], large: Mapping[str, Any], known: dict[int, int]) -> Computation:
+    listed = _used(small), _used(large)
+    if len(listed[0]) != len(listed[1]):
+        raise Unlike("one has more instructions than the other")
+    places = ({each["id"]: i for i, each in enumerate(one)} for one in listed)
+    first, second = places
+    instructions = []
+    for one, other in zip(*listed, strict=True):
+        same = (
+            one["opcode"] == other["opcode"]
+            and [first[i] for i in one["operands"]] == [second[i] for i in other["operands"]]
+            and len(one["called"]) == len(other["called"])
+            and all(known.setdefault(i, j) == j for i, j in zip(one["called"], other["called"], strict=True))
+        )
+        if not same:
+            raise Unlike(f"{one['opcode']} of node {one['node']!r} is {other['opcode']} in the other")
+        instructions.append(
+            Instruction(
+                id=one["id"],
+                opcode=one["opcode"],
+                node=one["node"],
+                operation=one["operation"],
+                shape=_shape(one["shape"], other["shape"]),
+                operands=tuple(one["operands"]),
+                called=tuple(one["called"]),
+                attributes=(one["attributes"], other["attributes"]),
+            )
+        )
+    if first[small["root"]] != second[large["root"]]:
+        raise Unlike("they give different results")
+    return Computation(instructions=tuple(instructions), root=small["root"])
+
+
+def _shape(small: Any, large: Any) -> Shape:
+    if isinstance(small, dict):
+        if not isinstance(large, dict) or len(small["tuple"]) != len(large["tuple"]):
+            raise Unlike("their tuples differ")
+        return Shape("tuple", (), tuple(map(_shape, small["tuple"], large["tuple"])))
+    (dtype, sizes), (other, more) = small, large
+    if dtype != other or len(sizes) != len(more):
+        raise Unlike("ranks or element types differ")
+    return Shape(dtype, tuple(zip(sizes, more, strict=True)))

@@ -1,0 +1,329 @@
+"""Whether the rows of a batch meet in a computation: each instruction's value from those of its operands.
+
+What is shown here holds for all inputs. An operation that is not in the table counts as one in which rows meet.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfaot_pkg.program import contracting, elementwise, evenness, indexing, integers, moving
+from tfaot_pkg.program.hlo import Computation, Instruction, Program, Shape
+from tfaot_pkg.program.values import (
+    PLACED,
+    UNKNOWN_OPERATION,
+    Cause,
+    Known,
+    Step,
+    Value,
+    flat,
+    join,
+    mixed,
+    same,
+    settled,
+    together,
+    with_integers,
+)
+
+_MOST_TURNS = 100
+"""Of a loop's fixed point; each turn can only lose knowledge, which is soon lost."""
+
+_CONVERGING = frozenset(
+    "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd XlaSelfAdjointEig "
+    "XlaSvd".split()
+)
+"""Operations of TensorFlow on single elements or matrices, which the bridge computes in loops until all have converged:
+further turns change no more than the last digits."""
+
+Transfer = Callable[[Step], Known]
+
+
+def outputs_of(program: Program, inputs: Sequence[bool]) -> tuple[Value, ...]:
+    """What is known of each output; `inputs` says which inputs have a batch axis."""
+    entry = program.computations[program.entry]
+    count = sum(each.opcode == "parameter" for each in entry.instructions)
+    arguments = [moving.parameter_of_rows() if batched else Value() for batched in inputs]
+    arguments += [Value()] * (count - len(inputs))
+    return tuple(flat(_Analysis(program).run(entry, arguments)))
+
+
+@dataclass(slots=True)
+class _Analysis:
+    program: Program
+
+    def run(self, computation: Computation, arguments: Sequence[Known]) -> Known:
+        """The value of the root."""
+        values: dict[int, Known] = {}
+        shapes = {each.id: each.shape for each in computation.instructions}
+        for instruction in computation.instructions:
+            if instruction.opcode == "parameter":
+                values[instruction.id] = arguments[instruction.attribute("number")]
+                continue
+            operands = [values[i] for i in instruction.operands]
+            values[instruction.id] = self._value(instruction, operands, [shapes[i] for i in instruction.operands])
+        return values[computation.root]
+
+    def _value(self, instruction: Instruction, operands: Sequence[Known], shapes: Sequence[Shape]) -> Known:
+        if instruction.shape.is_empty:
+            return Value()  # what has no elements depends on nothing
+        control = _CONTROL.get(instruction.opcode)
+        if control is not None:
+            return control(self, instruction, operands)
+        transfer = TRANSFER.get(instruction.opcode)
+        arrays = tuple(each for each in operands if isinstance(each, Value))
+        if transfer is None or len(arrays) < len(operands):
+            return contracting.unknown(instruction, operands)
+        step = Step(program=self.program, instruction=instruction, operands=arrays, shapes=tuple(shapes))
+        return evenness.kept_even(transfer(step), step)
+
+    def tuple_(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
+        return tuple(operands)
+
+    def element(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
+        (whole,) = operands
+        return whole[instruction.attribute("index")] if isinstance(whole, tuple) else whole
+
+    def call(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
+        return self.run(self.program.computations[instruction.called[0]], operands)
+
+    def conditional(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
+        chosen, *arguments = operands
+        assert isinstance(chosen, Value)
+        branches = [
+            self.run(self.program.computations[called], [argument])
+            for called, argument in zip(instruction.called, arguments, strict=True)
+        ]
+        result = branches[0]
+        for branch in branches[1:]:
+            result = join(result, branch, instruction)
+        return _subject_to(settled(chosen, instruction), result, instruction)
+
+    def while_(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
+        """The computations that are called are the body and the condition, in this order."""
+        (initial,) = operands
+        body, condition = (self.program.computations[each] for each in instruction.called)
+        if not isinstance(initial, tuple):
+            return contracting.unknown(instruction, operands)
+        over_rows = self._loop_over_rows(instruction, initial, body, condition)
+        if over_rows is not None:
+            return over_rows
+        state: Known = initial
+        for _ in range(_MOST_TURNS):
+            after = join(state, self.run(body, [state]), instruction)
+            after = _widened(state, after)
+            if same(state, after):
+                break
+            state = after
+        else:
+            return _structured_like(initial, mixed(instruction, UNKNOWN_OPERATION))
+        decided = self.run(condition, [state])
+        assert isinstance(decided, Value) and isinstance(state, tuple)
+        decided = settled(decided, instruction)
+        if decided.mixed is not None and instruction.operation in _CONVERGING:
+            decided = Value()
+        kept = _unchanged(body)
+        return tuple(
+            initial[i] if i in kept else _subject_to(decided, value, instruction) for i, value in enumerate(state)
+        )
+
+    def _loop_over_rows(
+        self, instruction: Instruction, initial: tuple[Known, ...], body: Computation, condition: Computation
+    ) -> Known | None:
+        """The result of a loop with a turn for each row, in its order; None if it is another kind of loop."""
+        if any(each.turn or (each.known.turn != 0).any() for each in flat(initial)):
+            return None  # turns of a loop in a loop are not told apart
+        counters = {
+            i for i, value in enumerate(initial)
+            if isinstance(value, Value) and value.uniform and value.integers is not None
+            and value.integers.shape == () and value.known.is_exactly()
+        }  # fmt: skip
+        turn = Value(integers=integers.between(0, 0, turn=1))
+        numbered = _numbered(initial)
+        decided = self.run(condition, [tuple(turn if i in counters else each for i, each in enumerate(initial))])
+        if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
+            return None
+        state = tuple(turn if i in counters else each for i, each in enumerate(numbered))
+        for _ in range(_MOST_TURNS):
+            after = self.run(body, [state])
+            assert isinstance(after, tuple)
+            failing = {
+                i for i in counters
+                if not (isinstance(each := after[i], Value) and each.mixed is None and each.placed is None
+                        and each.known.is_exactly(turn=1, low=1, high=1))
+            }  # fmt: skip
+            if failing:
+                counters -= failing
+                state = tuple(numbered[i] if i in failing else each for i, each in enumerate(state))
+                continue
+            joined = tuple(
+                each if i in counters else _handed_on(each, after[i], instruction) for i, each in enumerate(state)
+            )
+            if same(state, joined):
+                break
+            state = joined
+        else:
+            return None
+        decided = self.run(condition, [state])
+        if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
+            return None
+        rows = Value(integers=integers.between(0, 0, batch=1))
+        return tuple(rows if i in counters else _plain(each) for i, each in enumerate(state))
+
+
+def _numbered(initial: tuple[Known, ...]) -> tuple[Known, ...]:
+    """The arrays that a loop begins with, each with a number of its own."""
+    numbers = itertools.count()
+
+    def numbered(value: Known) -> Known:
+        if isinstance(value, tuple):
+            return tuple(map(numbered, value))
+        return replace(value, carried=next(numbers))
+
+    return tuple(map(numbered, initial))
+
+
+def _handed_on(before: Known, after: Known, instruction: Instruction) -> Known:
+    """What the next turn of a loop over the rows gets: `before` or `after`.
+
+    What is of one row must not go on to the next, and what stands in no row of its own depends on the number of turns.
+    """
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return tuple(_handed_on(one, two, instruction) for one, two in zip(before, after, strict=True))
+    if isinstance(before, tuple) or isinstance(after, tuple) or after.turn:
+        return mixed(instruction)
+    if after.mixed is None and before.carried is not None and after.carried != before.carried:
+        if _same_constant(before, after):
+            return before
+        after = settled(after, instruction)
+        after = replace(after, placed=after.placed or Cause(instruction=instruction, reason=PLACED))
+    return _widened(before, join(before, after, instruction))
+
+
+def _same_constant(before: Value, after: Value) -> bool:
+    """Whether both are one integer."""
+    one, two = before.integers, after.integers
+    exact = one is not None and two is not None and one.equals(two) and np.array_equal(one.low, one.high)
+    return exact and before.uniform and after.uniform
+
+
+def _plain(value: Known) -> Known:
+    """After the loop."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return replace(value, carried=None)
+
+
+def _widened(before: Known, after: Known) -> Known:
+    """`after`, with bounds that grew since `before` given up: they would grow for ever."""
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return tuple(map(_widened, before, after))
+    if not isinstance(before, Value) or not isinstance(after, Value) or after.integers is None:
+        return after
+    return replace(after, integers=integers.widened(before.known, after.integers))
+
+
+def _structured_like(like: Known, value: Value) -> Known:
+    return tuple(_structured_like(each, value) for each in like) if isinstance(like, tuple) else value
+
+
+def _unchanged(body: Computation) -> set[int]:
+    """The elements of the carried tuple that the body hands on as they are."""
+    by_id = {each.id: each for each in body.instructions}
+    root = by_id[body.root]
+    if root.opcode != "tuple":
+        return set()
+    found = set()
+    for i, operand in enumerate(root.operands):
+        each = by_id[operand]
+        if each.opcode == "get-tuple-element" and each.attribute("index") == i:
+            if by_id[each.operands[0]].opcode == "parameter":
+                found.add(i)
+    return found
+
+
+def _subject_to(decision: Value, value: Known, instruction: Instruction) -> Known:
+    """`value`, if whether or how often it was computed depends on `decision`."""
+    if isinstance(value, tuple):
+        return tuple(_subject_to(decision, each, instruction) for each in value)
+    if value.mixed is not None:
+        return value
+    if decision.mixed is not None:
+        return Value(mixed=decision.mixed)
+    if decision.uniform and decision.placed is None:
+        return value
+    return together([settled(value, instruction), decision], instruction)
+
+
+def _uniform(step: Step) -> Known:
+    """Tokens, and numbers of the one device."""
+    return together(step.operands, step.instruction)
+
+
+def _with_dimension_size(step: Step) -> Known:
+    value = together(step.operands, step.instruction)
+    return with_integers(value, step.operands[0].integers, step.operands, step.instruction)
+
+
+def _dimension_size(step: Step) -> Known:
+    program, instruction, shapes = step.program, step.instruction, step.shapes
+    (dimension,) = instruction.attribute("dimensions")
+    small, large = shapes[0].sizes[dimension]
+    factor = program.factor((small, large))
+    if small == large:
+        return Value(integers=integers.between(small, small))
+    if factor is None:
+        return Value(placed=Cause(instruction=instruction, reason=PLACED))
+    return Value(integers=integers.between(0, 0, batch=factor))
+
+
+TRANSFER: Mapping[str, Transfer] = {
+    **dict.fromkeys(elementwise.OPCODES, elementwise.elementwise),
+    "batch-norm-grad": contracting.normalization,
+    "batch-norm-inference": contracting.normalization,
+    "batch-norm-training": contracting.normalization,
+    "after-all": _uniform,
+    "broadcast": moving.broadcast,
+    "cholesky": contracting.trailing(2),
+    "concatenate": moving.concatenate,
+    "constant": moving.constant,
+    "convolution": contracting.convolution,
+    "custom-call": contracting.custom_call,
+    "dot": contracting.dot,
+    "dynamic-slice": indexing.dynamic_slice,
+    "dynamic-update-slice": indexing.dynamic_update_slice,
+    "fft": contracting.fft,
+    "gather": indexing.gather,
+    "get-dimension-size": _dimension_size,
+    "iota": moving.iota,
+    "pad": moving.pad,
+    "partition-id": _uniform,
+    "reduce": contracting.reduce,
+    "reduce-window": contracting.reduce_window,
+    "replica-id": _uniform,
+    "reshape": moving.reshape,
+    "reverse": moving.reverse,
+    "rng": contracting.random,
+    "rng-bit-generator": contracting.random,
+    "rng-get-and-update-state": contracting.random,
+    "scatter": indexing.scatter,
+    "select-and-scatter": contracting.reduce_window,
+    "set-dimension-size": _with_dimension_size,
+    "slice": moving.slice_,
+    "sort": contracting.sort,
+    "topk": contracting.trailing(1),
+    "transpose": moving.transpose,
+    "triangular-solve": contracting.trailing(2),
+}
+"""One function for each family of opcodes."""
+
+_CONTROL: Mapping[str, Callable[[_Analysis, Instruction, Sequence[Known]], Known]] = {
+    "call": _Analysis.call,
+    "conditional": _Analysis.conditional,
+    "get-tuple-element": _Analysis.element,
+    "tuple": _Analysis.tuple_,
+    "while": _Analysis.while_,
+}

@@ -1,0 +1,251 @@
+"""`Integers`: what is known of the integers in an array, as far as indices into the batch ask for it.
+
+Of each element: it is `row * R + batch * B + turn * T + r` with R the number of its row in the batch, B the batch size,
+T the turn of a loop over the rows, and `low <= r <= high`, where r itself depends on no place in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+LARGEST = 1 << 20
+"""Elements of the largest array of which single elements are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Integers:
+    """Arrays of one shape: that of one row (the axis of rows counts its elements per row), or () for all elements."""
+
+    row: Array
+    batch: Array
+    turn: Array
+    low: Array
+    high: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.low.shape
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        return (self.row, self.batch, self.turn, self.low, self.high)
+
+    @property
+    def placed(self) -> bool:
+        """Whether any element depends on its place in the batch, or on the batch size."""
+        return bool(self.coefficients.any())
+
+    @property
+    def coefficients(self) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = (self.row != 0) | (self.batch != 0) | (self.turn != 0)
+        return found
+
+    def is_exactly(self, *, row: float = 0, batch: float = 0, turn: float = 0, low: float = 0, high: float = 0) -> bool:
+        """Whether all elements have these coefficients, and r lies between `low` and `high`."""
+        return bool(
+            (self.row == row).all()
+            and (self.batch == batch).all()
+            and (self.turn == turn).all()
+            and (self.low >= low).all()
+            and (self.high <= high).all()
+        )
+
+    def equals(self, other: Integers) -> bool:
+        return self.shape == other.shape and all(
+            np.array_equal(one, two) for one, two in zip(self.parts, other.parts, strict=True)
+        )
+
+    def mapped(self, change: Callable[[Array], Array]) -> Integers:
+        """The same change of shape for all parts."""
+        return _of([change(part) for part in self.parts])
+
+    def expanded(self, shape: Sequence[int]) -> Integers:
+        """With an element for each of `shape`."""
+        return self if self.shape == tuple(shape) else self.mapped(lambda part: np.broadcast_to(part, shape))
+
+    def reduced(self, axis: int | tuple[int, ...]) -> Integers | None:
+        """What holds of any element along `axis`; None if coefficients differ."""
+        if self.shape == ():
+            return self
+        low, high = self.low.min(axis=axis), self.high.max(axis=axis)
+        coefficients = self.parts[:3]
+        if any((part.min(axis=axis) != part.max(axis=axis)).any() for part in coefficients):
+            return None
+        return _of([*(part.min(axis=axis) for part in coefficients), low, high])
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and the largest value over all rows, turns and batch sizes."""
+        lower, upper = np.full(self.shape, np.inf), np.full(self.shape, -np.inf)
+        for last_row in (0, 1):
+            for last_turn in (0, 1):  # of B rows the last one is B - 1
+                slope = self.batch + self.row * last_row + self.turn * last_turn
+                constant = -self.row * last_row - self.turn * last_turn
+                with np.errstate(invalid="ignore"):
+                    lower = np.minimum(lower, np.where(slope < 0, -np.inf, slope) + constant + self.low)
+                    upper = np.maximum(upper, np.where(slope > 0, np.inf, slope) + constant + self.high)
+        return np.nan_to_num(lower, nan=-np.inf, neginf=-np.inf, posinf=np.inf), np.nan_to_num(
+            upper, nan=np.inf, neginf=-np.inf, posinf=np.inf
+        )
+
+
+def _of(parts: Sequence[Any]) -> Integers:
+    row, batch, turn, low, high = np.broadcast_arrays(*[np.asarray(part, np.float64) for part in parts])
+    return Integers(row=row, batch=batch, turn=turn, low=low, high=high)
+
+
+def between(low: Any, high: Any, *, row: Any = 0, batch: Any = 0, turn: Any = 0) -> Integers:
+    return _of([row, batch, turn, low, high])
+
+
+UNKNOWN = between(-np.inf, np.inf)
+"""What is known of elements of which nothing is known, except that they depend on no place."""
+
+
+def add(one: Integers, two: Integers) -> Integers:
+    return _of([first + second for first, second in zip(one.parts, two.parts, strict=True)])
+
+
+def negate(one: Integers) -> Integers:
+    return _of([-one.row, -one.batch, -one.turn, -one.high, -one.low])
+
+
+def subtract(one: Integers, two: Integers) -> Integers:
+    return add(one, negate(two))
+
+
+def multiply(one: Integers, two: Integers) -> Integers | None:
+    """None if both depend on places, or one does and the other is not known exactly."""
+    for known, other in ((one, two), (two, one)):
+        if not known.placed and np.array_equal(known.low, known.high):
+            factor = known.low
+            with np.errstate(invalid="ignore"):
+                ends = np.nan_to_num(np.stack(np.broadcast_arrays(other.low * factor, other.high * factor)), nan=0.0,
+                                     neginf=-np.inf, posinf=np.inf)  # fmt: skip
+            return _of([*(part * factor for part in other.parts[:3]), ends.min(axis=0), ends.max(axis=0)])
+    return None if one.placed or two.placed else UNKNOWN
+
+
+def divide(one: Integers, two: Integers) -> Integers | None:
+    """The quotient of integers, if the divisor is known and positive and divides what depends on places."""
+    if not _divides(two, one):
+        return None
+    divisor = two.low
+    return _of([*(part / divisor for part in one.parts[:3]), *(np.floor(part / divisor) for part in one.parts[3:])])
+
+
+def remainder(one: Integers, two: Integers) -> Integers | None:
+    if not _divides(two, one):
+        return None
+    divisor = two.low
+    small = one.high < divisor
+    return between(np.where(small, one.low, 0), np.where(small, one.high, divisor - 1))
+
+
+def _divides(two: Integers, one: Integers) -> bool:
+    if two.placed or not np.array_equal(two.low, two.high) or (two.low <= 0).any() or (one.low < 0).any():
+        return False
+    if any((part < 0).any() for part in one.parts[:3]):
+        return False
+    return all((np.mod(part, two.low) == 0).all() for part in one.parts[:3])
+
+
+def minimum(one: Integers, two: Integers) -> Integers | None:
+    lower, upper = subtract(one, two).bounds()
+    return _chosen(upper <= 0, lower >= 0, one, two, np.minimum)
+
+
+def maximum(one: Integers, two: Integers) -> Integers | None:
+    lower, upper = subtract(one, two).bounds()
+    return _chosen(lower >= 0, upper <= 0, one, two, np.maximum)
+
+
+def _chosen(
+    first: npt.NDArray[np.bool_],
+    second: npt.NDArray[np.bool_],
+    one: Integers,
+    two: Integers,
+    of_both: Callable[[Array, Array], Array],
+) -> Integers | None:
+    """`one` where `first` is known to hold, `two` where `second` is, else what holds of either; None if unknown."""
+    same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
+    if not (first | second | same).all():
+        return None
+    coefficients = [np.where(first | same, x, y) for x, y in zip(one.parts[:3], two.parts[:3], strict=True)]
+    ends = [
+        np.where(first, x, np.where(second, y, of_both(x, y)))
+        for x, y in zip(one.parts[3:], two.parts[3:], strict=True)
+    ]
+    return _of([*coefficients, *ends])
+
+
+def join(one: Integers, two: Integers) -> Integers | None:
+    """What holds of elements that are either; None if they depend on places in different ways."""
+    if one.shape != two.shape and () not in (one.shape, two.shape):
+        return None
+    if any((x != y).any() for x, y in zip(one.parts[:3], two.parts[:3], strict=True)):
+        return None
+    return _of([*one.parts[:3], np.minimum(one.low, two.low), np.maximum(one.high, two.high)])
+
+
+def widened(before: Integers, after: Integers) -> Integers:
+    """`after`, with bounds that grew since `before` given up: they would grow for ever."""
+    before = before.expanded(after.shape) if before.shape == () else before
+    low = np.where(after.low < before.low, -np.inf, after.low)
+    high = np.where(after.high > before.high, np.inf, after.high)
+    return _of([*after.parts[:3], low, high])
+
+
+def select(pred: Integers, one: Integers, two: Integers) -> Integers | None:
+    first, second = pred.low >= 1, pred.high <= 0
+    same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
+    if not (first | second | same).all():
+        return None
+    coefficients = [np.where(first | same, x, y) for x, y in zip(one.parts[:3], two.parts[:3], strict=True)]
+    low = np.where(first, one.low, np.where(second, two.low, np.minimum(one.low, two.low)))
+    high = np.where(first, one.high, np.where(second, two.high, np.maximum(one.high, two.high)))
+    return _of([*coefficients, low, high])
+
+
+def compare(direction: str, one: Integers, two: Integers) -> tuple[Integers, bool]:
+    """The truth values as 0 and 1; whether some that are not known depend on places."""
+    difference = subtract(one, two)
+    lower, upper = difference.bounds()
+    true, false = {
+        "LT": (upper < 0, lower >= 0),
+        "LE": (upper <= 0, lower > 0),
+        "GT": (lower > 0, upper <= 0),
+        "GE": (lower >= 0, upper < 0),
+        "EQ": ((lower == 0) & (upper == 0), (lower > 0) | (upper < 0)),
+        "NE": ((lower > 0) | (upper < 0), (lower == 0) & (upper == 0)),
+    }[direction]
+    known = true | false
+    return between(np.where(true, 1, 0), np.where(false, 0, 1)), bool((difference.coefficients & ~known).any())
+
+
+def of_literals(small: Array, large: Array, sizes: tuple[int, int]) -> Integers | None:
+    """Constants without an axis of rows at two batch sizes: a line through both."""
+    slope = (large - small) / (sizes[1] - sizes[0])
+    constant = small - slope * sizes[0]
+    if not np.array_equal(slope, np.round(slope)):
+        return None
+    return between(constant, constant, batch=slope)
+
+
+def of_rows(small: Array, large: Array, sizes: tuple[int, int]) -> Integers | None:
+    """Constants of which the first axis is that of rows; None if they are not lines."""
+    steps = [values[1] - values[0] for values in (small, large)]
+    if not np.array_equal(*steps):
+        return None
+    for values in (small, large):
+        numbers = np.arange(len(values)).reshape(-1, *[1] * (values.ndim - 1))
+        if not np.array_equal(values, values[0] + numbers * steps[0]):
+            return None
+    start = of_literals(small[0], large[0], sizes)
+    return None if start is None else add(start, between(0, 0, row=steps[0]))

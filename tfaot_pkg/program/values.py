@@ -1,0 +1,161 @@
+"""`Value`: what is known of an array about the rows of the batch, and how several values come together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Union
+
+from tfaot_pkg.program import integers
+from tfaot_pkg.program.hlo import Instruction, Program, Shape
+from tfaot_pkg.program.integers import Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """The dimension along which the rows lie: it has outer x batch x inner elements, in this order."""
+
+    dimension: int
+    outer: int = 1
+    inner: int = 1
+
+    def at(self, dimension: int) -> Axis:
+        return replace(self, dimension=dimension)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The instruction at which something came to depend on other rows, or on places."""
+
+    instruction: Instruction | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An instruction with what is known of its operands: what a transfer function gets."""
+
+    program: Program
+    instruction: Instruction
+    operands: tuple[Value, ...]
+    shapes: tuple[Shape, ...]
+
+
+MEET = "rows meet"
+PLACED = "its rows depend on their place in the batch, or on its size"
+UNKNOWN_OPERATION = "rows may meet in an operation that is not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Value:
+    """Without `mixed` each row depends on the same row of the inputs alone, and on places where `placed` or `integers`
+    say so.
+
+    `axis` None: the value is the same for all rows, and equal along dimensions that grow with the batch (evenness.py).
+    With `turn` it depends on one row: that of the turn of the loop over the rows that it is in. `below_batch` is a
+    truth value: "the turn is less than the batch size".
+    `carried` is the number of the array that a loop over the rows hands from turn to turn, if the value is that array,
+    in which at most the turn's own row was written.
+    """
+
+    axis: Axis | None = None
+    turn: bool = False
+    mixed: Cause | None = None
+    placed: Cause | None = None
+    integers: Integers | None = None
+    below_batch: bool = False
+    carried: int | None = None
+
+    @property
+    def known(self) -> Integers:
+        """`integers`, or that nothing is known of them."""
+        return integers.UNKNOWN if self.integers is None else self.integers
+
+    @property
+    def uniform(self) -> bool:
+        """Whether the value does not depend on rows at all."""
+        return self.mixed is None and self.axis is None and not self.turn
+
+    def equals(self, other: Value) -> bool:
+        same = (self.axis, self.turn, self.below_batch) == (other.axis, other.turn, other.below_batch)
+        same = same and self.carried == other.carried
+        same = (
+            same and (self.mixed is None) == (other.mixed is None) and (self.placed is None) == (other.placed is None)
+        )
+        if self.integers is None or other.integers is None:
+            return same and self.integers is other.integers
+        return same and self.integers.equals(other.integers)
+
+
+Known = Union[Value, "tuple[Known, ...]"]
+"""A value, or those of the elements of a tuple."""
+
+
+def mixed(instruction: Instruction, reason: str = MEET) -> Value:
+    return Value(mixed=Cause(instruction=instruction, reason=reason))
+
+
+def settled(value: Value, instruction: Instruction) -> Value:
+    """`value` after an operation of which it is not known what it makes of integers."""
+    if value.integers is None and not value.below_batch:
+        return value
+    dependent = value.below_batch or (value.integers is not None and value.integers.placed)
+    cause = value.placed or (Cause(instruction=instruction, reason=PLACED) if dependent else None)
+    return replace(value, integers=None, below_batch=False, placed=cause)
+
+
+def together(values: Iterable[Value], instruction: Instruction) -> Value:
+    """What depends on all of `values`, whose axes are those of the result; nothing is known of integers."""
+    axis: Axis | None = None
+    turn = False
+    placed: Cause | None = None
+    for value in (settled(each, instruction) for each in values):
+        if value.mixed is not None:
+            return Value(mixed=value.mixed)
+        if value.axis is not None and axis is not None and value.axis != axis:
+            return mixed(instruction)
+        axis, turn, placed = axis or value.axis, turn or value.turn, placed or value.placed
+    if axis is not None and turn:
+        return mixed(instruction)
+    return Value(axis=axis, turn=turn, placed=placed)
+
+
+def with_integers(value: Value, found: Integers | None, operands: Iterable[Value], instruction: Instruction) -> Value:
+    """`value`, made of `operands`, with the integers `found`; None if the operation loses what is known of them."""
+    if value.mixed is not None:
+        return value
+    cause = next((each.placed for each in operands if each.placed is not None), None)
+    if found is not None:
+        return replace(value, integers=found, placed=cause)
+    if cause is None and any(each.below_batch or each.known.placed for each in operands):
+        cause = Cause(instruction=instruction, reason=PLACED)
+    return replace(value, integers=None, placed=cause)
+
+
+def join(one: Known, two: Known, instruction: Instruction) -> Known:
+    """What holds whichever of both it is."""
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return tuple(join(first, second, instruction) for first, second in zip(one, two, strict=True))
+    if isinstance(one, tuple) or isinstance(two, tuple):
+        return mixed(instruction, UNKNOWN_OPERATION)
+    value = together((one, two), instruction)
+    if one.carried is not None and one.carried == two.carried and value.mixed is None:
+        value = replace(value, carried=one.carried)
+    if one.below_batch and two.below_batch:
+        return replace(value, below_batch=True, placed=one.placed or two.placed)
+    if one.integers is None and two.integers is None:
+        return value
+    return with_integers(value, integers.join(one.known, two.known), (one, two), instruction)
+
+
+def same(one: Known, two: Known) -> bool:
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(map(same, one, two))
+    return isinstance(one, Value) and isinstance(two, Value) and one.equals(two)
+
+
+def flat(value: Known) -> list[Value]:
+    """All values in a tuple of tuples."""
+    if isinstance(value, Value):
+        return [value]
+    return [each for part in value for each in flat(part)]

@@ -1,0 +1,68 @@
+"""`Rows`: whether the rows of a model's batch depend on one another, and where they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """An operation at which rows of a batch meet, on the way to `output`.
+
+    `node` is TensorFlow's name of the operation, "" if there is none; `operation` is HLO's opcode. `reason` completes
+    the sentence "output y: ...".
+    """
+
+    output: str
+    node: str
+    operation: str
+    reason: str
+
+    def __str__(self) -> str:
+        place = f" in node {self.node!r}" if self.node else ""
+        operation = f" ({self.operation})" if self.operation else ""
+        return f"output {self.output!r}: {self.reason}{place}{operation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Where the rows of a model's batch meet, at most one place per output.
+
+    If there is none, each row of the outputs depends on the same row of the inputs alone: batches of any size may be
+    composed of others, and padded. Otherwise only whole batches of a compiled size give right answers.
+    """
+
+    meetings: tuple[Meeting, ...] = ()
+
+    @property
+    def independent(self) -> bool:
+        return not self.meetings
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON documents: info.json, reports."""
+        return {
+            "rows_independent": self.independent,
+            **({"rows_meet": [str(meeting) for meeting in self.meetings]} if self.meetings else {}),
+        }
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the author of a model is told."""
+        return tuple(
+            f"rows of a batch depend on one another: {meeting}; only compiled batch sizes run"
+            for meeting in self.meetings
+        )
+
+    def document(self) -> list[dict[str, str]]:
+        """All of it as JSON values."""
+        return [
+            {"output": m.output, "node": m.node, "operation": m.operation, "reason": m.reason} for m in self.meetings
+        ]
+
+    @classmethod
+    def from_document(cls, document: list[Mapping[str, Any]]) -> Rows:
+        return cls(meetings=tuple(Meeting(**item) for item in document))
+
+
+INDEPENDENT = Rows()
