@@ -28,8 +28,8 @@ def test_every_target_and_batch_size_is_timed_and_more_rows_take_longer(publishe
     times = {(one.target, one.batch_size): one.nanoseconds for one in measured}
     assert set(times) == {(target, size) for target in DEFAULT_TARGETS for size in (1, 2, 4, 8, 16)}
     for target in DEFAULT_TARGETS:
-        # 49,000 multiplications a row: at least 1 microsecond on any CPU, and 16 rows cost more than one
-        assert 1e3 < times[target, 1] < times[target, 16] < 1e9
+        # 49,000 multiplications a row: at least 0.1 microseconds on any core, and 16 rows cost more than one
+        assert 1e2 < times[target, 1] < times[target, 16] < 1e9
     assert document(measured)["processor"]
 
 

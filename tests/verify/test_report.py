@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from tfaot_pkg.verify.report import Comparison, ValidationReport, compare
+from tfaot_pkg.verify.judgement import Difference
+from tfaot_pkg.verify.report import Branch, ClassReport, Comparison, ValidationReport, compare
 
 RTOL, ATOL = 1e-4, 1e-5
 
@@ -78,7 +79,19 @@ def test_scalars_and_empty_arrays_can_be_compared() -> None:
     assert (empty.elements, empty.failures, empty.max_absolute) == (0, 0, 0)
 
 
+def _class(*failures: int) -> ClassReport:
+    found = tuple(
+        Difference(
+            target="x86-64-v3", batch_size=size, output="y", kind="real", elements=count, max_absolute=1.0,
+            agrees_with="", is_fault=True,
+        )
+        for size, count in enumerate(failures, 1) if count
+    )  # fmt: skip
+    return ClassReport(name="main", rows=4, elements=4, refused=0, not_run="", differences=found)
+
+
 def _report(*failures: int) -> ValidationReport:
+    """A report of batch sizes 1, 2, ... with so many failures."""
     comparisons = tuple(
         Comparison(
             target="x86-64-v3", batch_size=size, output="y", elements=4, failures=count,
@@ -88,15 +101,23 @@ def _report(*failures: int) -> ValidationReport:
     )  # fmt: skip
     return ValidationReport(
         toolchain="tensorflow 2.17.1", inputs={"seed": 0, "samples": 64}, rtol=RTOL, atol=ATOL,
-        comparisons=comparisons, not_run=("x86-64-v4",), warnings=("GatherV2: clamped",),
+        comparisons=comparisons, warnings=("GatherV2: clamped",), confinement="landlock", classes=(_class(*failures),),
+        branches_not_taken=(Branch(node="cond", operation="If", side="true"),),
+        targets={"x86-64-v3": "native", "x86-64-v4": "not run"},
     )  # fmt: skip
 
 
 def test_a_report_knows_what_failed_and_its_largest_differences() -> None:
     report = _report(0, 3, 0)
-    assert [each.batch_size for each in report.failed] == [2]
+    assert [(name, each.batch_size) for name, each in report.failed] == [("main", 2)]
     assert report.max_absolute == 3 and report.max_relative == pytest.approx(0.3)
     assert report.as_dict()["passed"] is False and _report(0).as_dict()["passed"] is True
+    assert report.not_run == ("x86-64-v4",)
+
+
+def test_a_report_without_a_comparison_is_not_passed() -> None:
+    document = _report().as_dict()
+    assert document["verdict"] == "not run" and document["passed"] is False
 
 
 def test_a_report_survives_json() -> None:

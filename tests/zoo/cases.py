@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tfaot_pkg.errors import ModelError, TfaotError, ValidationError
+from tfaot_pkg.spec.types import INPUT_CLASSES
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 NEWEST_VERSION = "2.21.0"
@@ -27,6 +28,7 @@ class Case:
     faults: Mapping[str, Fault] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     rtol: float = 1e-4
+    classes: tuple[str, ...] = INPUT_CLASSES
     newest: bool = False
     """Whether the newest toolchain builds it in the tests too: it takes longer, so some of each kind do."""
 
@@ -90,7 +92,7 @@ CASES = (
     _refused("wide_output", r"output 'y' has the shape \[15\] at batch size 5 and \[21\] at batch size 7"),
     _refused("dynamic_output", "the shape of output 'y' depends on the values of the inputs", newest=True),
     _built("unbatched_output_from_batch"),
-    _refused("strange_names", "'class' is not a valid parameter name", only=NEWEST_VERSION),
+    _built("strange_names", newest=True),
     _built("version1"),
     _built("version1_loop", newest=True),
     _built("two_signatures"),
@@ -110,7 +112,8 @@ CASES = (
     _built("reductions"),
     _built("mathematics"),
     _built("double_mathematics"),
-    _built("bessel"),
+    # XLA's igamma differs from TensorFlow's by 5e-4 at 1,000, and without bound beyond.
+    replace(_built("bessel"), classes=tuple(name for name in INPUT_CLASSES if name not in ("scaled", "large"))),
     _built("integers"),
     _built("linear_algebra"),
     _refused("determinant", r"MatrixDeterminant \(node .*\): XLA has no kernel for it"),
@@ -136,8 +139,8 @@ CASES = (
     _refused("counter", r"changes variables \(AssignAddVariableOp\)"),
     _refused("strings", "output 'y' has dtype string"),
     _refused("string_inside", r"AsString \(node .*\): XLA has no kernel for it"),
-    _refused("lookup", "has 1 inputs, its frozen graph 2"),
-    _refused("python_function", "run Python or print: PyFunc"),
+    _refused("lookup", r"HashTableV2 \(node hash_table, table '\d+'\): lookup tables cannot be compiled"),
+    _refused("python_function", r"PyFunc \(node .*\): runs Python"),
     _refused("ragged", "must be known while the model is compiled, but it depends on the values of the model's inputs"),
 )
 

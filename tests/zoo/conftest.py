@@ -17,15 +17,18 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native
+from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation, Weights
 from tfaot_pkg.storage import locked, new_folder
+from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
-from tfaot_pkg.verify.validate import validate
+from tfaot_pkg.verify.validate import inputs_document, validate
 
 ZOO = Path(__file__).resolve().parents[1] / "models" / "zoo.py"
 
@@ -81,19 +84,28 @@ class Builder:
             model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
             source=FolderSource(path=self._zoo),
             compilation=Compilation(batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow),
-            validation=Validation(rtol=case.rtol),
+            validation=Validation(rtol=case.rtol, classes=case.classes),
         )
         folders = folders or self._folders
         pool, cache, progress = self._pool(tensorflow), BuildCache(root=folders.builds), Silent()
-        compiler = find_compiler("x86_64", log=folders.logs / f"{case.name}.log", output=lambda _: None)
+        architecture = TARGETS[targets[0]].architecture
+        compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
         source = source_tree(self._zoo, Path(case.name))
-        frozen = freeze(spec, source, pool=pool, cache=cache, progress=progress)
-        compiled = compile_model(spec, frozen, pool=pool, compiler=compiler, cache=cache, progress=progress)
+        inputs = inputs_document(spec)
+        keys = stage_keys(spec, source, pinned_toolchain(tensorflow), compiler, inputs=inputs)
+        snapshot = Snapshot(source, pool.new_folder)
+        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=progress)
+        compiled = compile_model(
+            spec, frozen, key=keys.compiled, pool=pool, compiler=compiler, cache=cache, progress=progress
+        )
         library = build_native(
             spec, frozen, compiled,
-            environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
+            key=keys.native, environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
         )  # fmt: skip
-        report = validate(spec, source, frozen, library, pool=pool, cache=cache, progress=progress)
+        report = validate(
+            spec, snapshot, frozen, library,
+            key=keys.validation, inputs=inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
+        )  # fmt: skip
         return Built(frozen=frozen, compiled=compiled, library=library, report=report)
 
     def _pool(self, tensorflow: str) -> WorkerPool:

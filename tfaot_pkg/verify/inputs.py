@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfaot_pkg.errors import SpecError
+from tfaot_pkg.errors import SourceError, SpecError
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.wording import counted
@@ -19,14 +21,18 @@ Array = npt.NDArray[Any]
 _INTEGERS_BELOW = 2  # small enough for any embedding or index; files give real ones
 
 
-def validation_inputs(validation: Validation, signature: Signature, largest_batch: int) -> dict[str, Array]:
+def validation_inputs(
+    validation: Validation, signature: Signature, largest_batch: int, *, sha256: object = None
+) -> dict[str, Array]:
     """One array per input, batch axis first where there is one, with at least `largest_batch` rows.
 
+    Where `sha256` is given, it is that of the user's file when the build was planned.
+
     Drawn: floats from the standard normal distribution, integers from {0, 1}, booleans with equal chances.
-    Raises SpecError where the user's file does not fit the signature.
+    Raises SpecError where the user's file does not fit the signature, SourceError where it has changed since.
     """
     if validation.inputs is not None:
-        return _from_file(validation.inputs, signature, largest_batch)
+        return _from_file(validation.inputs, signature, largest_batch, sha256)
     generator = np.random.default_rng(validation.seed)
     rows = max(validation.samples, largest_batch)
     return {tensor.name: _draw(generator, tensor, rows) for tensor in signature.inputs}
@@ -39,9 +45,15 @@ def _draw(generator: np.random.Generator, tensor: Tensor, rows: int) -> Array:
     return generator.integers(0, _INTEGERS_BELOW, shape).astype(tensor.dtype.value)
 
 
-def _from_file(path: Path, signature: Signature, largest_batch: int) -> dict[str, Array]:
+def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: object) -> dict[str, Array]:
     try:
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
+        content = path.read_bytes()
+        if sha256 is not None and sha256_bytes(content) != sha256:
+            raise SourceError(
+                f"the validation inputs changed while the model was built: {path}",
+                hint="build again when nothing writes to them any more; nothing was kept",
+            )
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = dict(file)
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
         raise SpecError(f"validation.inputs: cannot read {path} as a .npz file: {error}") from error

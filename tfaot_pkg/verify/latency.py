@@ -15,11 +15,11 @@ from statistics import median
 from tfaot_pkg import resources
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.native.compiler import Compiler
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.temporary import temporary_folder
 
 _FORMAT = 1
-_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,8 @@ class Timer:
         for library, units in words.items():
             arguments += ["--", library, *units]
         try:
-            printed = run([self.program, *arguments[1:]], timeout=_TIMEOUT).stdout
+            box = Sandbox(readable=tuple(words), limits=Limits.of_user())
+            printed = box.native([self.program, *arguments[1:]]).run().stdout
         except CommandFailed as error:
             names = ", ".join(dict.fromkeys(library.name for library in words))
             raise ValidationError(f"{names} cannot be timed: {error}") from error

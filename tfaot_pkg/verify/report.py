@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from tfaot_pkg.rows import INDEPENDENT, Rows
+from tfaot_pkg.verify.judgement import Difference
 
-_FORMAT = 1
+Array = npt.NDArray[Any]
+Verdict = Literal["passed", "failed", "not run"]
+
+NATIVE = "native"
+NOT_RUN = "not run"
+
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +51,57 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClassReport:
+    """What was tried of one class of inputs (classes.py), and how it differed from eager TensorFlow.
+
+    `not_run` says why nothing was compared, "" where it was. `rows` were drawn; `refused` counts batches that eager
+    TensorFlow refused, over all sizes.
+    """
+
+    name: str
+    rows: int
+    elements: int
+    refused: int
+    not_run: str
+    differences: tuple[Difference, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "elements": self.elements,
+            "refused": self.refused,
+            "not_run": self.not_run,
+            "differences": [difference.as_dict() for difference in self.differences],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ClassReport:
+        return cls(**{**data, "differences": tuple(Difference(**item) for item in data["differences"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One side of a conditional, a loop or a selection of the frozen graph, by the node's name."""
+
+    node: str
+    operation: str
+    side: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"node": self.node, "operation": self.operation, "side": self.side}
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.operation}): {self.side}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationReport:
-    """All comparisons. `not_run` names targets that the validating machine could not run, `warnings` what compiled code
-    does differently without saying so.
+    """All comparisons. `comparisons` are those of the main class, `classes` all classes, that one first.
+
+    `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
+    that no input took, `warnings` what compiled code does differently without saying so, `rows` where rows of a batch
+    meet. `confinement` is the level of the sandbox (sandbox/level.py) that the library ran in.
     """
 
     toolchain: str
@@ -54,12 +109,33 @@ class ValidationReport:
     rtol: float
     atol: float
     comparisons: tuple[Comparison, ...]
-    not_run: tuple[str, ...]
+    classes: tuple[ClassReport, ...] = ()
+    branches_not_taken: tuple[Branch, ...] = ()
+    targets: Mapping[str, str]
     warnings: tuple[str, ...]
+    confinement: str
+    rows: Rows = INDEPENDENT
 
     @property
-    def failed(self) -> tuple[Comparison, ...]:
-        return tuple(comparison for comparison in self.comparisons if comparison.failures)
+    def failed(self) -> tuple[tuple[str, Difference], ...]:
+        """The differences that are faults, with the names of their classes."""
+        return tuple((each.name, one) for each in self.classes for one in each.differences if one.is_fault)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.failed:
+            return "failed"
+        return "passed" if self.comparisons else "not run"
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """The targets whose code was not run."""
+        return tuple(name for name, how in self.targets.items() if how == NOT_RUN)
+
+    @property
+    def emulated(self) -> Mapping[str, str]:
+        """The emulators of the targets that did not run on this machine's CPU."""
+        return {name: how for name, how in self.targets.items() if how not in (NATIVE, NOT_RUN)}
 
     @property
     def max_absolute(self) -> float:
@@ -72,7 +148,8 @@ class ValidationReport:
     def as_dict(self) -> dict[str, object]:
         return {
             "format": _FORMAT,
-            "passed": not self.failed,
+            "verdict": self.verdict,
+            "passed": self.verdict == "passed",
             "reference": self.toolchain,
             "inputs": dict(self.inputs),
             "rtol": self.rtol,
@@ -80,8 +157,13 @@ class ValidationReport:
             "max_absolute": self.max_absolute,
             "max_relative": self.max_relative,
             "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+            "classes": [each.as_dict() for each in self.classes],
+            "branches_not_taken": [branch.as_dict() for branch in self.branches_not_taken],
+            "targets": dict(self.targets),
             "not_run": list(self.not_run),
+            "confinement": self.confinement,
             "warnings": list(self.warnings),
+            "rows": {"independent": self.rows.independent, "meet": self.rows.document()},
         }
 
     @classmethod
@@ -92,8 +174,12 @@ class ValidationReport:
             rtol=data["rtol"],
             atol=data["atol"],
             comparisons=tuple(Comparison(**item) for item in data["comparisons"]),
-            not_run=tuple(data["not_run"]),
+            classes=tuple(map(ClassReport.from_dict, data["classes"])),
+            branches_not_taken=tuple(Branch(**item) for item in data["branches_not_taken"]),
+            targets=data["targets"],
             warnings=tuple(data["warnings"]),
+            confinement=data["confinement"],
+            rows=Rows.from_document(data["rows"]["meet"]),
         )
 
 

@@ -1,37 +1,57 @@
 """Runs a built library in a process of its own: a crash of native code is a result there, not our end.
 
-    python -m tfaot_pkg.verify.runner LIBRARY INPUTS.npz ANSWERS.npz TARGET BATCH_SIZE...
+    python -m tfaot_pkg.verify.runner JOB.json
 
-For each batch size B and output O the answers hold "B/O", made like the reference's (worker_program/reference.py).
+The job: {"library", "target", "batch_sizes", "flush": whether subnormal numbers are flushed to zero, "parts":
+[{"inputs", "answers": .npz files, "most": batches of each size (null: all), "seconds": after which SIGALRM ends the
+process (null: never)}]}. For each batch size B and output O the answers hold "B/O", made like the reference's
+(worker_program/reference.py). Each part's answers are complete as soon as their file is there.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tfaot_pkg.runtime import Array, Model, load
+from tfaot_pkg.verify.flushing import subnormals_flushed
 
 
 def main(argv: list[str]) -> None:
-    library, inputs_file, answers_file, target, *sizes = argv
-    model = load(Path(library), target=target)
-    with np.load(inputs_file, allow_pickle=False) as file:
+    job = json.loads(Path(argv[0]).read_text())
+    model = load(Path(job["library"]), target=job["target"])
+    with subnormals_flushed() if job["flush"] else nullcontext():
+        for part in job["parts"]:
+            _run(model, part, job["batch_sizes"])
+
+
+def _run(model: Model, part: dict[str, Any], sizes: list[int]) -> None:
+    with np.load(part["inputs"], allow_pickle=False) as file:
         inputs = dict(file)
+    signal.setitimer(signal.ITIMER_REAL, part["seconds"] or 0)
     answers: dict[str, Array] = {}
-    for size in map(int, sizes):
-        answers.update({f"{size}/{name}": array for name, array in _answers(model, inputs, size).items()})
-    np.savez(answers_file, **answers)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    for size in sizes:
+        found = _answers(model, inputs, size, part["most"])
+        answers.update({f"{size}/{name}": array for name, array in found.items()})
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    unfinished = Path(f"{part['answers']}.part.npz")
+    np.savez(unfinished, **answers)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    os.replace(unfinished, part["answers"])
 
 
-def _answers(model: Model, inputs: dict[str, Array], size: int) -> dict[str, Array]:
+def _answers(model: Model, inputs: dict[str, Array], size: int, most: int | None = None) -> dict[str, Array]:
     batched = [tensor.name for tensor in model.signature.inputs if tensor.has_batch_axis]
     rows = min((len(inputs[name]) for name in batched), default=size)
     batches = [
         model.run(size, {n: a[start : start + size] if n in batched else a for n, a in inputs.items()})
-        for start in range(0, rows - size + 1, size)
+        for start in range(0, rows - size + 1, size)[:most]
     ]
     return {
         tensor.name: np.concatenate([batch[tensor.name] for batch in batches])

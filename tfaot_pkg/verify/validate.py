@@ -1,40 +1,80 @@
-"""Validation: run the library for every batch size and target that this machine can run, compare with TensorFlow."""
+"""Validation: run the library for every batch size and target that can be run here, compare with TensorFlow."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.errors import SpecError, ToolchainError, ValidationError
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.emulator import emulator_of
+from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
+from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.runtime import Array
+from tfaot_pkg.sandbox import required
+from tfaot_pkg.signature import Tensor
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.targets import TARGETS, Target, runs_here
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.verify.classes import BRANCHES, MAIN, ROWS, drawn, is_drawn_for
 from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.verify.judgement import HINTS, Answers, Difference, differences, disagreements
+from tfaot_pkg.verify.oracle import Oracle, Tried
 from tfaot_pkg.verify.reference import FILE, reference_bytes
-from tfaot_pkg.verify.report import Comparison, ValidationReport, compare
+from tfaot_pkg.verify.report import NATIVE, NOT_RUN, Branch, ClassReport, Comparison, ValidationReport, compare
+from tfaot_pkg.verify.rows import arranged, arrangement, interactions, require_none, uncompiled_size
+from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
 from tfaot_pkg.wording import counted
 
 STAGE = "validation"
-_VERSION = 1
-_TIMEOUT = 1800.0
 _SHOWN = 5
+_ROWS_RUNS = 2  # of rows in other batches
 
 
 def runnable_targets(spec: ModelSpec) -> tuple[str, ...]:
+    """Those that this CPU can run."""
     return tuple(name for name in spec.compilation.targets if runs_here(TARGETS[name]))
+
+
+def ways_to_run(spec: ModelSpec) -> dict[str, str]:
+    """How the code of each target is run here: NATIVE, the emulator with its version, or NOT_RUN."""
+    return {name: _way_to_run(TARGETS[name]) for name in spec.compilation.targets}
+
+
+def _way_to_run(target: Target) -> str:
+    if runs_here(target):
+        return NATIVE
+    emulator = emulator_of(target)
+    return NOT_RUN if emulator is None else str(emulator)
+
+
+def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
+    """Those that neither this CPU nor an emulator can run."""
+    return tuple(name for name, how in ways_to_run(spec).items() if how == NOT_RUN)
+
+
+def require_verified(not_run: Sequence[str], unverified: Sequence[str]) -> None:
+    """ValidationError where one of `not_run`, targets without validation, is not among `unverified`."""
+    missing = [name for name in not_run if name not in unverified]
+    if missing:
+        raise ValidationError(
+            f"no validation for {', '.join(missing)}: this machine cannot run such code, and no emulator can",
+            hint="install qemu-user (it runs aarch64 and x86-64 up to v3), publish on a machine with such a CPU, "
+            "or publish without validation: "
+            + " ".join(f"--unverified-target {name}" for name in missing)
+            + " (in registry.yaml: policy.unverified_targets)",
+        )
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
@@ -48,51 +88,63 @@ def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, 
     return {"seed": validation.seed, "samples": validation.samples}
 
 
-def validate(
-    spec: ModelSpec,
-    source: SourceTree,
-    frozen: FrozenModel,
-    library: NativeLibrary,
-    *,
-    pool: WorkerPool,
-    cache: BuildCache,
-    progress: Progress,
-) -> ValidationReport:
-    """The report, from the cache where it is there. Raises ValidationError where an answer is beyond the tolerance,
-    or the library crashed; then nothing is cached.
-    """
-    key = _key(spec, source, library)
-    total = len(spec.compilation.batch_sizes) + len(runnable_targets(spec))
-    with progress.step("validate", total=total, unit="runs") as step:
-        if cache.has(STAGE, key):
-            step.skip("cached")
-        folder = cache.get_or_make(
-            STAGE, key, lambda folder: _Validation(spec, source, frozen, library, pool, step).make(folder)
-        )
-    return ValidationReport.from_dict(json.loads((folder / "report.json").read_text()))
-
-
-def _key(spec: ModelSpec, source: SourceTree, library: NativeLibrary) -> Key:
+def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Mapping[str, object]) -> Key:
+    """Depends on what this machine can run, too."""
     return key_of(
         STAGE,
-        _VERSION,
+        code_digest(__name__),
         {
-            "native": library.key,
+            "native": native,
             "source": source.digest,
-            "inputs": inputs_document(spec),
+            "inputs": inputs,
             "rtol": spec.validation.rtol,
             "atol": spec.validation.atol,
-            "targets": list(runnable_targets(spec)),
+            "classes": list(spec.validation.classes),
+            "seed": spec.validation.seed,
+            "targets": ways_to_run(spec),
+            "program": resources.digest(resources.templates() / "verify"),
             "stored": spec.package.tools,
         },
     )
 
 
-def stored_answers(spec: ModelSpec, source: SourceTree, library: NativeLibrary, cache: BuildCache) -> bytes | None:
+def validate(
+    spec: ModelSpec,
+    snapshot: Snapshot,
+    frozen: FrozenModel,
+    library: NativeLibrary,
+    *,
+    key: Key,
+    inputs: Mapping[str, object],
+    compiler: Compiler,
+    pool: WorkerPool,
+    cache: BuildCache,
+    progress: Progress,
+) -> ValidationReport:
+    """The report, from the cache where it is there. `inputs` is what `inputs_document` said when the key was made.
+
+    Raises ValidationError where an answer is beyond the tolerance, or the library crashed; SourceError where the
+    model's files or the inputs are not what they were. Then nothing is cached. `compiler` is that of the library.
+    """
+    total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec)) + _ROWS_RUNS
+    with progress.step("validate", total=total, unit="runs") as step:
+        if cache.has(STAGE, key):
+            step.skip("cached")
+        folder = cache.get_or_make(
+            STAGE,
+            key,
+            lambda folder: _Validation(
+                spec, snapshot, frozen, library, inputs=inputs, compiler=compiler, pool=pool, step=step
+            ).make(folder),
+        )
+    return ValidationReport.from_dict(json.loads((folder / "report.json").read_text()))
+
+
+def stored_answers(spec: ModelSpec, key: Key, cache: BuildCache) -> bytes | None:
     """What `reference.reference_bytes` gave in the validation that was made; None where the spec asks for no tools."""
     if not spec.package.tools:
         return None
-    return (cache.folder(STAGE, _key(spec, source, library)) / FILE).read_bytes()
+    return (cache.folder(STAGE, key) / FILE).read_bytes()
 
 
 class _Validation:
@@ -101,130 +153,252 @@ class _Validation:
     def __init__(
         self,
         spec: ModelSpec,
-        source: SourceTree,
+        snapshot: Snapshot,
         frozen: FrozenModel,
         library: NativeLibrary,
+        *,
+        inputs: Mapping[str, object],
+        compiler: Compiler,
         pool: WorkerPool,
         step: Step,
     ) -> None:
-        self._spec, self._source, self._frozen, self._library = spec, source, frozen, library
-        self._pool, self._step = pool, step
+        self._spec, self._snapshot, self._frozen, self._library = spec, snapshot, frozen, library
+        self._inputs, self._pool, self._step = inputs, pool, step
         self._scratch = pool.new_folder(STAGE)
+        self._runs = LibraryRuns(
+            spec=spec, signature=frozen.signature, library=library, compiler=compiler, pool=pool, step=step
+        )
+        self._ways = ways_to_run(spec)
+        self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
 
     def make(self, folder: Path) -> None:
-        sizes = self._spec.compilation.batch_sizes
-        inputs = validation_inputs(self._spec.validation, self._frozen.signature, max(sizes))
-        np.savez(self._scratch / "inputs.npz", **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-        theirs = self._reference()
-        ours = {target: self._ours(target) for target in runnable_targets(self._spec)}
-        report = self._report(self._compare(ours, theirs))
-        if report.failed:
-            raise _disagreement(self._spec, report)
+        signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
+        validation, sha256 = self._spec.validation, self._inputs.get("sha256")
+        inputs = validation_inputs(validation, signature, max(sizes), sha256=sha256)
+        with self._snapshot.named() as model:
+            oracle = Oracle(
+                spec=self._spec, frozen=self._frozen, model=model, pool=self._pool, step=self._step,
+                scratch=self._scratch, given=self._pool.given_folder(STAGE),
+            )  # fmt: skip
+            theirs = oracle.main(inputs)
+            tried, branches = self._tried(oracle, inputs)
+            ours = {target: self._runs.run(target, tried) for target in self._targets}
+            for target, answers in ours.items():
+                self._require_shapes(answers[MAIN], theirs, target)
+            reports = [self._class_report(oracle, each, ours) for each in tried]
+            report = self._report(ours, theirs, reports, branches)
+            if report.failed:
+                raise _disagreement(self._spec, report)
+            self._try_rows(oracle, inputs, theirs)
         if self._spec.package.tools:
             stored = reference_bytes(
-                signature=self._frozen.signature, uid=self._library.uid, batch_sizes=sizes,
-                validation=self._spec.validation, inputs=inputs, answers=theirs,
+                signature=signature, uid=self._library.uid, batch_sizes=sizes,
+                validation=validation, inputs=inputs, answers=theirs,
             )  # fmt: skip
             (folder / FILE).write_bytes(stored)
         (folder / "report.json").write_text(json.dumps(report.as_dict(), indent=1))
 
-    def _report(self, comparisons: list[Comparison]) -> ValidationReport:
-        ran = runnable_targets(self._spec)
-        return ValidationReport(
-            toolchain=f"tensorflow {self._pool.environment.toolchain.version}",
-            inputs=inputs_document(self._spec),
-            rtol=self._spec.validation.rtol,
-            atol=self._spec.validation.atol,
-            comparisons=tuple(comparisons),
-            not_run=tuple(name for name in self._spec.compilation.targets if name not in ran),
-            warnings=self._frozen.warnings,
+    def _tried(self, oracle: Oracle, inputs: Mapping[str, Array]) -> tuple[list[Tried], tuple[Branch, ...]]:
+        """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
+        signature, validation = self._frozen.signature, self._spec.validation
+        rows = max(ROWS, *self._spec.compilation.batch_sizes)
+        classes = {name: drawn(name, signature, seed=validation.seed, rows=rows) for name in validation.classes
+                   if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
+        branches: tuple[Branch, ...] = ()
+        if BRANCHES in validation.classes:
+            found, branches = oracle.branches(rows)
+            if found:
+                classes[BRANCHES] = found
+        return [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())], branches
+
+    def _try_rows(self, oracle: Oracle, inputs: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
+        """The same rows in other batches, on the best target that runs here and in TensorFlow."""
+        signature = self._frozen.signature
+        batched = [tensor for tensor in signature.inputs if tensor.has_batch_axis]
+        if not self._frozen.rows.independent or not self._targets or not batched:
+            return
+        sizes = self._spec.compilation.batch_sizes
+        order = arrangement(min(len(inputs[tensor.name]) for tensor in batched), sizes)
+        tried = oracle.arranged(arranged(inputs, signature, order))
+        best = max(self._targets, key=lambda name: (self._ways[name] == NATIVE, TARGETS[name].level))
+        ours = self._runs.run(best, [tried])[tried.name]
+        if isinstance(ours, str):
+            raise self._does_not_run(best, ours)
+        answers = {best: ours}
+        with suppress(ModelError, ToolchainError):  # the model's own checks may refuse such a batch
+            answers["TensorFlow"] = oracle.at_size(tried, uncompiled_size(sizes))
+        found = [
+            one
+            for runner, each in answers.items()
+            for one in interactions(
+                each, theirs, order, runner=runner, signature=signature,
+                rtol=self._spec.validation.rtol, atol=self._spec.validation.atol,
+            )
+        ]  # fmt: skip
+        require_none(self._spec.model.name, found)
+
+    def _does_not_run(self, target: str, reason: str) -> ValidationError:
+        return ValidationError(
+            f"the compiled model {self._spec.model.name} does not run for target {target}: {reason}",
+            hint="this is a fault of the toolchain or of this tool: try another toolchain, and report it",
         )
 
-    def _reference(self) -> dict[str, Array]:
-        """TensorFlow's answers, from a worker without the spec's flags: those are part of what is validated."""
-        answers = self._scratch / "reference.npz"
-        signature = self._frozen.signature
-        arguments = {
-            "folder": str(self._source.root / self._spec.model.saved_model),
-            "tags": list(self._spec.model.tags),
-            "signature": self._spec.model.serving_key,
-            "inputs": str(self._scratch / "inputs.npz"),
-            "out": str(answers),
-            "batch_sizes": list(self._spec.compilation.batch_sizes),
-            "batched": [tensor.name for tensor in signature.inputs if tensor.has_batch_axis],
-            "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
-        }
-        self._pool.get().call("reference", arguments, step=self._step)
-        return _load(answers)
+    def _class_report(
+        self, oracle: Oracle, tried: Tried, ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]]
+    ) -> ClassReport:
+        if tried.fault:
+            return _class_not_run(tried, tried.fault)
+        if not ours:
+            return _class_not_run(tried, "neither this machine nor an emulator can run any of the targets")
+        answers = {target: classes[tried.name] for target, classes in ours.items()}
+        differences = [one for target, each in answers.items() if isinstance(each, str)
+                       for one in self._without_answers(oracle, tried, target, each)]  # fmt: skip
+        complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
+        if any(self._disagrees(tried, each) for each in complete.values()):
+            tried = oracle.explored(tried)
+        for target, each in complete.items():
+            if self._disagrees(tried, each):
+                flushed = self._runs.run(target, [tried], flush=True)[tried.name]
+                differences += self._judged(tried, target, each, flushed if not isinstance(flushed, str) else {})
+        return ClassReport(
+            name=tried.name,
+            rows=tried.rows,
+            elements=sum(int(array.size) for each in complete.values() for array in each.values()),
+            refused=sum(int(np.count_nonzero(~ran)) for name, ran in tried.eager.items() if name.endswith("/ran")),
+            not_run="",
+            differences=tuple(differences),
+        )
 
-    def _ours(self, target: str) -> dict[str, Array]:
-        answers = self._scratch / f"{target}.npz"
-        sizes = [str(size) for size in self._spec.compilation.batch_sizes]
-        program = [sys.executable, "-m", "tfaot_pkg.verify.runner"]
-        try:
-            run(
-                [*program, self._library.shared, self._scratch / "inputs.npz", answers, target, *sizes],
-                cwd=self._scratch,
-                env=_runner_environment(),
-                timeout=_TIMEOUT,
+    def _without_answers(self, oracle: Oracle, tried: Tried, target: str, how: str) -> list[Difference]:
+        """The library crashed or did not end."""
+        ends = how != ENDLESS or oracle.ends_compiled(tried)
+        return [
+            Difference(
+                target=target, batch_size=0, output="", kind="does not end" if how == ENDLESS else "real", elements=0,
+                max_absolute=None, agrees_with="" if ends else "jit_compile=True", is_fault=ends,
             )
-        except CommandFailed as error:
-            raise ValidationError(
-                f"the compiled model {self._spec.model.name} does not run for target {target}: {error}",
-                hint="this is a fault of the toolchain or of this tool: try another toolchain, and report it",
-            ) from error
-        self._step.advance(note=target)
-        return _load(answers)
+        ]  # fmt: skip
 
-    def _compare(self, ours: Mapping[str, Mapping[str, Array]], theirs: Mapping[str, Array]) -> list[Comparison]:
-        """`ours` by target."""
-        return [each for target, answers in ours.items() for each in self._compare_target(target, answers, theirs)]
+    def _disagrees(self, tried: Tried, ours: Mapping[str, Array]) -> bool:
+        validation = self._spec.validation
+        return any(
+            disagreements(
+                self._answers(tried, ours, {}, size, tensor), class_name=tried.name,
+                rtol=validation.rtol, atol=validation.atol,
+            ).any()
+            for size in self._spec.compilation.batch_sizes for tensor in self._frozen.signature.outputs
+        )  # fmt: skip
 
-    def _compare_target(self, target: str, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> list[Comparison]:
-        if set(ours) != set(theirs):
-            raise ToolchainError(f"TensorFlow gave the outputs {sorted(theirs)}, the library {sorted(ours)}")
-        comparisons = []
+    def _judged(
+        self, tried: Tried, target: str, ours: Mapping[str, Array], flushed: Mapping[str, Array]
+    ) -> list[Difference]:
+        validation = self._spec.validation
+        return [
+            one
+            for size in self._spec.compilation.batch_sizes
+            for tensor in self._frozen.signature.outputs
+            for one in differences(
+                self._answers(tried, ours, flushed, size, tensor), class_name=tried.name, target=target,
+                batch_size=size, output=tensor.name, rtol=validation.rtol, atol=validation.atol,
+                operations=tried.operations,
+            )
+        ]  # fmt: skip
+
+    @staticmethod
+    def _answers(
+        tried: Tried, ours: Mapping[str, Array], flushed: Mapping[str, Array], size: int, tensor: Tensor
+    ) -> Answers:
+        name = f"{size}/{tensor.name}"
+        mine = ours[name]
+        return Answers(
+            ours=mine,
+            eager=tried.eager.get(name),
+            eager_ran=_mask(tried.eager.get(f"{size}/ran"), size, tensor, mine),
+            spread=tried.eager.get(f"{name}/spread"),
+            flushed=flushed.get(name),
+            jit=tried.jit.get(name),
+            jit_ran=_mask(tried.jit.get(f"{size}/ran"), size, tensor, mine),
+        )
+
+    def _report(
+        self,
+        ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]],
+        theirs: Mapping[str, Array],
+        classes: list[ClassReport],
+        branches: tuple[Branch, ...],
+    ) -> ValidationReport:
+        return ValidationReport(
+            toolchain=f"tensorflow {self._pool.environment.toolchain.version}",
+            inputs=self._inputs,
+            rtol=self._spec.validation.rtol,
+            atol=self._spec.validation.atol,
+            comparisons=tuple(
+                one for target, each in ours.items() for one in self._compared(target, each[MAIN], theirs)
+            ),
+            classes=tuple(classes),
+            branches_not_taken=branches,
+            targets=self._ways,
+            warnings=self._frozen.warnings,
+            confinement=required().level.value,
+            rows=self._frozen.rows,
+        )
+
+    def _compared(
+        self, target: str, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array]
+    ) -> Iterator[Comparison]:
+        assert not isinstance(ours, str)
         for size in self._spec.compilation.batch_sizes:
             for tensor in self._frozen.signature.outputs:
                 name = f"{size}/{tensor.name}"
-                if ours[name].shape != theirs[name].shape or ours[name].dtype != theirs[name].dtype:
-                    raise ValidationError(
-                        f"output {tensor.name!r} at batch size {size}: TensorFlow gives "
-                        f"{theirs[name].dtype}{list(theirs[name].shape)}, the library "
-                        f"{ours[name].dtype}{list(ours[name].shape)}"
-                    )
-                comparisons.append(
-                    compare(
-                        ours[name], theirs[name], target=target, batch_size=size, output=tensor.name,
-                        rtol=self._spec.validation.rtol, atol=self._spec.validation.atol,
-                    )
+                yield compare(
+                    ours[name], theirs[name], target=target, batch_size=size, output=tensor.name,
+                    rtol=self._spec.validation.rtol, atol=self._spec.validation.atol,
                 )  # fmt: skip
-        return comparisons
+
+    def _require_shapes(self, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array], target: str) -> None:
+        if isinstance(ours, str):
+            raise self._does_not_run(target, ours)
+        if set(ours) != set(theirs):
+            raise ToolchainError(f"TensorFlow gave the outputs {sorted(theirs)}, the library {sorted(ours)}")
+        for name in theirs:
+            if ours[name].shape != theirs[name].shape or ours[name].dtype != theirs[name].dtype:
+                size, _, output = name.partition("/")
+                raise ValidationError(
+                    f"output {output!r} at batch size {size}: TensorFlow gives "
+                    f"{theirs[name].dtype}{list(theirs[name].shape)}, the library "
+                    f"{ours[name].dtype}{list(ours[name].shape)}"
+                )
 
 
-def _runner_environment() -> dict[str, str]:
-    """The runner's process imports the very package that runs here, wherever it was imported from."""
-    package = str(Path(__file__).resolve().parents[2])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))}
+def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:
+    """Elements of `answers` whose batches ran; all where that is not told."""
+    if ran is None:
+        return np.ones(answers.shape, bool)
+    rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]
+    return np.broadcast_to(rows.reshape(-1, *[1] * (answers.ndim - 1)) if answers.ndim else rows[0], answers.shape)
 
 
-def _load(path: Path) -> dict[str, Array]:
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+def _class_not_run(tried: Tried, reason: str) -> ClassReport:
+    return ClassReport(name=tried.name, rows=tried.rows, elements=0, refused=0, not_run=reason, differences=())
 
 
 def _disagreement(spec: ModelSpec, report: ValidationReport) -> ValidationError:
     """The error for a report with failures."""
-    worst = sorted(report.failed, key=lambda c: -c.failures / c.elements)[:_SHOWN]
-    lines = "\n".join(
-        f"  output {c.output!r}, batch size {c.batch_size}, {c.target}: "
-        f"{c.failures} of {counted(c.elements, 'element')}, "
-        f"largest difference {c.max_absolute:.3g} (relative {c.max_relative:.3g})"
-        for c in worst
-    )
+    faults = sorted(report.failed, key=lambda found: (found[0] != MAIN, -found[1].elements))
+    lines = "\n".join(_line(name, fault) for name, fault in faults[:_SHOWN])
+    more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+    kinds = dict.fromkeys(fault.kind for _, fault in faults)
     return ValidationError(
         f"model {spec.model.name}: the compiled library does not give TensorFlow's answers "
-        f"(rtol {report.rtol:g}, atol {report.atol:g}):\n{lines}",
-        hint="widen validation.rtol and validation.atol where such differences are acceptable, or give realistic "
-        "inputs (validation.inputs); random models, indices out of range and ties of argmax differ by nature",
+        f"(rtol {report.rtol:g}, atol {report.atol:g}):\n{lines}{more}",
+        hint="; ".join(f"{kind}: {HINTS[kind]}" for kind in kinds),
     )
+
+
+def _line(name: str, fault: Difference) -> str:
+    where = f"  inputs of class {name}, {fault.target}"
+    if not fault.elements:
+        return f"{where}: {'the library does not end' if fault.kind == 'does not end' else 'the library crashes'}"
+    size = f", largest difference {fault.max_absolute:.3g}" if fault.max_absolute is not None else ""
+    elements = counted(fault.elements, "element")
+    return f"{where}, output {fault.output!r}, batch size {fault.batch_size}: {elements} differ{size}: {fault.kind}"

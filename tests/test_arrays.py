@@ -1,0 +1,90 @@
+"""Files of arrays that a program in the sandbox wrote: they are read, or refused with a ValueError."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfaot_pkg.arrays import read_arrays
+
+
+def _header(text: str) -> bytes:
+    content = text.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(content).to_bytes(2, "little") + content
+
+
+def _npy(array: object) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def _zip(path: Path, member: bytes, packing: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("a.npy", member)
+    return path
+
+
+def test_what_savez_writes_is_read(tmp_path: Path) -> None:
+    arrays = {"1/y": np.arange(6, dtype=np.float32).reshape(2, 3), "4/z": np.array(True), "n": np.empty((0, 2))}
+    np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
+    found = read_arrays(tmp_path / "x.npz")
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        b"",
+        b"text",
+        _npy(np.array([{}], dtype=object)),
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976,), }"),
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }"),
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }") + b"\0",
+        _header("{'descr': [], 'fortran_order': 0, 'shape': 'x'}"),
+        _header("(" * 9000),
+        _header("{'descr': ['x'], 'fortran_order': False, 'shape': (1,), }"),
+    ],
+    ids=range(9),
+)
+def test_a_member_that_is_no_array_is_refused(tmp_path: Path, member: bytes) -> None:
+    with pytest.raises(ValueError):
+        read_arrays(_zip(tmp_path / "x.npz", member))
+
+
+def test_a_packed_file_is_refused(tmp_path: Path) -> None:
+    path = _zip(tmp_path / "x.npz", _npy(np.zeros(1 << 20)), zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="packed"):
+        read_arrays(path)
+
+
+def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
+    """A file of megabytes could stand for terabytes."""
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", _npy(np.zeros(1 << 16)))
+        archive.filelist += [archive.filelist[0]] * 100
+    with pytest.raises(ValueError, match="longer than the file"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x05\x06" + bytes(18)])
+def test_what_is_no_archive_is_refused_or_empty(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.npz").write_bytes(content)
+    try:
+        assert read_arrays(tmp_path / "x.npz") == {}
+    except ValueError:
+        pass
+
+
+def test_a_folder_and_nothing_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.npz"):
+        with pytest.raises(ValueError, match="not a file of arrays"):
+            read_arrays(path)

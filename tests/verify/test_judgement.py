@@ -1,0 +1,90 @@
+"""Which differences are faults, and what they are called: the rules of docs/decisions/030, without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfaot_pkg.verify.judgement import Answers, differences
+
+NAN, INF = np.nan, np.inf
+
+
+def judged(
+    ours: list[Any],
+    eager: list[Any] | None,
+    *,
+    class_name: str,
+    jit: list[Any] | None = None,
+    spread: list[float] | None = None,
+    flushed: list[Any] | None = None,
+    ran: list[bool] | None = None,
+    dtype: str = "float32",
+    operations: tuple[str, ...] = (),
+) -> list[tuple[str, int, bool]]:
+    """Kind, number of elements and whether it is a fault, of what differs."""
+
+    def array(values: list[Any] | None) -> Any:
+        return None if values is None else np.array(values, dtype)
+
+    answers = Answers(
+        ours=array(ours), eager=array(eager), eager_ran=np.array(ran or [True] * len(ours)), jit=array(jit),
+        spread=None if spread is None else np.array(spread), flushed=array(flushed),
+    )  # fmt: skip
+    found = differences(
+        answers, class_name=class_name, target="x86-64-v3", batch_size=1, output="y", rtol=1e-4, atol=1e-6,
+        operations=frozenset(operations),
+    )  # fmt: skip
+    return [(one.kind, one.elements, one.is_fault) for one in found]
+
+
+@pytest.mark.parametrize("class_name", ["main", "scaled", "large", "branches"])
+def test_finite_numbers_are_eager_tensorflows_to_tell_whatever_xla_says(class_name: str) -> None:
+    assert judged([-8.9e22], [-0.0], class_name=class_name, jit=[-8.9e22]) == [("real", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "kind"),
+    [("nonfinite", "NaN rule"), ("integers", "out-of-range index"), ("subnormal", "subnormal numbers")],
+)
+def test_rules_of_xla_excuse_what_they_explain(class_name: str, kind: str) -> None:
+    assert judged([1.0, 2.0], [3.0, 2.0], class_name=class_name, jit=[1.0, 2.0]) == [(kind, 1, False)]
+
+
+def test_what_agrees_with_neither_of_tensorflows_answers_is_a_fault() -> None:
+    assert judged([1.0], [NAN], class_name="nonfinite", jit=[NAN]) == [("real", 1, True)]
+    assert judged([1.0], [2.0], class_name="boundary", jit=[3.0]) == [("real", 1, True)]
+
+
+def test_noise_of_the_inputs_excuses_as_much_and_no_more() -> None:
+    assert judged([1000.0], [1001.0], class_name="scaled", spread=[1.0]) == []
+    assert judged([1000.0], [1100.0], class_name="scaled", spread=[1.0]) == [("real", 1, True)]
+    assert judged([1000.0], [1001.0], class_name="main", spread=[1.0]) == [("rounding", 1, True)]
+
+
+def test_overflowing_sums_have_no_right_answer() -> None:
+    assert judged([5.0, NAN], [INF, 1.0], class_name="boundary") == [("large argument", 2, False)]
+    assert judged([5.0], [INF], class_name="huge") == [("large argument", 1, False)]
+    assert judged([NAN], [1.0], class_name="huge") == [("real", 1, True)]
+
+
+@pytest.mark.parametrize("class_name", ["boundary", "huge"])
+def test_the_place_of_the_largest_of_overflowing_sums_is_no_fault(class_name: str) -> None:
+    tie = ("ties in sort order", 1, False)
+    assert judged([0], [7], class_name=class_name, dtype="int64", operations=("ArgMax",)) == [tie]
+    assert judged([True], [False], class_name=class_name, dtype="bool") == [("large argument", 1, False)]
+
+
+@pytest.mark.parametrize("class_name", ["main", "scaled", "large"])
+def test_wrong_places_of_ordinary_numbers_are(class_name: str) -> None:
+    found = judged([0], [7], class_name=class_name, dtype="int64", operations=("ArgMax",))
+    assert found == [("ties in sort order", 1, True)]
+    assert judged([0], [7], class_name=class_name, dtype="int64") == [("real", 1, True)]
+
+
+def test_random_numbers_what_tensorflow_refuses_and_what_it_flushes_are_told_apart() -> None:
+    assert judged([1.0], [2.0], class_name="main", operations=("RandomUniform",)) == [("random op", 1, True)]
+    assert judged([1.0], None, class_name="integers", ran=[False]) == [("out-of-range index", 1, False)]
+    assert judged([1e-39], [1.0], class_name="scaled", flushed=[1.0]) == [("subnormal numbers", 1, False)]

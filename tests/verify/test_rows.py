@@ -1,0 +1,107 @@
+"""The same rows in other batches: interactions are found, rounding and ties are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.verify.rows import (
+    Interaction,
+    arranged,
+    arrangement,
+    interactions,
+    require_none,
+    uncompiled_size,
+)
+
+Array = npt.NDArray[np.float32]
+SIZES = (1, 4)
+SIGNATURE = Signature(
+    inputs=(
+        Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3)),
+        Tensor(name="w", dtype=DType.FLOAT32, shape=(3,)),
+    ),
+    outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 3)),),
+)
+
+
+def _in_batches(serve: Callable[[Array], Array], x: Array, sizes: tuple[int, ...] = SIZES) -> dict[str, Array]:
+    def batches(size: int) -> Array:
+        return np.concatenate([serve(x[start : start + size]) for start in range(0, len(x) - size + 1, size)])
+
+    return {f"{size}/y": batches(size) for size in sizes}
+
+
+def _found(serve: Callable[[Array], Array], rows: int = 64) -> tuple[Interaction, ...]:
+    inputs = {"x": np.random.default_rng(1).standard_normal((rows, 3)).astype("float32"), "w": np.ones(3, "float32")}
+    order = arrangement(rows, SIZES)
+    again = arranged(inputs, SIGNATURE, order)
+    assert np.array_equal(again["w"], inputs["w"]) and len(again["x"]) == len(order)
+    known, answers = _in_batches(serve, inputs["x"]), _in_batches(serve, again["x"])
+    return interactions(answers, known, order, runner="here", signature=SIGNATURE, rtol=1e-4, atol=1e-5)
+
+
+def _noisy(x: Array) -> Array:
+    noise = np.random.default_rng(len(x)).random(x.shape, "float32")
+    noisy: Array = x + np.float32(1e-5) * noise * x
+    return noisy
+
+
+DEPENDENT: dict[str, Callable[[Array], Array]] = {
+    "the mean": lambda x: x - x.mean(0),
+    "the first row": lambda x: x + x[0],
+    "the last row": lambda x: x + x[-1],
+    "the row before": lambda x: x + np.roll(x, 1, 0),
+    "the order": lambda x: x[::-1],
+    "the place": lambda x: x + np.arange(len(x), dtype="float32")[:, None],
+    "the size": lambda x: x * len(x),
+    "a rank": lambda x: x.argsort(0).argsort(0).astype("float32"),
+}
+
+
+@pytest.mark.parametrize("serve", DEPENDENT.values(), ids=DEPENDENT.keys())
+def test_rows_that_depend_on_others_are_found(serve: Callable[[Array], Array]) -> None:
+    assert any(found.batch_size == 4 or serve is DEPENDENT["the size"] for found in _found(serve))
+
+
+@pytest.mark.parametrize("rows", [4, 5, 64])
+def test_rows_that_depend_on_themselves_are_not(rows: int) -> None:
+    assert _found(np.exp, rows) == ()
+    assert _found(_noisy, rows) == ()
+    assert _found(lambda x: np.where(x > 0, np.inf, np.nan).astype("float32"), rows) == ()
+
+
+def test_integers_may_differ_by_ties_only() -> None:
+    signature = Signature(inputs=SIGNATURE.inputs, outputs=(Tensor(name="y", dtype=DType.INT64, shape=(None,)),))
+    order = np.arange(64)
+    known = {"1/y": np.arange(64)}
+
+    def found(changed: int) -> tuple[Interaction, ...]:
+        answers = np.arange(64)
+        answers[:changed] += 1
+        return interactions({"4/y": answers}, known, order, runner="here", signature=signature, rtol=0, atol=0)
+
+    assert found(0) == () == found(3)
+    assert [(one.rows, one.of_rows, one.batch_size) for one in found(10)] == [(10, 64, 4)]
+
+
+def test_every_row_gets_other_neighbours_and_places() -> None:
+    for sizes in ((1,), (1, 4), (3, 8), (64,)):
+        order = arrangement(64, sizes)
+        assert order.max() < 64 and set(range(24)) <= set(order.tolist())
+        largest = max(sizes)
+        assert all((order[-largest * k :][:largest] == order[-largest * k]).all() for k in (1, 2, 3))
+    assert arrangement(1, (1,)).tolist() == [0, 0, 0]
+    assert [uncompiled_size(sizes) for sizes in ((1, 4), (1, 2, 3), (2,), (7,))] == [2, 4, 3, 2]
+
+
+def test_the_error_names_where_rows_interact() -> None:
+    require_none("centred", ())
+    with pytest.raises(ValidationError) as caught:
+        require_none("centred", _found(DEPENDENT["the mean"]))
+    assert "output 'y', batch size 4, here: " in str(caught.value) and "report it" in str(caught.value.hint)

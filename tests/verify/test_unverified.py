@@ -1,0 +1,19 @@
+"""Targets without validation are published only when they are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.verify.validate import require_verified
+
+
+def test_a_target_without_validation_is_refused_and_the_hint_names_the_option() -> None:
+    with pytest.raises(ValidationError, match="no validation for aarch64") as caught:
+        require_verified(["aarch64"], [])
+    assert "--unverified-target aarch64" in caught.value.hint
+
+
+def test_a_target_that_is_named_may_be_published_without_validation() -> None:
+    require_verified(["aarch64"], ["aarch64"])
+    require_verified([], [])

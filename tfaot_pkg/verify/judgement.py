@@ -1,0 +1,228 @@
+"""What kind a difference from TensorFlow's answers is, and whether it is a fault (docs/decisions/030).
+
+Pure: arrays in, differences out. TensorFlow has two answers, eager and compiled by its own XLA. Its executor flushes
+subnormal numbers to zero; a program that uses a library does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tfaot_pkg.verify.classes import MAIN
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+Kind = Literal[
+    "NaN rule", "large argument", "rounding", "random op", "ties in sort order", "rows that interact",
+    "out-of-range index", "subnormal numbers", "does not end", "real",
+]  # fmt: skip
+
+CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
+"""Classes in which XLA's rules differ from eager TensorFlow's by nature: its answer counts as much."""
+
+_NOISE = 8.0
+"""Times the change that some roundings of the inputs make: as many more may happen inside of the model."""
+_RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
+_SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Elements of one output at one batch size on one target that differ from eager TensorFlow's for one reason.
+
+    `agrees_with` says what gives our values, or values as near as can be asked for; "" for nothing. `max_absolute` is
+    None where no two finite numbers differ. `is_fault`: the library must not be published.
+    """
+
+    target: str
+    batch_size: int
+    output: str
+    kind: Kind
+    elements: int
+    max_absolute: float | None
+    agrees_with: str
+    is_fault: bool
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "target": self.target,
+            "batch_size": self.batch_size,
+            "output": self.output,
+            "kind": self.kind,
+            "elements": self.elements,
+            "max_absolute": self.max_absolute,
+            "agrees_with": self.agrees_with,
+            "is_fault": self.is_fault,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """All answers for one output at one batch size: of one shape, but for those that are missing.
+
+    `eager_ran` masks elements that eager TensorFlow did not refuse, `jit_ran` the same for TensorFlow's XLA. `spread`:
+    by how much eager answers change where inputs are off by some roundings. `flushed` is ours with subnormal numbers
+    flushed to zero.
+    """
+
+    ours: Array
+    eager: Array | None
+    eager_ran: Mask
+    spread: Array | None = None
+    flushed: Array | None = None
+    jit: Array | None = None
+    jit_ran: Mask | None = None
+
+
+def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float) -> Mask:
+    """The elements that differ from eager TensorFlow's; outside of the main class, by more than noise."""
+    if answers.eager is None:
+        return np.ones(answers.ours.shape, bool)
+    spread = None if class_name == MAIN else answers.spread
+    return ~(agreement(answers.ours, answers.eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran)
+
+
+def agreement(ours: Array, theirs: Array, *, rtol: float, atol: float, spread: Array | None = None) -> Mask:
+    """Elementwise |ours - theirs| <= atol + rtol * |theirs| + noise; NaN agrees with NaN; integers are to be equal."""
+    if theirs.dtype.kind != "f":
+        equal: Mask = ours == theirs
+        return equal if spread is None else equal | np.isinf(spread)
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        bound = atol + rtol * np.abs(theirs)
+        if spread is not None:
+            bound = bound + _NOISE * spread
+        near = np.isfinite(ours) & np.isfinite(theirs) & (np.abs(ours - theirs) <= bound)
+        agree: Mask = same | near
+        return agree if spread is None else agree | np.isinf(spread)
+
+
+def differences(
+    answers: Answers,
+    *,
+    class_name: str,
+    target: str,
+    batch_size: int,
+    output: str,
+    rtol: float,
+    atol: float,
+    operations: frozenset[str],
+) -> Iterator[Difference]:
+    """What differs, by kind."""
+    left = disagreements(answers, class_name=class_name, rtol=rtol, atol=atol)
+    for kind, agrees_with, is_fault, mask in _explanations(answers, class_name, rtol, atol, operations, left):
+        found = left & mask
+        if not found.any():
+            continue
+        yield Difference(
+            target=target, batch_size=batch_size, output=output, kind=kind, elements=int(np.count_nonzero(found)),
+            max_absolute=_largest(answers, found), agrees_with=agrees_with, is_fault=is_fault,
+        )  # fmt: skip
+        left = left & ~mask
+
+
+def _explanations(
+    answers: Answers, class_name: str, rtol: float, atol: float, operations: frozenset[str], left: Mask
+) -> Iterator[tuple[Kind, str, bool, Mask]]:
+    """(kind, what agrees, whether it is a fault, where), the best explanation first."""
+    every = np.ones(left.shape, bool)
+    ours, eager = answers.ours, answers.eager
+    numbers = _numbers(ours, eager)
+    if answers.flushed is not None and eager is not None:
+        spread = None if class_name == MAIN else answers.spread
+        near = agreement(answers.flushed, eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran
+        yield "subnormal numbers", "eager, where subnormal numbers are flushed to zero", False, near
+    if answers.jit is not None:
+        near = agreement(ours, answers.jit, rtol=rtol, atol=atol, spread=answers.spread)
+        if answers.flushed is not None:
+            near = near | agreement(answers.flushed, answers.jit, rtol=rtol, atol=atol, spread=answers.spread)
+        near = near & (every if answers.jit_ran is None else answers.jit_ran)
+        # Ordinary numbers are eager TensorFlow's to tell: XLA's own code may be what is wrong.
+        trusted = every if class_name in CORNERS else ~numbers
+        kind = _kind_of_rule(class_name, answers, operations)
+        yield kind, "jit_compile=True", False, near & trusted
+        if class_name == "subnormal" and eager is not None:
+            # Flushed or not, and by whom: where TensorFlow does not agree with itself, nothing is right.
+            yield "subnormal numbers", "", False, ~agreement(answers.jit, eager, rtol=rtol, atol=atol)
+    if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
+        yield "random op", "", True, every
+    if class_name != MAIN:
+        # What TensorFlow refuses has no right answer; compiled code gives one.
+        yield "out-of-range index", "", False, every if eager is None else ~answers.eager_ran
+    if class_name in ("boundary", "huge"):
+        # The order of operations decides where sums and products of such numbers overflow.
+        yield "large argument", "", False, _overflowed(answers, class_name)
+        if eager is not None and eager.dtype.kind != "f":
+            # Which element is the largest, or whether one is larger, is decided by such sums.
+            yield _kind_of_rule(class_name, answers, operations), "", False, every
+    if class_name == MAIN and answers.spread is not None and eager is not None:
+        near = agreement(ours, eager, rtol=rtol, atol=atol, spread=answers.spread)
+        yield "rounding", "eager, with inputs off by some roundings", True, near
+    if operations & _SORTS and eager is not None and eager.dtype.kind != "f":
+        yield "ties in sort order", "", True, every
+    yield "real", "", True, every
+
+
+def _kind_of_rule(class_name: str, answers: Answers, operations: frozenset[str]) -> Kind:
+    if class_name == "integers":
+        return "out-of-range index"
+    if class_name == "nonfinite":
+        return "NaN rule"
+    if class_name == "subnormal":
+        return "subnormal numbers"
+    if operations & _SORTS and answers.ours.dtype.kind != "f":
+        return "ties in sort order"
+    return "large argument"
+
+
+def _overflowed(answers: Answers, class_name: str) -> Mask:
+    """Where TensorFlow's answers are no finite numbers; in the class of the largest numbers, where ours are not."""
+    judged = [answers.eager, answers.jit, *([answers.ours] if class_name == "boundary" else [])]
+    mask = np.zeros(answers.ours.shape, bool)
+    for array in judged:
+        if array is not None and array.dtype.kind == "f":
+            mask |= ~np.isfinite(array)
+    return mask
+
+
+def _numbers(ours: Array, eager: Array | None) -> Mask:
+    """Where both are finite floats."""
+    if eager is None or ours.dtype.kind != "f":
+        return np.zeros(ours.shape, bool)
+    return np.isfinite(ours) & np.isfinite(eager)
+
+
+def _largest(answers: Answers, found: Mask) -> float | None:
+    numbers = found & _numbers(answers.ours, answers.eager)
+    if answers.eager is None or not numbers.any():
+        return None
+    return float(np.abs(answers.ours[numbers].astype(np.float64) - answers.eager[numbers].astype(np.float64)).max())
+
+
+HINTS: dict[Kind, str] = {
+    "NaN rule": "NaN and infinities have other results than in TensorFlow: keep them out of the inputs, or leave the "
+    "class out (validation.classes)",
+    "large argument": "keep such inputs out of the model (tf.clip_by_value), or leave the class out "
+    "(validation.classes)",
+    "rounding": "TensorFlow's own answers change as much where inputs are off by a rounding: widen validation.rtol and "
+    "validation.atol if that is acceptable",
+    "random op": "compiled code draws other random numbers than TensorFlow: make them an input of the model",
+    "ties in sort order": "equal elements have no order: break ties in the model, or give inputs without ties "
+    "(validation.inputs)",
+    "rows that interact": "give only batch sizes that are compiled, or make rows independent in the model",
+    "out-of-range index": "compiled code clamps indices that TensorFlow refuses: check them in the program, or give "
+    "inputs in range (validation.inputs)",
+    "subnormal numbers": "TensorFlow flushes subnormal numbers to zero: scale the inputs",
+    "does not end": "bound the loop's steps in the model (maximum_iterations), or leave the class out "
+    "(validation.classes)",
+    "real": "these values are wrong: try another toolchain (compilation.tensorflow) or compilation.kernels: none, and "
+    "report it",
+}
+"""What to do about a fault of each kind."""

@@ -1,0 +1,183 @@
+"""TensorFlow's answers for classes of inputs: eager, off by roundings, and compiled by its own XLA."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from tfaot_pkg.arrays import read_arrays
+from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.progress import Step
+from tfaot_pkg.runtime import Array
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.verify.classes import MAIN
+from tfaot_pkg.verify.report import Branch
+
+_SECONDS = 10.0
+"""For each class but the main one, at least: a loop may never end for infinity, say."""
+
+_PATIENCE = 5.0
+"""Times what the main class took, where that is more."""
+
+ARRANGED = "arranged"
+
+MOST = 8
+"""Batches of each size that are tried of each class but the main one."""
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One class of inputs, in the file `inputs`, with TensorFlow's answers by "SIZE/OUTPUT".
+
+    See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for any
+    time. `fault` says why there are no answers, "" where there are.
+    """
+
+    name: str
+    inputs: Path
+    rows: int
+    eager: Mapping[str, Array] = field(default_factory=dict)
+    jit: Mapping[str, Array] = field(default_factory=dict)
+    seconds: float | None = None
+    operations: frozenset[str] = frozenset()
+    fault: str = ""
+
+    @property
+    def most(self) -> int | None:
+        """Batches of each size; None for all."""
+        return None if self.name in (MAIN, ARRANGED) else MOST
+
+
+class Oracle:
+    """TensorFlow in a worker without the spec's flags: those are part of what is validated."""
+
+    def __init__(
+        self,
+        *,
+        spec: ModelSpec,
+        frozen: FrozenModel,
+        model: Path,
+        pool: WorkerPool,
+        step: Step,
+        scratch: Path,
+        given: Path,
+    ) -> None:
+        self._spec, self._frozen, self._model = spec, frozen, model
+        self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
+        self._main: Tried | None = None
+        self._seconds = _SECONDS
+
+    def main(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The answers for the main class. Raises the errors of a worker."""
+        return self.tried_main(inputs).eager
+
+    def tried_main(self, inputs: Mapping[str, Array]) -> Tried:
+        if self._main is None:
+            tried, start = self._saved(MAIN, inputs), time.monotonic()
+            answers, operations = self._answers(tried, "eager")
+            self._seconds = max(_SECONDS, _PATIENCE * (time.monotonic() - start))
+            self._main = replace(tried, eager=answers, operations=operations)
+        return self._main
+
+    def tried(self, name: str, inputs: Mapping[str, Array]) -> Tried:
+        """Eager answers for a class that TensorFlow may refuse."""
+        tried = replace(self._saved(name, inputs), seconds=self._seconds)
+        try:
+            answers, operations = self._answers(tried, "eager", tolerant=True)
+        except ToolchainError as error:
+            if not error.cause:
+                raise
+            return replace(tried, fault=_END.get(error.cause, "TensorFlow failed").format(self._seconds))
+        return replace(tried, eager=answers, operations=operations)
+
+    def explored(self, tried: Tried) -> Tried:
+        """`tried` with what tells kinds of differences apart: how far roundings carry, and XLA's own answers."""
+        eager, _ = self._answers(tried, "perturbed", tolerant=tried.name != MAIN, perturbed=_TRIES)
+        return replace(tried, eager=eager, jit=self._compiled(tried) or {})
+
+    def arranged(self, inputs: Mapping[str, Array]) -> Tried:
+        """The same rows in other batches (rows.py), not yet answered."""
+        return self._saved(ARRANGED, inputs)
+
+    def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:
+        """Eager answers at a batch size that is not compiled. Raises the errors of a worker."""
+        return self._answers(tried, "eager", batch_sizes=[size])[0]
+
+    def ends_compiled(self, tried: Tried) -> bool:
+        """Whether the model ends where TensorFlow's own XLA compiles it."""
+        return self._compiled(tried) is not None
+
+    def branches(self, rows: int) -> tuple[dict[str, Array], tuple[Branch, ...]]:
+        """Inputs, and the sides of branches that none of them takes."""
+        found = self._scratch / "branches.npz"
+        arguments = {
+            "graph": str(self._pool.give(self._frozen.graph)),
+            "blob": str(self._pool.give(self._frozen.weights_file)) if self._frozen.weights_file else "",
+            "inputs": self._frozen.inputs,
+            "weights": self._frozen.weights,
+            "rows": rows,
+            "seed": self._spec.validation.seed,
+            "out": str(found),
+        }
+        try:
+            answer = self._pool.get().call("branches", arguments, seconds=self._seconds)
+        except ToolchainError as error:
+            if not error.cause:  # a fault of ours
+                raise
+            return {}, ()  # out of time or memory: the search is a help, not a duty
+        with from_worker():
+            inputs = read_arrays(found) if answer["found"] else {}
+            return inputs, tuple(Branch(node=n, operation=op, side=side) for n, op, side in answer["not_taken"])
+
+    def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
+        path = self._given / f"inputs-{name}.npz"
+        np.savez(path, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+        batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis]
+        return Tried(name=name, inputs=path, rows=min(batched, default=1))
+
+    def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
+        """None where it does not end."""
+        try:
+            return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
+        except ToolchainError as error:
+            return None if error.cause == "timed out" else {}
+        except ModelError:
+            return {}
+
+    def _answers(
+        self, tried: Tried, kind: str, *, seconds: float | None = None, **options: object
+    ) -> tuple[Mapping[str, Array], frozenset[str]]:
+        answers = self._scratch / f"{kind}-{tried.name}.npz"
+        signature = self._frozen.signature
+        arguments = {
+            "folder": str(self._model),
+            "tags": list(self._spec.model.tags),
+            "signature": self._spec.model.serving_key,
+            "inputs": str(tried.inputs),
+            "out": str(answers),
+            "batch_sizes": list(self._spec.compilation.batch_sizes),
+            "batched": [tensor.name for tensor in signature.inputs if tensor.has_batch_axis],
+            "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
+            "most": tried.most,
+            "advance": 1 if tried.name == MAIN and kind == "eager" else 0,
+            **options,
+        }
+        found = self._pool.get().call("reference", arguments, step=self._step, seconds=seconds or tried.seconds)
+        with from_worker():
+            return read_arrays(answers), frozenset(found["operations"])
+
+
+_END = {
+    "timed out": "TensorFlow did not end within {:.0f} s",
+    "crashed": "TensorFlow crashed",
+    "killed": "TensorFlow was killed",
+    "out of memory": "TensorFlow ran out of memory",
+}
