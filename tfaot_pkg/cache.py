@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg import resources
 from tfaot_pkg.keys import Key
 from tfaot_pkg.storage import locked, new_folder, storage_errors
 
@@ -24,7 +25,7 @@ class BuildCache:
         return self.folder(stage, key).is_dir()
 
     def get_or_make(self, stage: str, key: Key, make: Callable[[Path], None]) -> Path:
-        """The folder of `key`; `make` fills it where it is missing.
+        """The folder of `key`; `make` fills it where it is missing. Nothing is kept where `make` raises.
 
         Two processes that ask for the same key at once do the work once: the second waits.
         """
@@ -38,4 +39,5 @@ class BuildCache:
                         shutil.rmtree(left, ignore_errors=True)
                     with new_folder(folder) as temporary:
                         make(temporary)
+                        resources.require_unchanged()
         return folder

@@ -10,20 +10,31 @@ from collections.abc import Mapping
 
 from tfaot_pkg import resources
 from tfaot_pkg._version import __version__
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.frozen.model import worker_program_digest
-from tfaot_pkg.kernels.identity import kernels_digest
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.tuning import tuning_document
 from tfaot_pkg.spec.types import ModelSpec, spec_document
 
-SPEC, DEFINES, SOURCE, TEMPLATES = "spec.", "defines.", "source/", "templates/"
+SPEC, DEFINES, SOURCE, TEMPLATES, CODE = "spec.", "defines.", "source/", "templates/", "code/"
 """How names of several components begin."""
 
 INPUTS, TUNING = "validation inputs", "tuning file"
 TOOLCHAIN, COMPILER, FLAGS = "toolchain", "compiler", "compiler flags"
 TOOL, WORKER, HEADERS, KERNELS = "tool", "worker program", "headers", "kernel library"
+
+STAGES = {
+    "freeze": "tfaot_pkg.frozen.model",
+    "compile": "tfaot_pkg.compiled.model",
+    "runtime parts": "tfaot_pkg.native.parts",
+    "link": "tfaot_pkg.native.library",
+    "tools": "tfaot_pkg.native.tools",
+    "validate": "tfaot_pkg.verify.validate",
+    "package": "tfaot_pkg.pipeline",
+}
+"""The modules that make what a package is made of, by the names that users read, in the order in which they run."""
 
 _TEMPLATES = ("package", "native", "tools", "notices")
 
@@ -51,7 +62,7 @@ def components(
 
 
 def _of_machine(compiler: Compiler) -> dict[str, str]:
-    return {COMPILER: compiler.identity, FLAGS: " ".join(compiler.flags)}
+    return {COMPILER: compiler.identity, FLAGS: " ".join(compiler.all_flags)}
 
 
 def _of_tool() -> dict[str, str]:
@@ -60,8 +71,9 @@ def _of_tool() -> dict[str, str]:
         TOOL: __version__,
         WORKER: worker_program_digest(),
         HEADERS: resources.digest(resources.headers()),
-        KERNELS: kernels_digest(),
+        KERNELS: resources.digest(resources.kernels()),
         **{f"{TEMPLATES}{name}": resources.digest(templates / name) for name in _TEMPLATES},
+        **{f"{CODE}{name}": code_digest(module) for name, module in STAGES.items()},
     }
 
 

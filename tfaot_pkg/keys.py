@@ -22,8 +22,8 @@ _CHUNK = 1 << 20
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def key_of(stage: str, version: int, parts: Mapping[str, object]) -> Key:
-    """Key of what `stage` (in this `version` of its code) makes from `parts`.
+def key_of(stage: str, version: int | str, parts: Mapping[str, object]) -> Key:
+    """Key of what `stage` makes from `parts`; `version` is the digest of its code (code.py), or a format's number.
 
     `parts` holds JSON values only; the order of its names does not matter.
     Raises TypeError on anything that JSON cannot hold, so that no object's `repr` slips into a key.

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.compiled.model import compile_model, compiled_key
 from tfaot_pkg.compiled.shares import KernelShare, kernel_share
 from tfaot_pkg.components import components
+from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.compiler import Compiler, find_compiler
-from tfaot_pkg.native.library import NativeLibrary, build_native, native_key
+from tfaot_pkg.native.library import NativeLibrary, build_native, library_uid, native_key
 from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.materials import VERSION, Made, Materials, ToolchainFacts, pins_of
+from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
+from tfaot_pkg.sandbox import Level
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
@@ -39,17 +44,30 @@ from tfaot_pkg.toolchain.environment import (
 )
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
-from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate
-
-_VERSION = 2
+from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate, validation_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageKeys:
+    """The keys of all stages before the package's. Stages are given theirs and compute none."""
+
+    frozen: Key
+    compiled: Key
+    native: Key
+    tools: Key
+    validation: Key
+
+    def as_dict(self) -> dict[str, Key]:
+        """Those that are the same on every machine, for the provenance."""
+        return {"frozen": self.frozen, "compiled": self.compiled, "native": self.native}
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: `keys` is kept
 class Plan:
     """A spec with everything that decides about its package known.
 
-    `key` is that of the whole package, `keys` those of the stages before it by name, `components` what they are made
-    from (components.py).
+    `key` is that of the whole package, `components` what it is made from (components.py), `inputs` what the library is
+    validated with (`inputs_document`).
     """
 
     spec: ModelSpec
@@ -57,8 +75,17 @@ class Plan:
     toolchain: ToolchainFacts
     compiler: Compiler
     components: Mapping[str, str]
-    keys: dict[str, Key]
+    inputs: Mapping[str, object]
     key: Key
+
+    @cached_property
+    def keys(self) -> StageKeys:
+        """The keys of all stages. Planning a night needs none of them."""
+        return self.keys_for(self.spec)
+
+    def keys_for(self, spec: ModelSpec) -> StageKeys:
+        """The keys of all stages of a variant of the spec, which has the same model, toolchain and compiler."""
+        return stage_keys(spec, self.source, self.toolchain, self.compiler, inputs=self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +97,11 @@ class Build:
     library: NativeLibrary
     report: ValidationReport
     tree: PackageTree
+
+    @property
+    def confinement(self) -> Level:
+        """The weakest level of the sandbox that the model or its library ran in, also in builds that were cached."""
+        return _confinement(self.frozen, self.report)
 
     @property
     def kernels(self) -> KernelShare:
@@ -111,25 +143,54 @@ class Pipeline:
 
     def build(self, plan: Plan) -> Build:
         """The verified package of `plan`. Raises any of the errors of a build; nothing half-made is left behind."""
-        spec = plan.spec
-        environment = self.environment(spec)
+        spec, keys = plan.spec, plan.keys
+        environment = self.environment_of(plan)
         plan.compiler.log.unlink(missing_ok=True)
         with WorkerPool(environment, scratch_root=self.folders.builds, logs=self.folders.logs) as pool:
-            frozen = freeze(spec, plan.source, pool=pool, cache=self.cache, progress=self.progress)
+            require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
+            snapshot = Snapshot(plan.source, pool.given_folder)
+            frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
             compiled = compile_model(
-                spec, frozen, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress
-            )
+                spec, frozen,
+                key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
+            )  # fmt: skip
             library = build_native(
                 spec, frozen, compiled,
-                environment=environment, compiler=plan.compiler, cache=self.cache, progress=self.progress,
+                key=keys.native, environment=environment, compiler=plan.compiler,
+                cache=self.cache, progress=self.progress,
             )  # fmt: skip
-            report = validate(spec, plan.source, frozen, library, pool=pool, cache=self.cache, progress=self.progress)
-        programs = build_tools(spec, library, compiler=plan.compiler, cache=self.cache, progress=self.progress)
-        answers = stored_answers(spec, plan.source, library, self.cache)
+            report = validate(
+                spec, snapshot, frozen, library,
+                key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+                pool=pool, cache=self.cache, progress=self.progress,
+            )  # fmt: skip
+        programs = build_tools(
+            spec, library, key=keys.tools, compiler=plan.compiler, cache=self.cache, progress=self.progress
+        )
+        answers = stored_answers(spec, keys.validation, self.cache)
         with self.progress.step("package"):
             contents = _contents(plan, frozen, library, environment, report, programs=programs, answers=answers)
             tree = make_package(contents, self.cache)
         return Build(plan=plan, frozen=frozen, library=library, report=report, tree=tree)
+
+    def validate(self, plan: Plan, folder: Path, pool: WorkerPool) -> tuple[FrozenModel, NativeLibrary]:
+        """Validate the library of `plan` that somebody else built, in `folder`; give it and the model, frozen here.
+
+        Nothing is taken from the cache of builds. Raises the errors of freezing and ValidationError.
+        """
+        spec, keys = plan.spec, plan.keys
+        # Where no worker can write: one that the model has taken over must not change what is compared later.
+        snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
+        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
+        library = NativeLibrary(
+            folder=folder, key=keys.native, name=spec.model.package_name, uid=library_uid(spec, keys.compiled)
+        )
+        validate(
+            spec, snapshot, frozen, library,
+            key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+            pool=pool, cache=cache, progress=self.progress,
+        )  # fmt: skip
+        return frozen, library
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now where it is missing."""
@@ -138,6 +199,16 @@ class Pipeline:
         return ensure(
             spec.compilation.tensorflow, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse
         )
+
+    def environment_of(self, plan: Plan) -> ToolchainEnvironment:
+        """The toolchain that `plan` was made with. Raises ToolchainError where it is another one by now."""
+        environment = self.environment(plan.spec)
+        if environment.identity != plan.toolchain.identity:
+            raise ToolchainError(
+                f"TensorFlow at {environment.python} was replaced since the build was planned",
+                hint="repeat the command",
+            )
+        return environment
 
     def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
         """What is known of the toolchain of `spec` without making its environment. Raises ToolchainError."""
@@ -156,6 +227,27 @@ def pinned_toolchain(version: str) -> ToolchainFacts:
     )
 
 
+def stage_keys(
+    spec: ModelSpec,
+    source: SourceTree,
+    toolchain: ToolchainFacts,
+    compiler: Compiler,
+    *,
+    inputs: Mapping[str, object],
+) -> StageKeys:
+    """The keys of all stages of `spec`, from what decides about them."""
+    frozen = frozen_key(spec, source, toolchain.identity)
+    compiled = compiled_key(spec, frozen, toolchain.toolchain)
+    native = native_key(spec, compiled, compiler)
+    return StageKeys(
+        frozen=frozen,
+        compiled=compiled,
+        native=native,
+        tools=tools_key(native),
+        validation=validation_key(spec, source, native, inputs),
+    )
+
+
 def plan_of(
     spec: ModelSpec,
     source: SourceTree,
@@ -166,19 +258,14 @@ def plan_of(
 ) -> Plan:
     """All keys of `spec` from what decides about them; `inputs` is what `inputs_document` says of the validation's."""
     parts = components(spec, source, toolchain=toolchain.identity, compiler=compiler, inputs=inputs)
-    frozen = frozen_key(spec, source, toolchain.identity)
-    compiled = compiled_key(spec, frozen, toolchain.toolchain)
-    native = native_key(spec, compiled, compiler)
-    # The stages' keys hold nothing that is not in the parts, but the versions of their code.
-    stages = {"native": native, "tools": tools_key(native) if spec.package.tools else None, "documents": VERSION}
     return Plan(
         spec=spec,
         source=source,
         toolchain=toolchain,
         compiler=compiler,
         components=parts,
-        keys={"frozen": frozen, "compiled": compiled, "native": native},
-        key=key_of("release", _VERSION, {"components": parts, "stages": stages}),
+        inputs=inputs,
+        key=key_of("release", code_digest(__name__), {"components": parts}),
     )
 
 
@@ -194,7 +281,7 @@ def _contents(
 ) -> PackageContents:
     from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
 
-    spec, materials = plan.spec, _materials(plan)
+    spec, materials = plan.spec, _materials(plan, _confinement(frozen, report))
     made = Made(
         signature=frozen.signature,
         parts=library.parts,
@@ -207,11 +294,13 @@ def _contents(
     return PackageContents(
         spec=spec,
         signature=frozen.signature,
+        rows=frozen.rows,
         symbol=library.symbol,
         uid=library.uid,
         toolchain=f"tensorflow {environment.toolchain.version}",
         static_library=library.static,
         shared_library=library.shared,
+        glibc=library.glibc,
         objects=library.objects,
         programs=programs,
         answers=answers,
@@ -219,19 +308,24 @@ def _contents(
         validation=report.as_dict(),
         sbom=sbom(materials, made),
         graph=frozen.outline,
-        provenance=partial(statement, materials),
+        provenance=partial(statement, materials, glibc=library.glibc, validated=report.targets),
     )
 
 
-def _materials(plan: Plan) -> Materials:
+def _confinement(frozen: FrozenModel, report: ValidationReport) -> Level:
+    return Level.weakest([frozen.confinement, report.confinement])
+
+
+def _materials(plan: Plan, confinement: Level) -> Materials:
     return Materials(
         spec=plan.spec,
         key=plan.key,
-        keys=plan.keys,
+        keys=plan.keys.as_dict(),
         source=plan.source.digest,
-        validation_inputs=inputs_document(plan.spec),
+        validation_inputs=dict(plan.inputs),
         toolchain=plan.toolchain,
         compiler=plan.compiler,
+        confinement=confinement,
     )
 
 

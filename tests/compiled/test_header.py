@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.compiled.header import correct, number_of_buffers, require_shapes
+from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
 from tfaot_pkg.compiled.model import weight_offsets
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.signature import DType, Signature, Tensor
@@ -90,3 +90,41 @@ def test_weights_are_aligned_and_do_not_overlap() -> None:
     ]
     assert weight_offsets(weights) == [0, 1216, 1216 + 1088]
     assert weight_offsets([]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '#include "/home/someone/.netrc"',
+        '#include "xla/../../../home/someone/.netrc"',
+        "  #include </etc/shadow>",
+        '#inc\\\nlude "/etc/passwd"',
+        '/**/ #include "/etc/passwd"',
+        '%:include "/etc/passwd"',
+        '??=include "/etc/passwd"',
+        '#embed "/etc/passwd"',
+        'asm(".incbin \\"/home/someone/.netrc\\"");',
+        '__asm__ (".incbin \\"/home/someone/.netrc\\"");',
+        '_Pragma("GCC dependency")',
+    ],
+)
+def test_a_header_that_makes_the_compiler_read_other_files_is_refused(tmp_path: Path, line: str) -> None:
+    header = tmp_path / "unit.h"
+    good = (
+        "#ifndef TFCOMPILE_GENERATED_tfaot_b1_run_H_  // NOLINT(build/header_guard)\n"
+        '#include "tensorflow/core/platform/types.h"\n'
+        'extern "C" char __tfcompile_x[] asm("__tfcompile_x");\nint plasma = 1;\n'
+        "#endif  // TFCOMPILE_GENERATED_tfaot_b1_run_H_\n"
+    )
+    header.write_text(good)
+    require_plain(header)
+    header.write_text(good + line + "\n")
+    with pytest.raises(ToolchainError, match="header of an unknown form"):
+        require_plain(header)
+
+
+def test_a_linker_script_is_no_object_file(tmp_path: Path) -> None:
+    code = tmp_path / "unit.o"
+    code.write_text("TARGET(binary) INPUT(/home/someone/.netrc)")
+    with pytest.raises(ToolchainError, match="other than an object file"):
+        require_object(code)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.source.address import inside, path_of_file_url, split, without_secrets
+from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.source.address import inside, path_of_file_url, split
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,8 @@ from tfaot_pkg.source.address import inside, path_of_file_url, split, without_se
             "fatal: unable to access 'https://host/r.git/': no",
         ),
         ("/models with url: /a?token=abc (Caused by x)", "/models with url: /a?... (Caused by x)"),
+        ("//me:secret@host/a.tar", "//host/a.tar"),
+        ("https://host/a.tar#access_token=secret", "https://host/a.tar?..."),
         ("git@host:models/a.git", "git@host:models/a.git"),
         ("is it there? yes", "is it there? yes"),
     ],

@@ -71,7 +71,7 @@ def chosen_layers(tuned: TunedCode, layers: Sequence[Layer], unit: Unit) -> froz
 
 
 def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]:
-    """What decides about the choices beside the frozen model, whose key holds the code that estimates, as values."""
+    """What decides about the choices beside the frozen model and our own code, as values."""
     tuned, units = tuned_code(spec, toolchain), units_of(spec.compilation)
     usable = uses_kernels(spec.compilation)
     return {

@@ -9,6 +9,34 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.toolchain.definition import Toolchain
 
+_DIRECTIVES = re.compile(
+    r"#(ifndef|define|endif  //) TFCOMPILE_GENERATED_\w+(  // NOLINT\(build/header_guard\))?"
+    r'|#include "(absl|tensorflow|third_party|tsl|xla)(/\w+)+\.h"'
+    r"|#include <\w+>"
+)
+_UNUSUAL = re.compile(r"\\\s*$|%:|\?\?|\b_Pragma\b|\b(__)?asm(__)?\b(?!\(\"__tfcompile_\w+\"\))", re.MULTILINE)
+_RELOCATABLE = 1
+
+
+def require_plain(header: Path) -> None:
+    """ToolchainError for a header that would make the compiler read other files than TensorFlow's headers.
+
+    It comes from a process that ran a model: the compiler, which is in no sandbox, must not be at its service.
+    """
+    text = header.read_text()
+    odd = [line for line in text.splitlines() if "#" in line and not _DIRECTIVES.fullmatch(line)]
+    odd += [found[0] for found in _UNUSUAL.finditer(text)]
+    if odd:
+        raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header} ({odd[0]!r})")
+
+
+def require_object(code: Path) -> None:
+    """ToolchainError for what is no object file: a linker takes any text for a script, which may name other files."""
+    with code.open("rb") as file:
+        head = file.read(18)
+    if not head.startswith(b"\x7fELF") or int.from_bytes(head[16:18], "little") != _RELOCATABLE:
+        raise ToolchainError(f"TensorFlow made something other than an object file: {code.name}")
+
 
 def correct(header: Path, toolchain: Toolchain) -> None:
     """Mend known faults of generated headers."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.choices import Choices, choices_document, choices_of
-from tfaot_pkg.compiled.header import correct, number_of_buffers, require_shapes
+from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
 from tfaot_pkg.compiled.substitution import Graphs, all_weights, call_arguments, with_calls
 from tfaot_pkg.compiled.workers import Flagged, compile_units
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
@@ -28,7 +29,6 @@ from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 STAGE = "compiled"
-_VERSION = 5
 _WEIGHTS = "weights.json"
 _ALIGNMENT = 64
 
@@ -95,7 +95,7 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
     """Costs of batches in the tuning file do not count: new ones alone compile nothing."""
     return key_of(
         STAGE,
-        _VERSION,
+        code_digest(__name__),
         {
             "frozen": frozen,
             "batch_sizes": list(spec.compilation.batch_sizes),
@@ -103,16 +103,25 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "xla_flags": list(spec.compilation.xla_flags),
             "tf_xla_flags": list(spec.compilation.tf_xla_flags),
             "choices": choices_document(spec, toolchain),
+            "kernels": resources.digest(resources.kernels()),
+            "lowerings": list(toolchain.lowerings),
         },
     )
 
 
 def compile_model(
-    spec: ModelSpec, frozen: FrozenModel, *, pool: WorkerPool, compiler: Compiler, cache: BuildCache, progress: Progress
+    spec: ModelSpec,
+    frozen: FrozenModel,
+    *,
+    key: Key,
+    pool: WorkerPool,
+    compiler: Compiler,
+    cache: BuildCache,
+    progress: Progress,
 ) -> CompiledModel:
     """Compile every unit of `spec`, or take them from the cache. Raises ModelError, SpecError, ToolchainError."""
     toolchain = pool.environment.toolchain
-    key, choices = compiled_key(spec, frozen.key, toolchain), choices_of(spec, frozen.layers, toolchain)
+    choices = choices_of(spec, frozen.layers, toolchain)
     total = len(spec.compilation.batch_sizes) * len(spec.compilation.targets)
     with progress.step("compile", total=total, unit="units") as step:
         if cache.has(STAGE, key):
@@ -158,19 +167,26 @@ def _make(
         "inputs": frozen.inputs,
         "outputs": frozen.outputs,
         "weights": graphs.weights,
-        "blob": str(frozen.weights_file or ""),
+        "blob": str(pool.give(frozen.weights_file)) if frozen.weights_file else "",
         "constants": "constants" in toolchain.object_kinds,
+        "lowerings": list(toolchain.lowerings),
     }
-    embedded = compile_units(pool, arguments, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
-    kept = [weight["node"] for weight in graphs.weights if weight["node"] not in embedded]
-    (made / _WEIGHTS).write_text(json.dumps(kept))
-    for size, target in needed:
-        correct(made / target.name / f"{_prefix(size)}.h", toolchain)
-        _stabilize(made / target.name, _prefix(size), toolchain, compiler)
-        require_shapes(made / target.name / f"{_prefix(size)}.h", frozen.signature, size)
+    weights = [weight["node"] for weight in graphs.weights]
+    embedded = compile_units(
+        pool, arguments, units, weights=weights, tf_xla_flags=spec.compilation.tf_xla_flags, step=step
+    )
+    kept = [node for node in weights if node not in embedded]
     graphs.remove()
-    for path in made.iterdir():
-        shutil.move(path, folder / path.name)
+    pool.take(made, folder)
+    (folder / _WEIGHTS).write_text(json.dumps(kept))
+    for size, target in needed:
+        header = folder / target.name / f"{_prefix(size)}.h"
+        require_plain(header)
+        correct(header, toolchain)
+        for code in header.parent.glob(f"{_prefix(size)}.*o"):
+            require_object(code)
+        _stabilize(header.parent, _prefix(size), toolchain, compiler)
+        require_shapes(header, frozen.signature, size)
 
 
 def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.kernels.calls import Call, plan_of
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 
 Weight = Mapping[str, Any]
 _Variant = tuple[tuple[str, ...], ...]
@@ -42,23 +42,24 @@ def with_calls(frozen: FrozenModel, units: Iterable[tuple[Call, ...]], *, pool: 
     """The graph of `frozen` with the calls of each of `units`, below `folder`."""
     variants = {_variant(calls): calls for calls in units}
     if not any(variants):
-        return Graphs(paths={(): frozen.graph}, weights=frozen.weights, made=())
+        return Graphs(paths={(): pool.give(frozen.graph)}, weights=frozen.weights, made=())
     ordered = sorted(variants)
     arguments = {
-        "graph": str(frozen.graph),
+        "graph": str(pool.give(frozen.graph)),
         "out": str(folder),
         "inputs": frozen.inputs,
         "outputs": frozen.outputs,
         "variants": [[_description(call) for call in variants[variant]] for variant in ordered],
     }
     answer = pool.get().call("substitute", arguments)
-    paths = [Path(path) for path in answer["graphs"]]
-    needed = set(answer["weights"])
-    return Graphs(
-        paths=dict(zip(ordered, paths, strict=True)),
-        weights=tuple(weight for weight in all_weights(frozen) if weight["node"] in needed),
-        made=tuple(paths),
-    )
+    with from_worker():
+        paths = [folder / Path(path).name for path in answer["graphs"]]  # names only: the worker is not trusted
+        needed = set(answer["weights"])
+        return Graphs(
+            paths=dict(zip(ordered, paths, strict=True)),
+            weights=tuple(weight for weight in all_weights(frozen) if weight["node"] in needed),
+            made=tuple(paths),
+        )
 
 
 def call_arguments(calls: Sequence[Call], batch_size: int) -> dict[str, dict[str, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -11,7 +11,7 @@ from typing import Any
 
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.progress import Step
-from tfaot_pkg.toolchain.worker import Worker, WorkerPool
+from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 
 _UNITS_PER_WORKER = 8  # below, starting another worker (an import of TensorFlow) costs more than it saves
 
@@ -29,14 +29,17 @@ def compile_units(
     arguments: Mapping[str, object],
     units: Sequence[Flagged],
     *,
+    weights: Collection[str],
     tf_xla_flags: Sequence[str],
     step: Step,
 ) -> set[str]:
-    """Compile all units; the names of the weights that had to be embedded, because XLA must know their values."""
+    """Compile all units; the names of those of `weights` that had to be embedded, because XLA must know them."""
     embedded: set[str] = set()
     while wanted := _run(pool, {**arguments, "embed": sorted(embedded)}, units, tf_xla_flags, step):
         if wanted <= embedded:
             raise ToolchainError(f"TensorFlow asked again for the weights {', '.join(sorted(wanted))}")
+        if unknown := wanted.difference(weights):  # there would be no end of them
+            raise ToolchainError(f"TensorFlow asked for weights that the model does not have: {min(unknown)!r}")
         embedded |= wanted
     return embedded
 
@@ -51,7 +54,9 @@ def _run(
         try:
             for worker, share in shares:
                 futures.append(executor.submit(worker.call, "compile", {**arguments, "units": share}, step=step))
-            return {name for future in futures for name in future.result()["embed"]}
+            answers = [future.result() for future in futures]
+            with from_worker():
+                return {str(name) for answer in answers for name in answer["embed"]}
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
             for (worker, _), future in zip_longest(shares, futures):

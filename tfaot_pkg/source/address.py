@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tfaot_pkg.errors import SourceError
+from tfaot_pkg.http.address import without_secrets
 
-_USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
-_QUERY = re.compile(r"(?<=[^\s?])\?[^\s'\"]*=[^\s'\"]*")
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -26,11 +25,6 @@ def split(url: str) -> SplitResult:
     except ValueError as error:
         raise SourceError(f"not an address: {without_secrets(url)!r} ({error})") from None
     return parts
-
-
-def without_secrets(text: str) -> str:
-    """`text` (an address, or a message with addresses in it) without user names, passwords and query strings."""
-    return _QUERY.sub("?...", _USERINFO.sub("", text))
 
 
 def path_of_file_url(url: str) -> Path:

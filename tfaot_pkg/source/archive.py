@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -9,15 +10,19 @@ from pathlib import Path
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import SourceError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.keys import Key, sha256_file
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.source.address import without_secrets
+from tfaot_pkg.source.address import split
 from tfaot_pkg.source.unpack import unpack
+from tfaot_pkg.storage import make_folder
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ARCHIVES = "archives"
 _TREES = "archive-trees"
 _FILE = "archive"
+_PARTIAL = "partial"
+"""Downloads that broke off: the next call goes on there."""
 
 
 def fetch_archive(url: str, sha256: str, *, folders: Folders, progress: Progress) -> Path:
@@ -49,7 +54,13 @@ def _archive(url: str, sha256: str, cache: BuildCache, progress: Progress) -> Pa
     def make(folder: Path) -> None:
         from tfaot_pkg.source.download import download  # requests takes 0.1 s to import: only where it is needed
 
-        download(url, sha256, folder / _FILE, progress=progress)
+        if split(url).scheme == "file":
+            download(url, sha256, folder / _FILE, progress=progress)
+            return
+        partial = cache.root / _PARTIAL / sha256  # ours alone: the lock of the entry is held
+        make_folder(partial.parent)
+        download(url, sha256, partial, progress=progress)
+        os.replace(partial, folder / _FILE)
 
     return cache.get_or_make(_ARCHIVES, Key(sha256), make) / _FILE
 

@@ -24,15 +24,21 @@ _LFS_MOST_BYTES = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTree:
-    """A folder with the model's files.
+    """A folder with the model's files, and `model` at or below it: the SavedModel's folder, or the model's file.
 
     `digest` is the SHA-256 over names and contents of the files that the model uses; it does not depend on where
     the folder lies, nor on anything else in it. `files` has the SHA-256 of each of them by name.
     """
 
     root: Path
+    model: Path
     digest: str
     files: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Where the names of `files` begin."""
+        return self.model if self.model.is_dir() else self.model.parent
 
 
 def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
@@ -66,7 +72,7 @@ def source_tree(root: Path, used: Path, digest: Digest = sha256_file) -> SourceT
         for file in files:
             _refuse_lfs_pointer(file)
         digests = {file.relative_to(folder).as_posix(): digest(file) for file in files}
-        return SourceTree(root=root, digest=sha256_listing(digests), files=digests)
+        return SourceTree(root=root, model=path, digest=sha256_listing(digests), files=digests)
     except OSError as error:
         raise SourceError(
             f"cannot read {error.filename or path}: {error.strerror}", hint="check the rights of the model's files"

@@ -1,0 +1,134 @@
+"""Which of the tool's own code makes a stage: nothing that runs is left out, and a changed line changes keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg import resources
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest, modules_of
+from tfaot_pkg.components import STAGES
+from tfaot_pkg.errors import StorageError
+from tfaot_pkg.keys import Key
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Prints the digest of each stage's code, as a plan has it.
+_DIGESTS = """
+import json
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.components import STAGES
+print(json.dumps({name: code_digest(module) for name, module in STAGES.items()}))
+"""
+
+
+def test_commands_the_nightly_and_the_catalogue_make_no_stage() -> None:
+    found = {name.split(".")[1] for module in STAGES.values() for name in modules_of(module) if "." in name}
+    assert not found & {"cli", "nightly", "catalogue", "registry", "trust", "remote", "server", "conan", "publish"}
+    assert {"native", "compiled", "kernels", "verify", "frozen", "package", "provenance"} <= found
+
+
+def test_what_runs_as_a_program_of_its_own_belongs_to_the_stage() -> None:
+    assert "tfaot_pkg.verify.runner" in modules_of("tfaot_pkg.verify.validate")
+
+
+def test_an_unknown_module_is_no_code() -> None:
+    with pytest.raises(ValueError, match=r"no module tfaot_pkg\.nowhere"):
+        code_digest("tfaot_pkg.nowhere")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package, as a wheel would install it."""
+    folder = tmp_path_factory.mktemp("installed")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tfaot_pkg", folder / "tfaot_pkg", ignore=ignored)
+    return folder
+
+
+def digests_in(copy: Path) -> Mapping[str, str]:
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    program = [sys.executable, "-c", _DIGESTS]
+    printed = subprocess.run(program, env=environment, cwd=copy, check=True, capture_output=True, text=True).stdout
+    found: dict[str, str] = json.loads(printed)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("native/library.py", {"link", "tools", "validate", "package"}),
+        ("native/parts.py", {"runtime parts", "link", "tools", "validate", "package"}),
+        ("native/tools.py", {"tools", "package"}),
+        ("compiled/choices.py", {"compile", "link", "tools", "validate", "package"}),
+        ("kernels/scratch.py", {"compile", "link", "tools", "validate", "package"}),
+        ("tuning/costs.py", {"link", "tools", "validate", "package"}),
+        ("verify/runner.py", {"validate", "package"}),
+        ("package/scram.py", {"package"}),
+        ("provenance/sbom.py", {"package"}),
+        ("keys.py", set(STAGES)),
+        ("cli/build.py", set()),
+        ("nightly/run.py", set()),
+        ("catalogue/render.py", set()),
+    ],
+)
+def test_a_changed_line_changes_the_stages_that_use_it_and_no_others(copy: Path, file: str, changed: set[str]) -> None:
+    before, path = digests_in(copy), copy / "tfaot_pkg" / file
+    text = path.read_text()
+    try:
+        path.write_text(text + "\n# another line\n")
+        after = digests_in(copy)
+    finally:
+        path.write_text(text)
+    assert {name for name in STAGES if before[name] != after[name]} == changed
+
+
+def test_where_the_package_lies_does_not_matter(copy: Path) -> None:
+    assert digests_in(copy) == {name: code_digest(module) for name, module in STAGES.items()}
+
+
+# --- while the tool runs --------------------------------------------------------------------------------------------
+
+
+def changing(file: Path, content: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        (folder / "made").write_text(file.read_text())
+        file.write_text(content)
+
+    return make
+
+
+def test_what_was_made_while_a_template_changed_is_not_kept(tmp_path: Path) -> None:
+    template, cache, key = tmp_path / "template.j2", BuildCache(root=tmp_path / "cache"), Key("a" * 64)
+    template.write_text("one")
+    assert resources.digest(template)
+    with pytest.raises(StorageError, match=r"a part of tfaot-pkg itself was changed while it ran: .*template\.j2"):
+        cache.get_or_make("test", key, changing(template, "two"))
+    assert not cache.has("test", key)
+    template.write_text("one")  # as after switching branches twice: the same content has the same digest
+    assert (cache.get_or_make("test", key, changing(template, "one")) / "made").read_text() == "one"
+
+
+def test_code_that_was_written_after_it_was_loaded_has_no_digest(copy: Path) -> None:
+    program = """
+import os, time
+from tfaot_pkg import code, errors
+os.utime(errors.__file__, ns=(time.time_ns(), time.time_ns()))
+try:
+    code.code_digest("tfaot_pkg.wording", "tfaot_pkg.errors")
+except errors.StorageError as error:
+    print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    printed = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=copy, check=True, capture_output=True, text=True
+    ).stdout
+    assert "was changed while it ran" in printed and "errors.py" in printed
