@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import package_of, snapshot, standard_files
+from tests.registry.conftest import package_of, snapshot
+from tests.registry.tiny import tiny_files
 from tests.remote.faulty import FaultyServer, faulty_server
 from tests.source.conftest import certificate
 from tfaot_pkg.cli import app
@@ -20,6 +21,7 @@ from tfaot_pkg.cli.options import said
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Initialized, Plan, initialize
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.trust.keys import secrets_from
 from tfaot_pkg.trust.roles import iso
 
@@ -50,7 +52,7 @@ class SignedFolder:
         import random
 
         noise = random.Random(version).randbytes(BIG)
-        files = {**standard_files(model, version), f"lib/libtfaot-model-{model}.a": noise}
+        files = {**tiny_files(model, version), f"share/{package_name(model)}/reference.bin": noise}
         folder = self.root.parent / f"{self.root.name}-{model}-{version}"
         folder.mkdir()
         package = package_of(folder, model, version, files)
@@ -153,7 +155,7 @@ def make_unsigned(tmp_path: Path) -> Callable[[], Path]:
     def make() -> Path:
         folder = tmp_path / "unsigned-package"
         folder.mkdir()
-        package = package_of(folder, "digits", "1.0", standard_files("digits", "1.0"))
+        package = package_of(folder, "digits", "1.0", tiny_files("digits", "1.0"))
         registry = FolderRegistry.create(tmp_path / "unsigned")
         registry.publish(package.entry, package.blobs)
         return registry.root

@@ -117,6 +117,21 @@ class FaultyServer:
             request.wfile.flush()
             time.sleep(0.1)
 
+    def endless_trailers(self, request: Request) -> None:
+        """All of the file, but the answer does not end."""
+        body = self.content(request)
+        head(request, 200, Transfer_Encoding="chunked")
+        request.wfile.write(b"%x\r\n%b\r\n0\r\n" % (len(body), body))
+        for _ in range(600):
+            request.wfile.write(b"X-More: yes\r\n")
+            time.sleep(0.1)
+
+    def drip_chunk_size(self, request: Request) -> None:
+        head(request, 200, Transfer_Encoding="chunked")
+        for _ in range(600):
+            request.wfile.write(b"0")
+            time.sleep(0.1)
+
     def drip_body(self, request: Request) -> None:
         head(request, 200, Content_Length="10000")
         for _ in range(600):
@@ -190,3 +205,59 @@ def faulty_server(root: Path, context: ssl.SSLContext | None = None, port: int =
         finally:
             listener.shutdown()
             thread.join()
+
+
+Script = Callable[[socket.socket], None]
+
+
+@contextmanager
+def listener(answer: Script, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """`host:port` of a server of bytes, which gives each connection (over TLS with `context`) to `answer`."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve(connection: socket.socket) -> None:
+            try:
+                with context.wrap_socket(connection, server_side=True) if context else connection as opened:
+                    answer(opened)
+            except OSError:
+                pass  # the client went away, as it should
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """The head of a request."""
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        more = connection.recv(1)
+        if not more:
+            raise ConnectionError("the client went away")
+        data += more
+    return data
+
+
+def drip(begin: bytes, drop: bytes, pause: float = 0.02) -> Script:
+    """Answer a request with `begin`, and then with `drop` again and again, for as long as anybody listens."""
+
+    def answer(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(begin)
+        while True:
+            connection.sendall(drop)
+            time.sleep(pause)
+
+    return answer

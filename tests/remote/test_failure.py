@@ -6,51 +6,30 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.remote.conftest import Cli, SignedFolder
-from tests.remote.faulty import FaultyServer, faulty_server
+from tests.remote.faulty import FaultyServer, faulty_server, listener
 from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.http.client import Client
+from tfaot_pkg.http.failure import Broken, Unreachable
+from tfaot_pkg.http.patience import Patience
+from tfaot_pkg.http.transfer import Transfer
 from tfaot_pkg.remote.address import Address
-from tfaot_pkg.remote.failure import Broken, Unreachable
-from tfaot_pkg.remote.transfer import Patience, Transfer
 
 
 def error_of(url: str, silence: float = 5) -> NetworkError:
     """What a single try to read from `url` raises."""
     patience = Patience(connect=silence, silence=silence, retries=0)
+    address = Address.parse(url, allow_http=True)
+    transfer = Transfer(client=Client(address.site, patience))
     with pytest.raises(NetworkError) as caught:
-        Transfer(address=Address.parse(url, allow_http=True), patience=patience).get("config.json", 1000)
+        transfer.get(address.join("config.json"), 1000)
     text = f"{caught.value.message} {caught.value.hint}"
     assert not re.search(r"_Watched|urllib3|HTTPConnection|Errno|0x|Error\(", text), text
     return caught.value
-
-
-@contextmanager
-def listener(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """`host:port` of a server of bytes, that gives each connection to `answer`."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    answer(connection)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
 
 
 @pytest.fixture(autouse=True)

@@ -112,14 +112,23 @@ CASES = {
     "an answer that drips": Case(
         path=TIMESTAMP, wrong="drip_body", code=17, said="too slow", hint="TFAOT_HTTP_TIMEOUT"
     ),
+    "a timestamp with endless trailers": Case(
+        path=TIMESTAMP, wrong="endless_trailers", code=17, said="too slow", hint="TFAOT_HTTP_TIMEOUT"
+    ),
+    "a snapshot whose size drips": Case(
+        path=SNAPSHOT, wrong="drip_chunk_size", code=17, said="too slow", hint="TFAOT_HTTP_TIMEOUT"
+    ),
+    "a blob with endless trailers": Case(
+        path=BLOB, wrong="endless_trailers", code=17, said="too slow", hint="TFAOT_HTTP_TIMEOUT"
+    ),
     "redirects in circles": Case(
-        path=CONFIG, wrong=always(302, Location="/config.json"), code=17, said="in circles", hint="keeper"
+        path=CONFIG, wrong=always(302, Location="/config.json"), code=17, said="in circles", hint="maintainer"
     ),
     "a redirect to another scheme": Case(
-        path=CONFIG, wrong=always(302, Location="file:///etc/passwd"), code=17, said="refused", hint="keeper"
+        path=CONFIG, wrong=always(302, Location="file:///etc/passwd"), code=17, said="refused", hint="maintainer"
     ),
     "a redirect to plain http elsewhere": Case(
-        path=CONFIG, wrong=always(302, Location="http://example.org/"), code=17, said="refused", hint="keeper"
+        path=CONFIG, wrong=always(302, Location="http://example.org/"), code=17, said="refused", hint="maintainer"
     ),
     "a tampered timestamp": Case(path=TIMESTAMP, wrong="tampered", code=18, said="", hint="keeper"),
     "JSON that is no timestamp": Case(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import package_of, standard_files
+from tests.registry.conftest import package_of
+from tests.registry.tiny import tiny_files
 from tests.remote.conftest import SignedFolder, signed_folder
 from tests.samples import Published, tfaot
 from tests.server.conftest import REPOSITORY, nginx_program, nginx_server, tfaot_server
@@ -71,7 +72,7 @@ def test_an_unsigned_registry_is_verified_by_its_name_as_far_as_digests_go(tmp_p
         return done.stdout
 
     registry = FolderRegistry.create(tmp_path / "registry")
-    package = package_of(tmp_path, "digits", "1.0", standard_files("digits", "1.0"))
+    package = package_of(tmp_path, "digits", "1.0", tiny_files("digits", "1.0"))
     registry.publish(package.entry, package.blobs)
     with tfaot_server(registry.root) as (_, address):
         cli("registry", "add", "u", address, "--unsigned")

@@ -6,8 +6,9 @@ import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from tfaot_pkg.errors import NetworkError, RegistryError
-from tfaot_pkg.source.address import without_secrets
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.http.site import Site, refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,23 +45,29 @@ class Address:
             )
         return address
 
+    @property
+    def site(self) -> Site:
+        """The registry as the HTTP client knows it."""
+        return Site(
+            noun="registry",
+            fault=self._fault,
+            otherwise="--offline uses what is in the cache",
+            takes_pages=False,
+        )
+
     def join(self, path: str) -> str:
         """The URL of a file of the registry, or of a blob that is kept elsewhere (`path` is a URL then).
 
-        Raises NetworkError where that is an address that this registry may not send us to.
+        Raises NetworkError if that is an address that this registry may not send us to.
         """
-        url = urljoin(self.url, path)
-        self.check(url, self.url, "refers us")
-        return url
-
-    def check(self, url: str, origin: str, verb: str = "redirects us") -> None:
-        """Refuse to go from `origin` to `url` where that is less protected. Raises NetworkError."""
-        fault = self._fault(url, origin)
+        try:
+            url = urljoin(self.url, path)
+        except ValueError:
+            raise refused(path, self.url, "that is not an address", self.site, "refers us") from None
+        fault = self._fault(url, self.url)
         if fault:
-            raise NetworkError(
-                f"{without_secrets(origin)} {verb} to {without_secrets(url)}: refused, because {fault}",
-                hint="tell the registry's keeper, or use another address of the registry",
-            )
+            raise refused(url, self.url, fault, self.site, "refers us")
+        return url
 
     def _fault(self, url: str, origin: str) -> str:
         try:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
+from tfaot_pkg.http.connection import AT_ONCE
 from tfaot_pkg.progress import Progress
-
-AT_ONCE = 8
-"""Connections to one server."""
 
 _T = TypeVar("_T")
 

@@ -8,7 +8,6 @@ mutable/NAME          the last confirmed copy of a file that may change, with wh
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json, sha256_bytes
@@ -66,7 +66,7 @@ class RemoteCache:
                 return None
         head, _, body = data.partition(b"\n")
         try:
-            note = json.loads(head)
+            note = read_json(head)
             if note["sha256"] == sha256_bytes(body):
                 return Copy(body=body, etag=str(note["etag"]), seen=seen)
         except (ValueError, KeyError, TypeError):

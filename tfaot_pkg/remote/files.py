@@ -9,9 +9,6 @@ Without network the cache answers, with a note. Signatures and their expiry are 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
 import tempfile
 import threading
@@ -24,23 +21,28 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import NetworkError, TfaotError, TrustError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.http.client import Client
+from tfaot_pkg.http.connection import AT_ONCE
+from tfaot_pkg.http.failure import Missing, TooLong, Unreachable
+from tfaot_pkg.http.partial import PartialFile
+from tfaot_pkg.http.patience import Patience
+from tfaot_pkg.http.transfer import Document, Transfer
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.progress import Progress, Silent, Step
+from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.registry.files import MissingFile, too_long
 from tfaot_pkg.remote.address import Address
-from tfaot_pkg.remote.ahead import AT_ONCE, Ahead
+from tfaot_pkg.remote.ahead import Ahead
 from tfaot_pkg.remote.cache import Copy, RemoteCache
-from tfaot_pkg.remote.failure import Unreachable
-from tfaot_pkg.remote.transfer import Answer, Part, Patience, Transfer
 from tfaot_pkg.storage import storage_errors
 
 _DIGEST = re.compile(r"(?<![0-9a-f])(?:([0-9a-f]{64})|([0-9a-f]{2})/([0-9a-f]{62}))(?![0-9a-f])", re.ASCII)
 _ROOT = re.compile(r"metadata/\d+\.root\.json", re.ASCII)
 _VERSIONED = re.compile(r"metadata/\d+\.[^/]+", re.ASCII)
 _METADATA = re.compile(r"metadata/(?:(?P<version>\d+)\.)?(?P<role>[a-z0-9-]+)\.json", re.ASCII)
-_CHUNK = 1 << 20
 
 
 def digest_in(path: str) -> str:
@@ -68,7 +70,7 @@ class HttpFiles:
     _ahead: Ahead[_Asked] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._transfer = Transfer(address=self.address, patience=self.patience)
+        self._transfer = Transfer(client=Client(self.address.site, self.patience))
 
     @classmethod
     def at(cls, address: Address, folders: Folders, *, progress: Progress, offline: bool = False) -> HttpFiles:
@@ -162,12 +164,12 @@ class HttpFiles:
         if kept is not None:
             return kept
         self._refuse_offline(path)
-        answer = self._transfer.get(path, limit)
-        assert answer is not None
-        if sha256_bytes(answer.body) != digest:
+        document = self._document(path, limit)
+        assert document is not None
+        if sha256_bytes(document.body) != digest:
             raise self._changed(path, digest)
-        self.cache.keep_content(digest, answer.body)
-        return answer.body
+        self.cache.keep_content(digest, document.body)
+        return document.body
 
     def fetch_ahead(self, paths: Sequence[str], limit: int) -> None:
         """Files that may change are to be read in this order: ask for the next ones while the reader is busy."""
@@ -178,7 +180,7 @@ class HttpFiles:
     def _ask(self, path: str, limit: int) -> _Asked:
         """The server's answer, with the copy that it was asked with. Changes nothing: several may ask at once."""
         known = self._known(path, limit)
-        return _Asked(known=known, answer=self._transfer.get(path, limit, known.etag if known else ""))
+        return _Asked(known=known, answer=self._document(path, limit, known.etag if known else ""))
 
     def _known(self, path: str, limit: int) -> Copy | None:
         known = self.cache.copy(path)
@@ -246,7 +248,7 @@ class HttpFiles:
             except FileNotFoundError:
                 return None
         try:
-            current = json.loads(data)["signed"]["version"]
+            current = read_json(data)["signed"]["version"]
         except (ValueError, KeyError, TypeError):
             return None
         return data if found["version"] in (None, str(current)) else None
@@ -267,17 +269,21 @@ class HttpFiles:
             hint="nothing of it was kept; tell the registry's keeper, or use a mirror of the registry",
         )
 
+    def _document(self, path: str, limit: int, etag: str = "") -> Document | None:
+        with _errors(self.address, path, limit):
+            return self._transfer.get(self.address.join(path), limit, etag)
+
     def _download(self, path: str, digest: str, limit: int) -> None:
         """Into the cache, from where an earlier try has stopped."""
         with self.cache.partial(digest) as partial:
             with self.cache.open_content(digest) as file:
                 if file is not None:  # another process was quicker
                     return
-            target = _Target(path=partial, limit=limit, where=self.address.join(path), progress=self.progress)
-            found, resumed = self._transfer.download(path, limit, target.size, target.take)
-            if found != digest and resumed:  # what was there already, or what came after it, was the wrong part
-                target.drop()
-                found, _ = self._transfer.download(path, limit, target.size, target.take)
+            where = self.address.join(path)
+            label = f"download from {urlsplit(where).netloc}"
+            target = PartialFile(path=partial, limit=limit, label=label, progress=self.progress)
+            with _errors(self.address, path, limit):
+                found = self._transfer.download(where, digest, target, limit)
             if found != digest:
                 target.drop()
                 raise self._changed(path, digest)
@@ -289,60 +295,18 @@ class _Asked:
     """What a server answered: None where it still has what is `known`."""
 
     known: Copy | None
-    answer: Answer | None
+    answer: Document | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
-    """The file of a download under way: at most `limit` bytes from `where`."""
-
-    path: Path
-    limit: int
-    where: str
-    progress: Progress
-
-    def size(self) -> int:
-        size = self.path.stat().st_size if self.path.exists() else 0
-        if size >= self.limit:  # whole or too much: its digest was wrong, or it would have been moved
-            self.drop()
-            return 0
-        return size
-
-    def drop(self) -> None:
-        self.path.unlink(missing_ok=True)
-
-    def take(self, part: Part) -> tuple[str, bool]:
-        """Write `part`; the SHA-256 of the whole file, and whether `part` is not all of it.
-
-        Raises TrustError where a whole file goes on beyond the limit, OSError.
-        """
-        label = f"download from {urlsplit(self.where).netloc}"
-        with self.progress.step(label, total=self.limit, unit="B") as step, self._opened(part.start) as file:
-            digest = hashlib.sha256()
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-            step.advance(part.start, note="resumed" if part.start else "")
-            self._write(part, file, digest, step)
-        return digest.hexdigest(), part.start > 0
-
-    @contextmanager
-    def _opened(self, start: int) -> Iterator[BinaryIO]:
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        with os.fdopen(handle, "r+b") as file:
-            file.truncate(start)
-            yield file
-
-    def _write(self, part: Part, file: BinaryIO, digest: hashlib._Hash, step: Step) -> None:
-        size = part.start
-        for chunk in part.chunks:
-            size += len(chunk)
-            digest.update(chunk)
-            if size > self.limit:
-                self.drop()
-                if part.start:
-                    return  # with a wrong digest
-                raise too_long(self.where, self.limit)
-            file.write(chunk)
-            step.advance(len(chunk))
-        file.flush()
-        os.fsync(file.fileno())
+@contextmanager
+def _errors(address: Address, path: str, limit: int) -> Iterator[None]:
+    """What `Files` promises to raise."""
+    try:
+        yield
+    except Missing as error:
+        raise MissingFile(
+            f"the registry has no file {without_secrets(address.join(path))} (the server answers {error.status})",
+            hint="check the registry's address; if other files are there, tell its maintainer",
+        ) from None
+    except TooLong:
+        raise too_long(without_secrets(address.join(path)), limit) from None

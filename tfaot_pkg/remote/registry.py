@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
@@ -64,7 +64,7 @@ class _Confirmed:
         if self.files.verified is None:
             return []
         try:
-            targets = json.loads((self.files.verified / f"{SEARCH}.json").read_bytes())["signed"]["targets"]
+            targets = read_json((self.files.verified / f"{SEARCH}.json").read_bytes())["signed"]["targets"]
             return [(hashed_path(path, one["hashes"]["sha256"]), one["length"]) for path, one in targets.items()]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return []

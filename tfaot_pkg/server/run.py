@@ -16,12 +16,14 @@ import uvicorn
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.registry.layout import CONFIG
 from tfaot_pkg.server.app import make_app
+from tfaot_pkg.server.protocol import Limits, protocol_with
 
+LIMITS = Limits()
 _GRACE = 5
 """Seconds that running transfers have to end after Ctrl-C."""
 
 
-def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None], limits: Limits = LIMITS) -> None:
     """Serve the registry in `root` until SIGINT or SIGTERM; `ready` gets the address once it accepts connections.
 
     Port 0 takes a free one. A line per request goes to standard error. Raises RegistryError where `root` is no
@@ -40,10 +42,10 @@ def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None]) -> 
             lifespan="off",
             ws="none",
             server_header=False,
-            timeout_keep_alive=30,
+            http=protocol_with(limits),
+            timeout_keep_alive=limits.idle,  # type: ignore[arg-type] # a float does as well
             timeout_graceful_shutdown=_GRACE,
-            limit_concurrency=500,
-            h11_max_incomplete_event_size=32 << 10,
+            h11_max_incomplete_event_size=limits.head_size,
         )
         with _log():
             _Server(config, lambda: ready(f"http://{_shown(host, listening)}/")).run(sockets=[listening])

@@ -15,39 +15,55 @@ import requests
 import urllib3
 
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.source.address import without_secrets
+from tfaot_pkg.http.address import one_line, without_secrets
+from tfaot_pkg.http.site import Site
+from tfaot_pkg.http.watch import Watch
 from tfaot_pkg.wording import counted
 
-KEEPER = "tell the registry's keeper, or use another address of the registry"
 _DEPTH = 12
-_LONGEST = 200
 
 
-class Unreachable(NetworkError):
+class Passing(NetworkError):
+    """Another try may do. `wait` is how long the server asks to wait first (seconds)."""
+
+    wait: float | None = None
+
+
+class Unreachable(Passing):
     """No server answered: what is in the cache may do instead."""
 
 
-class Broken(NetworkError):
-    """The transfer began, and ended too early: another try may do."""
+class Broken(Passing):
+    """The transfer began, and ended too early."""
 
 
-def failure(error: Exception, url: str) -> NetworkError:
-    """The error for a request to `url` that got no answer. Broken and Unreachable may pass, others will not."""
-    url = getattr(getattr(error, "request", None), "url", None) or url  # where redirects had led to
-    shown, exceptions = without_secrets(url), requests.exceptions
-    if isinstance(error, exceptions.TooManyRedirects):
-        return NetworkError(f"{shown}: the server redirects in circles", hint=KEEPER)
-    if isinstance(error, exceptions.InvalidURL | exceptions.InvalidSchema | UnicodeError):
-        return NetworkError(f"{shown} is not an address: {reason(error)}", hint="check the registry's address")
-    if isinstance(error, exceptions.ProxyError):
+class Missing(NetworkError):
+    """The server has no such file. `status` is what it answers."""
+
+    def __init__(self, message: str, *, hint: str, status: int) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class TooLong(NetworkError):
+    """What the server sends is longer than what is taken."""
+
+
+def failure(error: Exception, url: str, site: Site) -> NetworkError:
+    """The error for a request to `url` that got no answer."""
+    shown = without_secrets(url)
+    proxied = requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL
+    if isinstance(error, proxied) or _proxy(url).startswith("socks"):
         return Unreachable(
             f"{shown}: the proxy cannot be used: {reason(error, _proxy(url))}",
             hint="check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
         )
+    if isinstance(error, ValueError):  # InvalidURL and the like are ValueErrors too
+        return NetworkError(f"{shown} is not an address: {one_line(str(error))}", hint=site.check)
     peer = _peer(_proxy(url) or url)
     secured = next((each for each in _chain(error) if isinstance(each, ssl.SSLError)), None)
     if secured is not None:
-        return _tls_failure(secured, shown, peer)
+        return _tls_failure(secured, shown, peer, site)
     if any(isinstance(each, http.client.HTTPException) and not _is_closed(each) for each in _chain(error)):
         return Broken(
             f"{shown}: {peer} does not answer as a web server does",
@@ -55,17 +71,16 @@ def failure(error: Exception, url: str) -> NetworkError:
         )
     return Unreachable(
         f"{shown}: the server cannot be reached: {reason(error, _proxy(url) or url)}",
-        hint="check the address and your connection; behind a proxy set HTTPS_PROXY; "
-        "--offline uses what is in the cache",
+        hint=f"check the address and your connection; behind a proxy set HTTPS_PROXY; {site.otherwise}",
     )
 
 
-def _tls_failure(error: ssl.SSLError, shown: str, peer: str) -> NetworkError:
+def _tls_failure(error: ssl.SSLError, shown: str, peer: str, site: Site) -> NetworkError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return NetworkError(
             f"{shown}: the server's certificate is not accepted: {error.verify_message}",
             hint="set REQUESTS_CA_BUNDLE to a file with your own certificate authority, if you have one; for one that "
-            "has expired, check this machine's clock, then tell the registry's keeper",
+            f"has expired, check this machine's clock, then {site.tell}",
         )
     what = (error.reason or "no reason is given").replace("_", " ").lower()
     return NetworkError(
@@ -74,16 +89,16 @@ def _tls_failure(error: ssl.SSLError, shown: str, peer: str) -> NetworkError:
     )
 
 
-def slow(url: str, count: int, passed: float) -> NetworkError:
-    """The error where `count` bytes came in `passed` seconds, which is too few."""
-    return NetworkError(
-        f"{without_secrets(url)}: the server is too slow: {counted(count, 'byte')} in {passed:.3g} s",
+def slow(url: str, watch: Watch) -> Passing:
+    """The error if the watch over a request has expired."""
+    return Passing(
+        f"{without_secrets(url)}: the server is too slow: {counted(watch.count, 'byte')} in {watch.passed:.3g} s",
         hint="try again later; TFAOT_HTTP_TIMEOUT=SECONDS waits longer",
     )
 
 
 def broken(url: str, error: Exception) -> Broken:
-    """The error where an answer ended too early."""
+    """The error if an answer ended too early."""
     return Broken(
         f"{without_secrets(url)}: the transfer broke off: {reason(error, url)}",
         hint="try again later: a download goes on where it stopped",
@@ -93,7 +108,8 @@ def broken(url: str, error: Exception) -> Broken:
 def reason(error: BaseException, url: str = "") -> str:
     """Why the machine of `url` could not be talked to."""
     peer = _peer(url) or "the server"
-    for each in reversed(list(_chain(error))):
+    chain = list(_chain(error))
+    for each in reversed(chain):
         if isinstance(each, urllib3.exceptions.NameResolutionError | socket.gaierror):
             return f"the name {urlsplit(url).hostname or peer} is not known (misspelt, or no network)"
         if isinstance(each, ConnectionRefusedError):
@@ -104,7 +120,7 @@ def reason(error: BaseException, url: str = "") -> str:
             return f"{peer} closed the connection"
         if isinstance(each, OSError) and each.errno and each.strerror:
             return f"{peer}: {each.strerror.lower()}"
-    return _plain(str(error)) or "no reason is given"
+    return one_line(str(chain[-1])) or "no reason is given"
 
 
 def _is_closed(error: BaseException) -> bool:
@@ -129,10 +145,5 @@ def _peer(url: str) -> str:
 
 
 def _proxy(url: str) -> str:
-    """The proxy that the environment names for `url`; empty where it is asked directly."""
+    """The proxy that the environment names for `url`; empty if it is asked directly."""
     return requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)) or ""
-
-
-def _plain(text: str) -> str:
-    """One printable line."""
-    return without_secrets(" ".join("".join(c if c.isprintable() else " " for c in text).split()))[:_LONGEST]
