@@ -13,6 +13,7 @@
 #include <string>
 
 #include "runs.h"
+#include "sealed.h"
 
 namespace {
 
@@ -60,6 +61,7 @@ int add(int library, const tfaot_model_table& model, const std::string& unit, st
 }  // namespace
 
 int main(int argc, char** argv) {
+  tools::start_no_programs();
   std::vector<Unit> all;
   int library = 0;
   for (int i = 1; i < argc; ++i, ++library) {

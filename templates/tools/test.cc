@@ -31,7 +31,7 @@ const char* const kHelp =
     "compare with TensorFlow's answers: |ours - theirs| <= atol + rtol * |theirs|; integers and truth values are equal.\n"
     "\n"
     "  --target TARGET     only this one: %s. Repeatable.\n"
-    "  --reference FILE    stored inputs and answers. [default: ../share/tfaot-model-%s/reference.bin from here]\n"
+    "  --reference FILE    stored inputs and answers. [default: ../share/" TFAOT_PACKAGE "/reference.bin from here]\n"
     "\n"
     "Exit codes: 0 all answers agree; 1 some differ; 2 nothing could be compared.\n";
 
@@ -226,8 +226,7 @@ std::string default_reference() {
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   if (length <= 0) throw Failure("the place of this program is unknown: name the stored answers with --reference FILE");
   const std::string program(path, static_cast<std::size_t>(length));
-  return program.substr(0, program.rfind('/')) + "/../share/tfaot-model-" + tools::model().info->name +
-         "/reference.bin";
+  return program.substr(0, program.rfind('/')) + "/../share/" TFAOT_PACKAGE "/reference.bin";
 }
 
 int test(const std::vector<std::string>& asked, const std::string& file) {
@@ -270,7 +269,7 @@ int main(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
       if (option == "--help" || option == "-h") {
-        std::printf(kHelp, argv[0], name, tools::targets_text().c_str(), name);
+        std::printf(kHelp, argv[0], name, tools::targets_text().c_str());
         return kAgrees;
       }
       if (option != "--target" && option != "--reference") throw Failure("unknown argument " + option + "; see --help");

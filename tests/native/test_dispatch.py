@@ -94,7 +94,7 @@ def test_the_static_library_chooses_as_the_shared_one(
     emulator = require_program("qemu-x86_64")
     sample = samples["digits"]
     static = compile_c(
-        "answers", tmp_path / "program", f"-DENTRY={sample.symbol}", published.library("digits", "a"), "-lstdc++", "-lm"
+        "answers", tmp_path / "program", f"-DENTRY={sample.symbol}", published.library("digits", "a"), "-lm"
     )
     for cpu, target in (("Nehalem", "x86-64-v2"), ("max", "x86-64-v3")):
         outputs = tmp_path / cpu

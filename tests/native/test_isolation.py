@@ -72,7 +72,7 @@ def program(pair: list[tuple[Path, Sample]], ways: tuple[str, ...], output: Path
         if way in ("static", "shared"):
             flags += [f"-DENTRY_{name}={sample.symbol}", library(prefix, sample, "a" if way == "static" else "so")]
             flags.append(f"-Wl,-rpath,{prefix / 'lib'}")
-    return compile_c("pair", output, *flags, "-lstdc++", "-lm")
+    return compile_c("pair", output, *flags, "-lm")
 
 
 @pytest.mark.parametrize(

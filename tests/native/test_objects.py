@@ -14,12 +14,13 @@ from tests.native.conftest import Variant, check_answers, compile_c
 from tests.samples import Published, Sample, tfaot
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 TARGETS = ["x86-64-v2", "x86-64-v3"]
-SYSTEM = ("-lstdc++", "-lm")
+SYSTEM = ("-lm",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def objects(prefix: Path) -> list[Path]:
 
 def entry(prefix: Path, name: str) -> str:
     """The entry function, as the generated header declares it."""
-    header = (prefix / "include" / f"tfaot-model-{name}" / "model.h").read_text()
+    header = (prefix / "include" / package_name(name) / "model.h").read_text()
     found = re.search(rf"\btfaot_model_{name}_[0-9a-f]{{12}}\b", header)
     assert found
     return found[0]

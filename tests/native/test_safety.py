@@ -86,3 +86,14 @@ def test_an_instance_per_thread_gives_right_answers_and_no_race(
     finished = run_sanitized([program, inputs["digits"], inputs["wine"], tmp_path])
     assert finished.stdout == "wrong: 0\n"
     assert finished.stderr == ""
+
+
+def test_two_threads_in_one_instance_get_right_answers_or_none(
+    published: Published, inputs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    """20,000 calls and more of each thread, until some were refused: through the C ABI, and composed batches in C++."""
+    program = tmp_path / "busy"
+    run(["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{published.prefix}/include",
+         HERE / "cpp" / "busy.cpp", published.library("digits", "a"), "-pthread", "-o", program])  # fmt: skip
+    printed = run([program, inputs["digits"]], timeout=600).stdout
+    assert printed.splitlines() == ["C: 0 wrong, some refused", "C++: 0 wrong, some refused"]

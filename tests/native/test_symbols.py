@@ -121,6 +121,6 @@ def test_the_c_compilers_linker_takes_the_static_library_without_warnings(
     for compiler in ("gcc", "clang"):
         require_program(compiler)
         program = tmp_path / compiler
-        run([compiler, *flags, f"-I{published.prefix}/include", tmp_path / "main.c", *libraries, "-lstdc++", "-lm",
+        run([compiler, *flags, f"-I{published.prefix}/include", tmp_path / "main.c", *libraries, "-lm",
              "-o", program])  # fmt: skip
         assert run([program]).stdout.split() == list(samples)

@@ -43,7 +43,8 @@ def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build_program(library: Path, tool: str, output: Path, *command: str) -> None:
     sources = resources.templates() / "tools"
-    flags = [f"-DTFAOT_MODEL_SYMBOL=tfaot_model_affine_{UID}", f"-I{resources.headers()}", *WARNINGS]
+    defines = [f"-DTFAOT_MODEL_SYMBOL=tfaot_model_affine_{UID}", '-DTFAOT_PACKAGE="tfaot-model-affine"']
+    flags = [*defines, f"-I{resources.headers()}", *WARNINGS]
     run([*command, *flags, sources / f"{tool}.cc", library, "-o", output])
 
 

@@ -92,12 +92,12 @@ def test_the_programs_are_the_same_bytes_when_built_again_elsewhere(
     pipeline = Pipeline(folders=folders, progress=Silent())
     plan = pipeline.plan(load_spec(spec))
     found = next(prefix.glob("lib/libtfaot-model-two.so.*"))
-    key = plan.keys["native"]
+    key = plan.keys.native
     library = NativeLibrary(
         folder=pipeline.cache.folder("native", key), key=key, name="tfaot-model-two", uid=found.suffix[1:]
     )
     cache = BuildCache(root=tmp_path / "another cache")
-    made = build_tools(plan.spec, library, compiler=plan.compiler, cache=cache, progress=Silent())
+    made = build_tools(plan.spec, library, key=plan.keys.tools, compiler=plan.compiler, cache=cache, progress=Silent())
     assert {path.name: sha256_file(path) for path in made} == {
         path.name: sha256_file(path) for path in (prefix / "bin").iterdir()
     }

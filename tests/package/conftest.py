@@ -12,7 +12,9 @@ import pytest
 from tfaot_pkg import resources
 from tfaot_pkg.package.tree import PackageContents, PackageTree, write_tree
 from tfaot_pkg.process import run
+from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 
 HERE = Path(__file__).parent
@@ -57,18 +59,23 @@ def make_uid(version: str) -> str:
 
 
 def make_contents(
-    spec: ModelSpec | None = None, *, signature: Signature = SIGNATURE, libraries: Path = Path("/nowhere")
+    spec: ModelSpec | None = None,
+    *,
+    signature: Signature = SIGNATURE,
+    rows: Rows = INDEPENDENT,
+    libraries: Path = Path("/nowhere"),
 ) -> PackageContents:
     spec = spec or make_spec()
     name, uid = spec.model.name, make_uid(spec.model.version)
     return PackageContents(
         spec=spec,
         signature=signature,
+        rows=rows,
         symbol=f"tfaot_model_{name}_{uid}",
         uid=uid,
         toolchain="tensorflow 2.17.1",
-        static_library=libraries / f"libtfaot-model-{name}.a",
-        shared_library=libraries / f"libtfaot-model-{name}.so",
+        static_library=libraries / f"lib{package_name(name)}.a",
+        shared_library=libraries / f"lib{package_name(name)}.so",
         notices={"LICENSE.tensorflow": b"Apache License 2.0\n"},
         validation={"passed": True, "results": []},
     )
@@ -76,7 +83,7 @@ def make_contents(
 
 def build_fake_libraries(folder: Path, name: str, *, slope: float, version: str = "1.2.0") -> None:
     """The two files that `native` would make, for the model `y = slope * x + bias-in`."""
-    package = f"tfaot-model-{name}"
+    package = package_name(name)
     definitions = {
         "MODEL_NAME": f'"{name}"',
         "MODEL_VERSION": f'"{version}"',
@@ -94,6 +101,8 @@ def build_fake_libraries(folder: Path, name: str, *, slope: float, version: str 
         [
             "g++",
             "-shared",
+            "-nostartfiles",
+            "-Wl,--as-needed",
             f"-Wl,-soname,lib{package}.so.{make_uid(version)}",
             object_file,
             "-o",

@@ -1,10 +1,11 @@
 // A stand-in for a native library: the C ABI with arithmetic that is known, so that tests of the packaging need no
 // TensorFlow. `y = MODEL_SLOPE * x + bias-in`, `label` is the position of the row's largest y. Compiled for the batch
-// sizes 2 and 4. It fails on purpose where x is -1000. `MODEL_SYMBOL_runs` tells how often a size ran.
+// sizes 2 and 4. It fails on purpose where x is -1000, and says that it is busy where x is -2000. `MODEL_SYMBOL_runs`
+// tells how often a size ran.
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include <tfaot/abi.h>
 
@@ -36,7 +37,7 @@ constexpr tfaot_tensor kOutputs[] = {
 constexpr double kBatchCosts[] = {100, 100, 100, 150};
 constexpr tfaot_info kInfo = {
     sizeof(tfaot_info), 64, MODEL_NAME, MODEL_VERSION, MODEL_UID, "tensorflow 2.17.1", 2, kInputs, 2, kOutputs, 2,
-    kBatchSizes,        2,  kTargets, kBatchCosts,
+    kBatchSizes,        2,  kTargets, kBatchCosts, 1, 0,
 };
 
 std::atomic<size_t> runs[5];  // by batch size
@@ -45,14 +46,16 @@ tfaot_status create(const char* target, tfaot_instance** instance, char* message
   *instance = nullptr;
   for (const char* const known : kTargets) {
     if (target != nullptr && std::strcmp(target, known) != 0) continue;
-    *instance = new (std::nothrow) tfaot_instance{known, ""};
-    return *instance == nullptr ? TFAOT_OUT_OF_MEMORY : TFAOT_OK;
+    *instance = static_cast<tfaot_instance*>(std::calloc(1, sizeof(tfaot_instance)));
+    if (*instance == nullptr) return TFAOT_OUT_OF_MEMORY;
+    (*instance)->target = known;
+    return TFAOT_OK;
   }
   std::snprintf(message, message_size, "model " MODEL_NAME ": the library has no code for target %s", target);
   return TFAOT_INVALID_ARGUMENT;
 }
 
-void destroy(tfaot_instance* instance) { delete instance; }
+void destroy(tfaot_instance* instance) { std::free(instance); }
 
 tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
   if (batch_size != 2 && batch_size != 4) return TFAOT_NO_SUCH_BATCH_SIZE;
@@ -65,6 +68,7 @@ tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const
     label[row] = 0;
     for (int64_t column = 0; column < kColumns; ++column) {
       const int64_t i = row * kColumns + column;
+      if (x[i] == -2000.0f) return TFAOT_BUSY;
       if (x[i] == -1000.0f) {
         std::snprintf(instance->message, sizeof instance->message, "model " MODEL_NAME ", batch size %lld: x is -1000",
                       static_cast<long long>(batch_size));

@@ -3,6 +3,7 @@
 //   types   every element type: output NAME is input NAME with the two elements of each row exchanged; `shift`, a
 //           scalar without batch axis, is added to `i32`. Batch sizes 1 and 3.
 //   total   `total`, a scalar without batch axis, is the sum of x; `y` the sum of each row. Batch sizes 1 and 2.
+//   centred y is x less the mean of x over the batch: rows depend on one another. Batch sizes 1 and 4.
 //   source  no inputs; y is {1, 2}. Batch size 1.
 #include <cstdint>
 #include <cstring>
@@ -31,10 +32,11 @@ const char* target(const tfaot_instance*) { return kTargets[0]; }
 size_t memory(const tfaot_instance*) { return sizeof(tfaot_instance); }
 
 constexpr tfaot_info info_of(const char* name, size_t num_inputs, const tfaot_tensor* inputs, size_t num_outputs,
-                             const tfaot_tensor* outputs, size_t num_batch_sizes, const int64_t* batch_sizes) {
+                             const tfaot_tensor* outputs, size_t num_batch_sizes, const int64_t* batch_sizes,
+                             int32_t rows_independent = 1) {
   return {sizeof(tfaot_info), 64,      name,        "1.2.0",         "0123456789ab", "tensorflow 2.17.1",
           num_inputs,         inputs,  num_outputs, outputs,         num_batch_sizes, batch_sizes,
-          1,                  kTargets, kCosts};
+          1,                  kTargets, kCosts,      rows_independent, 0};
 }
 
 constexpr tfaot_tensor pairs(const char* name, int32_t dtype, int32_t element_size) {
@@ -100,6 +102,23 @@ tfaot_status run_total(tfaot_instance*, int64_t batch_size, const void* const* i
 
 constexpr tfaot_info kTotal = info_of("total", 1, kTotalInputs, 2, kTotalOutputs, 2, kTotalSizes);
 
+// centred
+
+constexpr int64_t kCentredSizes[] = {1, 4};
+constexpr tfaot_tensor kCentredInputs[] = {{"x", TFAOT_FLOAT32, 1, kRows, 1, 4, 1}};
+constexpr tfaot_tensor kCentredOutputs[] = {{"y", TFAOT_FLOAT32, 1, kRows, 1, 4, 1}};
+
+tfaot_status run_centred(tfaot_instance*, int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  if (batch_size != 1 && batch_size != 4) return TFAOT_NO_SUCH_BATCH_SIZE;
+  const float* const x = static_cast<const float*>(inputs[0]);
+  float mean = 0;
+  for (int64_t row = 0; row < batch_size; ++row) mean += x[row] / static_cast<float>(batch_size);
+  for (int64_t row = 0; row < batch_size; ++row) static_cast<float*>(outputs[0])[row] = x[row] - mean;
+  return TFAOT_OK;
+}
+
+constexpr tfaot_info kCentred = info_of("centred", 1, kCentredInputs, 1, kCentredOutputs, 2, kCentredSizes, 0);
+
 // source
 
 constexpr int64_t kSourceSizes[] = {1};
@@ -122,6 +141,7 @@ constexpr tfaot::Table table_of(const tfaot_info* info, Run run) {
 
 constexpr tfaot::Table kTypesTable = table_of(&kTypes, run_types);
 constexpr tfaot::Table kTotalTable = table_of(&kTotal, run_total);
+constexpr tfaot::Table kCentredTable = table_of(&kCentred, run_centred);
 constexpr tfaot::Table kSourceTable = table_of(&kSource, run_source);
 
 }  // namespace
@@ -131,6 +151,8 @@ const tfaot::Table* tfaot_model_types_0123456789ab(void);
 const tfaot::Table* tfaot_model_types_0123456789ab(void) { return &kTypesTable; }
 const tfaot::Table* tfaot_model_total_0123456789ab(void);
 const tfaot::Table* tfaot_model_total_0123456789ab(void) { return &kTotalTable; }
+const tfaot::Table* tfaot_model_centred_0123456789ab(void);
+const tfaot::Table* tfaot_model_centred_0123456789ab(void) { return &kCentredTable; }
 const tfaot::Table* tfaot_model_source_0123456789ab(void);
 const tfaot::Table* tfaot_model_source_0123456789ab(void) { return &kSourceTable; }
 }

@@ -120,7 +120,7 @@ def test_the_example_compiles_against_the_class_of_the_sample_model(tmp_path: Pa
 def test_headers_that_are_too_old_are_refused(tmp_path: Path) -> None:
     files = render(make_contents())
     version = "include/tfaot/version.h"
-    files[version] = files[version].replace(b"VERSION 10000", b"VERSION 9999")
+    files[version] = files[version].replace(b"VERSION 10100", b"VERSION 10099")
     with pytest.raises(CommandFailed, match=r"tfaot-model-affine 1\.2\.0 needs newer tfaot headers"):
         compile_model(files, tmp_path, "#include <tfaot-model-affine/model.h>\n")
 

@@ -13,7 +13,9 @@ from tests.package.conftest import HERE, WARNINGS, make_contents, make_spec
 from tests.sanitizers import CATCH_ERRORS, CATCH_RACES, run_sanitized
 from tfaot_pkg.package.tree import render
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import package_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,6 +37,8 @@ NAMES = {
 PAIRS = [Tensor(name=name, dtype=dtype, shape=(None, 2)) for name, dtype in NAMES.items()]
 SHIFT = Tensor(name="shift", dtype=DType.INT32, shape=())
 
+DEPENDENT = Rows(meetings=(Meeting(output="y", node="mean", operation="reduce", reason="rows meet"),))
+
 # The models of fake_others.cpp.
 OTHERS = {
     "types": ((1, 3), Signature(inputs=(*PAIRS[:7], SHIFT, *PAIRS[7:]), outputs=tuple(PAIRS))),
@@ -48,6 +52,13 @@ OTHERS = {
             ),
         ),
     ),
+    "centred": (
+        (1, 4),
+        Signature(
+            inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None,)),),
+            outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None,)),),
+        ),
+    ),
     "source": ((1,), Signature(inputs=(), outputs=(Tensor(name="y", dtype=DType.FLOAT64, shape=(2,)),))),
 }
 
@@ -59,10 +70,11 @@ def fakes(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(prefix, folder)
     for name, (batch_sizes, signature) in OTHERS.items():
         spec = make_spec(name, batch_sizes=batch_sizes)
-        header = f"include/tfaot-model-{name}/model.h"
+        header = f"include/{package_name(name)}/model.h"
         path = folder / header
         path.parent.mkdir()
-        path.write_bytes(render(make_contents(spec, signature=signature))[header])
+        rows = DEPENDENT if name == "centred" else INDEPENDENT
+        path.write_bytes(render(make_contents(spec, signature=signature, rows=rows))[header])
     return folder
 
 

@@ -15,7 +15,7 @@ from tfaot_pkg.package.scram import CmsswArea, cmssw_area, tool_files
 from tfaot_pkg.package.tree import PackageTree, render
 from tfaot_pkg.process import run
 
-NAME = "tfaot-model-my_net"
+NAME = "tfaot-model-my-net"
 OBJECTS = ("my_net_bs1.o", "my_net_bs4.o", "my_net_common.o")
 # Elements and attributes that SCRAM knows in a tool file (SCRAM/BuildSystem/SimpleDoc.py); any attribute of flags.
 KNOWN = {

@@ -10,6 +10,7 @@ import pytest
 from tests.registry.conftest import files_of, snapshot, write_tree
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.package.tree import PackageTree
+from tfaot_pkg.spec.names import package_name
 
 __all__ = ["snapshot"]
 
@@ -37,6 +38,6 @@ def deliver(tmp_path: Path) -> Deliver:
         root = tmp_path / f"tree-{len(list(tmp_path.glob('tree-*')))}"
         write_tree(root, contents)
         key = key_of("test", 1, {"model": model, "version": version})
-        return PackageTree(root=root, key=key, package_name=f"tfaot-model-{model}", version=version)
+        return PackageTree(root=root, key=key, package_name=package_name(model), version=version)
 
     return make

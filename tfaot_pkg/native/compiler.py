@@ -31,6 +31,18 @@ _FLAGS = (
 _GCC_FLAGS = ("-fno-gnu-unique",)
 
 
+# Libraries carry no C++ runtime: no unwinder, which would need a C library of 2022, and nothing that runs when they are
+# loaded. templates/native/runtime.cc has what the standard library's headers need instead.
+_LIBRARY_FLAGS = ("-fno-exceptions", "-fno-rtti")
+# GCC's helpers for atomics look at the CPU when a library is loaded.
+_LIBRARY_FLAGS_BY_MACHINE = {"aarch64": ("-mno-outline-atomics",)}
+
+# Functions of the C library that got a new version after 2.28, and the oldest version that all machines of an
+# architecture have: the older ones differ in how they report errors, not in what they compute.
+_RENEWED = ("exp", "exp2", "pow", "log", "log2", "fmod", "fmodf", "hypot", "hypotf")
+_FIRST_GLIBC = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiler:
     """A C++17 compiler for one architecture.
@@ -56,8 +68,40 @@ class Compiler:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For every source of ours and of XLA's runtime."""
+        """For every source."""
         return (*_FLAGS, *(_GCC_FLAGS if self.is_gcc else ()))
+
+    @property
+    def architecture(self) -> str:
+        return self.machine.partition("-")[0]
+
+    @property
+    def sysroot(self) -> Path | None:
+        """Where the C library of another machine lies, as an emulator needs it; None for this machine's compiler."""
+        if self.architecture == platform.machine():
+            return None
+        named = _ask([*self.command, "-print-sysroot"]) if self.is_gcc else ""
+        if named and Path(named).is_dir() and Path(named).resolve() != Path("/"):
+            return Path(named).resolve()
+        # Debian's cross compilers name none, and have theirs in /usr/TRIPLE.
+        library = Path(_ask([*self.command, "-print-file-name=libc.so.6"]))
+        return library.resolve().parents[1] if library.is_absolute() else None
+
+    @property
+    def library_flags(self) -> tuple[str, ...]:
+        """For sources of libraries: ours and those of XLA's runtime."""
+        return (*_LIBRARY_FLAGS, *_LIBRARY_FLAGS_BY_MACHINE.get(self.architecture, ()))
+
+    @property
+    def all_flags(self) -> tuple[str, ...]:
+        """What decides about the code of libraries: for keys and records."""
+        return (*self.flags, *self.library_flags)
+
+    @property
+    def first_versions(self) -> Mapping[str, str]:
+        """Functions of the C library that a shared library asks for in their first version, with that version."""
+        first = _FIRST_GLIBC.get(self.architecture)
+        return {name: f"{name}@{first}" for name in _RENEWED} if first else {}
 
     def compile(self, source: Path, output: Path, *, flags: Sequence[str | Path], folder: Path) -> None:
         """Compile one source file with `flags` besides ours, running in `folder`. Raises CompilerError."""
@@ -89,6 +133,7 @@ class Compiler:
         """
         options = [
             "-shared",
+            "-nostartfiles",
             "-static-libstdc++",
             "-static-libgcc",
             f"-Wl,--version-script={exports}",
@@ -121,7 +166,10 @@ class Compiler:
         self._run([*self.command, *options, *objects, "-lm", "-o", output], output.parent)
 
     def program(self, source: Path, output: Path, *, includes: Sequence[Path]) -> None:
-        """Compile and link a program of one source file, for this machine. Raises CompilerError."""
+        """Compile and link a program of one source file, with the shared libraries of the C and C++ runtimes.
+
+        Raises CompilerError.
+        """
         flags = [flag for include in includes for flag in ("-I", include)]
         self._run([*self.command, *self.flags, *flags, source, "-o", output, "-ldl"], output.parent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,8 +13,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfaot_pkg import resources
+from tfaot_pkg.binary.elf import opened
+from tfaot_pkg.binary.findings import (
+    Rules,
+    glibc_floor,
+    object_findings,
+    shared_library_findings,
+    static_library_findings,
+)
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
+from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call, plan_of
 from tfaot_pkg.keys import Key, key_of, sha256_bytes
@@ -29,17 +39,16 @@ from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target, lowest
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
-from tfaot_pkg.tuning.costs import VERSION as COSTS_VERSION
 from tfaot_pkg.tuning.costs import batch_costs
 
 STAGE = "native"
-_VERSION = 3
 _PARTS = "parts.json"
 _UID_DIGITS = 12
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _KILL_INTERVAL = 0.02  # seconds
-_COMMON_STEPS = 10  # five sources, the common object, the whole, archive, entry, shared
+_COMMON_STEPS = 11  # six sources, the common object, the whole, archive, entry, shared
 _TABLE = "units.cc"
+_ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # of the C library, and ours (runtime.cc)
 
 _T = TypeVar("_T")
 
@@ -71,6 +80,12 @@ class NativeLibrary:
         return self.folder / f"lib{self.name}.so"
 
     @property
+    def glibc(self) -> str:
+        """The oldest C library that the shared library loads with."""
+        with opened(self.shared) as data:
+            return glibc_floor(data)
+
+    @property
     def objects(self) -> tuple[Path, ...]:
         return tuple(sorted(self.folder.glob("*.o")))
 
@@ -88,20 +103,24 @@ class NativeLibrary:
 def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
     return key_of(
         STAGE,
-        _VERSION,
+        code_digest(__name__),
         {
             "compiled": compiled,
             "name": spec.model.name,
             "version": spec.model.version,
             "objects": spec.package.objects,
             "batch_costs": costs_document(spec.tuning),
-            "costs": COSTS_VERSION,
             "compiler": compiler.identity,
-            "flags": list(compiler.flags),
+            "flags": list(compiler.all_flags),
             "templates": resources.digest(resources.templates() / "native"),
             "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
         },
     )
+
+
+def library_uid(spec: ModelSpec, compiled: Key) -> str:
+    """The uid of the library. It is in the symbols: it names the content, and does not change with the compiler."""
+    return sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled}".encode())[:_UID_DIGITS]
 
 
 def build_native(
@@ -109,6 +128,7 @@ def build_native(
     frozen: FrozenModel,
     compiled: CompiledModel,
     *,
+    key: Key,
     environment: ToolchainEnvironment,
     compiler: Compiler,
     cache: BuildCache,
@@ -120,9 +140,7 @@ def build_native(
 
     Raises CompilerError, ModelError, StorageError.
     """
-    key = native_key(spec, compiled.key, compiler)
-    # The uid is in the symbols: it names the content, and does not change with the compiler.
-    uid = sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled.key}".encode())[:_UID_DIGITS]
+    uid = library_uid(spec, compiled.key)
     targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
     total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes + sum(bool(unit.calls) for unit in compiled.units)
     with progress.step("link", total=total, unit="files") as step:
@@ -136,8 +154,40 @@ def build_native(
     return NativeLibrary(folder=folder, key=key, name=spec.model.package_name, uid=uid)
 
 
+def require_sound_libraries(library: NativeLibrary, architecture: str) -> None:
+    """Raise ModelError if code that a model brought along needs what no library of a package may need.
+
+    Raises CompilerError if the compiler made something else that a package may not hold.
+    """
+    rules = Rules(
+        architecture=architecture,
+        symbol=library.symbol,
+        soname=shared_library_name(library.name, library.uid),
+    )
+    found: list[str] = []
+    looks = [(library.static, static_library_findings), (library.shared, shared_library_findings)]
+    for path, look in [*looks, *((path, object_findings) for path in library.objects)]:
+        with opened(path) as data:
+            found += [f"{path.name}: {finding}" for finding in look(data, rules)]
+    if any("needs the symbol" in finding for finding in found):
+        raise ModelError(
+            "the model's code needs what no library may need:\n  " + "\n  ".join(found),
+            hint="remove the operation that calls it, such as a custom call (XlaCustomCallV2), from the model",
+        )
+    if found:
+        raise CompilerError(
+            "the compiler made libraries that no package may hold:\n  " + "\n  ".join(found),
+            hint="set CXX to another compiler, or look at the flags that it adds by itself",
+        )
+
+
 def _name(unit: CompiledUnit) -> str:
     return f"{unit.prefix}_{unit.target.identifier}"
+
+
+def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
+    """New names for what runtime.cc defines: code of this library uses it, and nobody else's code does."""
+    return {name: f"{library}_runtime_{name}" for name in sorted(defined_symbols(runtime))}
 
 
 def _unit_symbol(library: str, unit: CompiledUnit) -> str:
@@ -183,13 +233,16 @@ class _Build:
         work = folder / "work"
         work.mkdir()
         symbol = library.symbol
-        sources = [partial(self._source, work, name) for name in ("cpu.cc", "library.cc")]
+        sources = [partial(self._source, work, name) for name in ("cpu.cc", "library.cc", "runtime.cc")]
         sources += [partial(make, work, symbol) for make in (self._model, self._table)]
         sources.append(partial(self._weights, work))
         glue = [partial(self._glue, work, symbol, unit) for unit in self.compiled.units]
         glue += [partial(self._calls, work, unit) for unit in self.compiled.units if unit.calls]
         objects = together([*glue, *sources])[len(glue) :]
-        targets = together([partial(self._target, work, symbol, target) for target in self._targets])
+        runtime = _runtime_names(symbol, work / "runtime.o")
+        for path in objects:
+            self.compiler.rename_symbols(path, runtime)
+        targets = together([partial(self._target, work, symbol, target, runtime) for target in self._targets])
         parts = [path for target in targets for path in target]
         linked = self._objects(work, symbol, [*objects, *parts])
         if self.spec.package.objects:
@@ -200,6 +253,7 @@ class _Build:
         self.step.advance(note=library.static.name)
         self._shared(work, whole, library)
         self.step.advance(note=library.shared.name)
+        require_sound_libraries(library, self._targets[0].architecture)
         listed = [item for path in sorted(work.glob(f"*.{_PARTS}")) for item in json.loads(path.read_text())]
         (folder / _PARTS).write_text(json.dumps(listed, indent=1))
         shutil.rmtree(work)
@@ -219,7 +273,8 @@ class _Build:
 
     def _compile(self, work: Path, source: Path, flags: Sequence[str | Path]) -> Path:
         output = work / f"{source.stem}.o"
-        self.compiler.compile(source, output, flags=[*flags, *self._includes()], folder=work)
+        flags = [*self.compiler.library_flags, *flags, *self._includes()]
+        self.compiler.compile(source, output, flags=flags, folder=work)
         self.step.advance(note=source.name)
         return output
 
@@ -239,6 +294,7 @@ class _Build:
             "toolchain": f"tensorflow {self.environment.toolchain.version}",
             "alignment": self.environment.toolchain.alignment,
             "signature": self.frozen.signature,
+            "rows": self.frozen.rows,
             "batch_sizes": self.spec.compilation.batch_sizes,
             "targets": self._targets,
             "batch_costs": [
@@ -303,7 +359,7 @@ class _Build:
         source = self._rendered(work, "units.cc.j2", "units.cc", {"targets": self._targets, "symbols": symbols})
         return self._compile(work, source, [*self._baseline(), *_WARNINGS])
 
-    def _target(self, work: Path, symbol: str, target: Target) -> list[Path]:
+    def _target(self, work: Path, symbol: str, target: Target, runtime: Mapping[str, str]) -> list[Path]:
         """Link each unit of a target into an object with one global symbol, and give the runtime parts as one object.
 
         What units need of the parts gets names that no other target and no other model has.
@@ -318,11 +374,15 @@ class _Build:
         names = {name: f"{symbol}_{target.identifier}_{name}" for name in sorted(needed & provided)}
         for unit, paths in zip(units, objects, strict=True):
             linked = self._merge(paths, work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(symbol, unit)])
-            self.compiler.rename_symbols(linked, names)
+            self.compiler.rename_symbols(linked, {**names, **runtime})
         if not parts:
             return []
         linked = self._merge([*parts.values()], work / f"parts_{target.identifier}.o", keep=[*names])
-        self.compiler.rename_symbols(linked, names)
+        # Eigen allocates by malloc and expects an exception where it fails.
+        known = defined_symbols(linked) | undefined_symbols(linked)
+        allocation = {name: runtime[ours] for name, ours in _ALLOCATION.items()}
+        renamed = {name: new for name, new in {**names, **runtime, **allocation}.items() if name in known}
+        self.compiler.rename_symbols(linked, renamed)
         return [linked]
 
     def _glue_objects(self, work: Path, unit: CompiledUnit) -> list[Path]:
@@ -346,4 +406,5 @@ class _Build:
         )
         exports = self._rendered(work, "exports.map.j2", "exports.map", {"symbol": library.symbol})
         soname = shared_library_name(library.name, library.uid)
+        self.compiler.rename_symbols(whole, self.compiler.first_versions)
         self.compiler.link_shared([whole, entry], library.shared, soname=soname, exports=exports)

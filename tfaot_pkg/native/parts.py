@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.keys import files_below, key_of, sha256_tree
 from tfaot_pkg.native.compiler import Compiler
@@ -21,7 +22,6 @@ from tfaot_pkg.toolchain.definition import RuntimePart
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 STAGE = "part"
-_VERSION = 2
 _FOREIGN = re.compile(r"__xla_cpu_runtime_\w+|_ZN3xla\w+|XlaCustomCall\w+|\w*DuccFft\w*")
 """Symbols that only a part of XLA's runtime could define."""
 _EIGEN_NAMESPACE = "5Eigen"  # mangled
@@ -80,7 +80,7 @@ class Parts:
         """The object of `part` for `target`, from the cache where it is there."""
         key = key_of(
             STAGE,
-            _VERSION,
+            code_digest(__name__),
             {
                 "source": part.source,
                 "defines": list(part.defines),
@@ -89,7 +89,7 @@ class Parts:
                 "toolchain": self.environment.identity,
                 "target": list(target.flags),
                 "compiler": self.compiler.identity,
-                "flags": list(self.compiler.flags),
+                "flags": list(self.compiler.all_flags),
             },
         )
         return self.cache.get_or_make(STAGE, key, lambda folder: self._compile(part, target, folder)) / "part.o"
@@ -120,7 +120,17 @@ class Parts:
         eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
         # GCC's own header of AVX-512 begins some values with themselves, and warns of that where Eigen inlines it.
         quiet = ["-Wno-maybe-uninitialized", "-Wno-uninitialized"] if self.compiler.is_gcc else []
-        flags = [*target.flags, "-Wall", "-Wextra", "-Werror", *quiet, *part.defines, *includes, *eigen]
+        flags = [
+            *self.compiler.library_flags,
+            *target.flags,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            *quiet,
+            *part.defines,
+            *includes,
+            *eigen,
+        ]
         self.compiler.compile(native / part.source, folder / "part.o", flags=flags, folder=folder)
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary, together
@@ -15,17 +16,17 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, lowest
 
 STAGE = "tools"
-_VERSION = 1
 _TOOLS = ("test", "benchmark")
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def tools_key(native: Key) -> Key:
-    return key_of(STAGE, _VERSION, {"native": native, "sources": resources.digest(resources.templates() / "tools")})
+    sources = resources.digest(resources.templates() / "tools")
+    return key_of(STAGE, code_digest(__name__), {"native": native, "sources": sources})
 
 
 def build_tools(
-    spec: ModelSpec, library: NativeLibrary, *, compiler: Compiler, cache: BuildCache, progress: Progress
+    spec: ModelSpec, library: NativeLibrary, *, key: Key, compiler: Compiler, cache: BuildCache, progress: Progress
 ) -> tuple[Path, ...]:
     """The programs, from the cache where they are there; none where the spec does not ask for them.
 
@@ -33,7 +34,6 @@ def build_tools(
     """
     if not spec.package.tools:
         return ()
-    key = tools_key(library.key)
     names = {tool: f"{spec.model.name}_{tool}" for tool in _TOOLS}
     with progress.step("tools", total=len(names), unit="programs") as step:
         if cache.has(STAGE, key):
@@ -50,6 +50,7 @@ def _program(spec: ModelSpec, library: NativeLibrary, compiler: Compiler, tool: 
     code = output.with_name(f"{tool}.o")
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     flags = [*lowest(architecture).flags, *_WARNINGS, f"-DTFAOT_MODEL_SYMBOL={library.symbol}"]
+    flags.append(f'-DTFAOT_PACKAGE="{library.name}"')
     sources = resources.templates() / "tools"
     compiler.compile(
         sources / f"{tool}.cc", code, flags=[*flags, "-I", sources, "-I", resources.headers()], folder=output.parent

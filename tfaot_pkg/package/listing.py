@@ -94,7 +94,7 @@ def tree_fault(tree: Tree) -> str:
 
 def path_fault(path: str) -> str:
     """Why `path` cannot be a member's name; empty where it can."""
-    if not path or len(path.encode("utf-8", "surrogateescape")) > _MAX_PATH:
+    if not path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
         return "is empty or too long"
     if _UNSAFE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
         return "holds characters that a name must not have"

@@ -4,6 +4,7 @@ Its business is what lies where in a package. How the library is made is `native
 `registry`'s and `conan`'s.
 
     include/tfaot-model-NAME/model.h      the typed class
+    include/tfaot-model-NAME/NAME_bsN.h   and NAME.h: what code for cms-tfaot includes (package.cmssw)
     include/tfaot/*.h                     what it builds on
     lib/libtfaot-model-NAME.{a,so}
     lib/libtfaot-model-NAME.so.UID        link, by which the loader finds the library
@@ -15,7 +16,9 @@ Its business is what lies where in a package. How the library is made is `native
     share/tfaot-model-NAME/               spec.yaml, spec.tune.json, info.json, licenses/, validation.json,
                                           sbom.cdx.json, graph.json, provenance.json; reference.bin for NAME_test
 
-Templates lie in folders that mirror this, with NAME in their names.
+Templates lie in folders that mirror this, with NAME in their names. In packages' names NAME has `-` where the model's
+name has `_` (package/name.py). Where these differ, small files of the former spelling (headers, CMake, pkg-config) lead
+to the package's own.
 """
 
 from __future__ import annotations
@@ -32,14 +35,17 @@ from packaging.version import Version
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
+from tfaot_pkg.package.cmssw import alias_header, function_headers
 from tfaot_pkg.package.headers import headers_version
 from tfaot_pkg.package.listing import Member, Tree
-from tfaot_pkg.package.name import shared_library_name
+from tfaot_pkg.package.name import other_spellings, shared_library_name
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.scram import tool_files
+from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.names import cpp_identifiers
@@ -49,12 +55,13 @@ from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 
 STAGE = "package"
-_VERSION = 2
 _INFO_FORMAT = 1
 _TEMPLATES = "package"
+_FORMER = "former"
+"""Templates of the files that lead from the former spelling of a package's name to the package."""
 
 MEMBER_NAMES = frozenset(
-    {"name", "version", "uid", "batch_sizes", "inputs", "outputs", "run", "target", "memory", "table", "instance"}
+    "name version uid batch_sizes rows_independent inputs outputs run target memory table instance".split()
 )
 """Members of the generated class: C++ lets no class have a member of its own name."""
 
@@ -71,7 +78,8 @@ class PackageContents:
 
     `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
-    the system, without `lib`; `stdc++` stands for the C++ runtime. `objects` are what the libraries were
+    the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library loads with, where
+    that is known. `objects` are what the libraries were
     linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/reference.py), where the
     package has them. `notices` are the licence texts of everything linked in, by file name.
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
@@ -81,6 +89,7 @@ class PackageContents:
 
     spec: ModelSpec
     signature: Signature
+    rows: Rows
     symbol: str
     uid: str
     toolchain: str
@@ -88,7 +97,8 @@ class PackageContents:
     shared_library: Path
     notices: Mapping[str, bytes]
     validation: Mapping[str, object]
-    system_libraries: tuple[str, ...] = ("stdc++", "m")
+    system_libraries: tuple[str, ...] = ("m",)
+    glibc: str = ""
     objects: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
     answers: bytes | None = None
@@ -164,7 +174,7 @@ def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
 
 def render(contents: PackageContents) -> dict[str, bytes]:
     """Every file of the package but the binaries, by its path in it. Raises SpecError for a name C++ cannot take."""
-    files = {**_rendered_templates(contents), **_headers(), **_share(contents)}
+    files = {**_cmssw_headers(contents), **_rendered_templates(contents), **_headers(), **_share(contents)}
     model = contents.spec.model
     tools = tool_files(
         package=contents.package_name,
@@ -217,7 +227,9 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "libraries": sorted(contents.libraries),
         **({"programs": sorted(f"bin/{path.name}" for path in contents.programs)} if contents.programs else {}),
         "batch_sizes": list(spec.compilation.batch_sizes),
+        **contents.rows.as_dict(),
         "targets": list(spec.compilation.targets),
+        **({"glibc": contents.glibc} if contents.glibc else {}),
         "weights": spec.compilation.weights,
         **contents.signature.as_dict(),
     }
@@ -229,7 +241,7 @@ def _key(contents: PackageContents, rendered: Mapping[str, bytes]) -> Key:
         "rendered": {path: sha256_bytes(data) for path, data in rendered.items()},
         "binaries": {path: sha256_file(file) for path, file in contents.binaries.items()},
     }
-    return key_of(STAGE, _VERSION, parts)
+    return key_of(STAGE, code_digest(__name__), parts)
 
 
 def _tree(contents: PackageContents, key: Key, root: Path) -> PackageTree:
@@ -246,16 +258,33 @@ def _write(rendered: Mapping[str, bytes], contents: PackageContents, folder: Pat
 
 
 def _rendered_templates(contents: PackageContents) -> dict[str, bytes]:
-    context = template_context(contents)
-    return {
-        _output_path(template, contents.spec.model.name): render_template(template, context).encode()
+    package, context = contents.package_name, template_context(contents)
+    files = {
+        _output_path(template, package): render_template(template, context).encode()
         for template in template_names(_TEMPLATES)
     }
+    for former in other_spellings(package):
+        files |= {
+            _output_path(template, former): render_template(template, {**context, "former": former}).encode()
+            for template in template_names(_FORMER)
+        }
+    return files
 
 
-def _output_path(template: str, name: str) -> str:
-    relative = template.removeprefix(f"{_TEMPLATES}/").removesuffix(SUFFIX)
-    return relative.replace("tfaot-model-NAME", f"tfaot-model-{name}")
+def _cmssw_headers(contents: PackageContents) -> dict[str, bytes]:
+    if not contents.spec.package.cmssw:
+        return {}
+    spec, package = contents.spec, contents.package_name
+    headers = {
+        **function_headers(spec, contents.signature, symbol=contents.symbol, uid=contents.uid, tool=package),
+        **alias_header(spec, package),
+    }
+    return {f"include/{package}/{name}": text.encode() for name, text in headers.items()}
+
+
+def _output_path(template: str, package: str) -> str:
+    _, _, relative = template.removesuffix(SUFFIX).partition("/")
+    return relative.replace("tfaot-model-NAME", package)
 
 
 def template_context(contents: PackageContents) -> dict[str, object]:
@@ -268,6 +297,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "package": contents.package_name,
         "model": spec.model,
         "compilation": spec.compilation,
+        "rows": contents.rows,
         "namespace": spec.compilation.namespace,
         "toolchain": contents.toolchain,
         "symbol": contents.symbol,

@@ -47,10 +47,15 @@ Fill = Callable[[Path], Tree]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A package to install, and how its files are brought."""
+    """A package to install, and how its files are brought.
+
+    `headers` is the include folder to take the shared headers from, in place of those that the package brings: what
+    comes from elsewhere may not replace code that other packages are compiled with.
+    """
 
     package: Package
     fill: Fill
+    headers: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +130,14 @@ def install_packages(deliveries: Sequence[Delivery], prefix: Path) -> dict[str, 
         for number, delivery in enumerate(deliveries):
             folder = staging / str(number)
             folder.mkdir()
-            staged.append(checked(delivery.package, delivery.fill(folder), folder))
+            staged.append(checked(delivery.package, delivery.fill(folder), folder, headers=delivery.headers))
         _apply(before, plan(before, staged))
     return {one.package.name: _outcome(before, one.package) for one in deliveries}
 
 
 def _outcome(before: Prefix, package: Package) -> Installed:
-    old = before.manifests.get(package.name)
+    parts = [package.name, *before.replaced_by(package.name)]
+    old = next((before.manifests[part] for part in parts if part in before.manifests), None)
     status: Status = "installed" if old is None else "repaired" if old.tree == package.tree else "replaced"
     return _installed(package, before.root, status, old.version if old else None)
 
@@ -143,16 +149,20 @@ def uninstall(name: str, prefix: Path) -> Uninstalled:
     """
     package, root = package_meant_by(name), prefix.absolute()
     with storage_errors(f"remove from {root}"):
-        if package not in read_prefix(root).packages():
+        if not read_prefix(root).parts_of(package):
             installed = ", ".join(read_prefix(root).packages()) or "nothing"
             raise PrefixError(f"{package} is not installed in {root}", hint=f"installed there: {installed}")
         with _locked(root):
             before = read_prefix(root)
+            parts = before.parts_of(package)
             # The headers go first: a run that is killed in between is completed by the next one.
-            kept = [] if users_of_headers(before, [package]) else _remove_part(before, HEADERS)
-            kept += _remove_part(before, package)
-    old = before.manifests.get(package)
-    return Uninstalled(name=package, version=old.version if old else "", prefix=root, kept=tuple(kept))
+            kept = [] if users_of_headers(before, parts) else _remove_part(before, HEADERS)
+            for part in parts:
+                kept += _remove_part(read_prefix(root), part)
+    old = next((before.manifests[part] for part in parts if part in before.manifests), None)
+    return Uninstalled(
+        name=parts[0] if parts else package, version=old.version if old else "", prefix=root, kept=tuple(kept)
+    )
 
 
 def _installed(package: Package, root: Path, status: Status, previous: str | None) -> Installed:
@@ -162,6 +172,8 @@ def _installed(package: Package, root: Path, status: Status, previous: str | Non
 def _is_current(prefix: Prefix, package: Package) -> bool:
     manifest = prefix.manifests.get(package.name)
     if manifest is None or (manifest.version, manifest.tree) != (package.version, package.tree):
+        return False
+    if prefix.replaced_by(package.name):
         return False
     parts = [package.name, HEADERS] if manifest.uses_headers else [package.name]
     return all(part in prefix.manifests and report_part(prefix, part).ok for part in parts)

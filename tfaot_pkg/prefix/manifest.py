@@ -10,7 +10,6 @@ manifest in `share/tfaot/`.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -18,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.keys import canonical_json, sha256_file
 from tfaot_pkg.package.listing import path_fault
-from tfaot_pkg.package.name import is_package_name
+from tfaot_pkg.package.name import is_package_name, other_spellings, spellings
 
 HEADERS = "tfaot"
 """Name of the part that holds the shared headers."""
@@ -109,6 +109,14 @@ class Prefix:
     def packages(self) -> list[str]:
         return sorted((self.manifests.keys() | self.pending.keys()) - {HEADERS})
 
+    def parts_of(self, package: str) -> list[str]:
+        """The parts that are `package`, in whichever spelling it was installed."""
+        return [part for part in spellings(package) if part in self.packages()]
+
+    def replaced_by(self, package: str) -> list[str]:
+        """The parts of another spelling that an installation of `package` takes the place of."""
+        return [part for part in other_spellings(package) if part in self.packages()]
+
 
 def manifest_path(part: str) -> str:
     return f"share/{part}/manifest.json"
@@ -174,7 +182,7 @@ def _parse_pending(data: bytes, file: str) -> frozenset[str]:
 
 def _object(data: bytes, file: str) -> dict[str, Any]:
     try:
-        value = json.loads(data)
+        value = read_json(data)
     except (ValueError, RecursionError) as error:
         raise PrefixError(f"{file} is damaged: not JSON ({error})", hint=_HINT) from error
     if not isinstance(value, dict):

@@ -8,14 +8,16 @@ and a package whose major version is another one is refused.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError, TrustError
 from tfaot_pkg.package.headers import VERSION_FILE, headers_version
-from tfaot_pkg.package.listing import Member, Tree
-from tfaot_pkg.prefix.manifest import HEADERS, Manifest, Prefix, look
+from tfaot_pkg.package.listing import Member, Tree, scan_tree
+from tfaot_pkg.prefix.manifest import HEADERS, Manifest, Prefix, look, manifest_path, pending_path
+from tfaot_pkg.storage import write_file
 
 _HEADERS_FOLDER = "include/tfaot/"
 _PER_MAJOR = 10_000
@@ -48,7 +50,7 @@ class StagedPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """What is to be done for one part: move `moved` out of `staged`, write `manifest`, then remove `stale`."""
+    """What is to be done for one part: move `moved` out of `staged`, write `manifest`, then remove `stale` in order."""
 
     manifest: Manifest
     staged: Path
@@ -57,10 +59,11 @@ class PartPlan:
     touched: frozenset[str]
 
 
-def checked(package: Package, tree: Tree, folder: Path) -> StagedPackage:
+def checked(package: Package, tree: Tree, folder: Path, *, headers: Path | None = None) -> StagedPackage:
     """Check the tree in `folder` against its promise and split it into the shared headers and the package's own files.
 
-    Raises TrustError.
+    With `headers`, an include folder, the shared headers are replaced by those in it. Raises TrustError, PrefixError
+    (the package needs headers that these are not), OSError.
     """
     if tree.digest != package.tree:
         raise TrustError(
@@ -74,11 +77,30 @@ def checked(package: Package, tree: Tree, folder: Path) -> StagedPackage:
     shared = tuple(member for member in tree.members if member.path.startswith(_HEADERS_FOLDER))
     own = tuple(member for member in tree.members if not member.path.startswith(_HEADERS_FOLDER))
     manifest = _manifest(package.name, package.version, package.key, tree.digest, own, uses_headers=bool(shared))
-    headers = None
+    brought = None
     if shared:
+        if headers is not None:
+            shared = _replaced_headers(package, folder, headers)
         version = _headers_version(folder / VERSION_FILE)
-        headers = _manifest(HEADERS, version, "", Tree(members=shared).digest, shared, uses_headers=False)
-    return StagedPackage(package=package, folder=folder, manifest=manifest, headers=headers)
+        brought = _manifest(HEADERS, version, "", Tree(members=shared).digest, shared, uses_headers=False)
+    return StagedPackage(package=package, folder=folder, manifest=manifest, headers=brought)
+
+
+def _replaced_headers(package: Package, folder: Path, headers: Path) -> tuple[Member, ...]:
+    """Put the shared headers in the include folder `headers` in place of those that `package` brought to `folder`."""
+    theirs = int(_headers_version(folder / VERSION_FILE))
+    ours = int(_headers_version(headers / "tfaot" / "version.h"))
+    if theirs > ours or theirs // _PER_MAJOR != ours // _PER_MAJOR:
+        raise PrefixError(
+            f"{package} is for the tfaot headers of version {theirs}, and this tfaot-pkg has version {ours}",
+            hint="nothing was installed; "
+            + ("upgrade tfaot-pkg" if theirs > ours else "ask for a package that was built more recently"),
+        )
+    shutil.rmtree(folder / _HEADERS_FOLDER)
+    for file in sorted((headers / "tfaot").rglob("*.h")):
+        write_file(folder / "include" / file.relative_to(headers), file.read_bytes())
+    found = scan_tree(folder).members
+    return tuple(member for member in found if member.path.startswith(_HEADERS_FOLDER))
 
 
 def _manifest(
@@ -125,7 +147,7 @@ def _newest_headers(before: Prefix, packages: Sequence[StagedPackage]) -> Staged
 
     Raises PrefixError where they do not fit together.
     """
-    names = [one.package.name for one in packages]
+    names = [name for one in packages for name in (one.package.name, *before.replaced_by(one.package.name))]
     others = users_of_headers(before, names)
     newest = before.manifests.get(HEADERS) if others else None
     whose = f"those in {before.root} (version {newest.version}, used by {', '.join(others)})" if newest else ""
@@ -163,8 +185,10 @@ def users_of_headers(before: Prefix, beside: Collection[str]) -> list[str]:
 def _after(before: Prefix, parts: Iterable[Manifest]) -> Prefix:
     """The prefix when all of `parts` are in it."""
     new = {part.name: part for part in parts}
-    pending = {name: paths for name, paths in before.pending.items() if name not in new}
-    return Prefix(root=before.root, manifests={**before.manifests, **new}, pending=pending)
+    gone = {name for part in new for name in (part, *before.replaced_by(part))}
+    pending = {name: paths for name, paths in before.pending.items() if name not in gone}
+    kept = {name: manifest for name, manifest in before.manifests.items() if name not in gone}
+    return Prefix(root=before.root, manifests={**kept, **new}, pending=pending)
 
 
 def _conflicts(
@@ -187,12 +211,16 @@ def _may_share(owner: Manifest | None, path: str, content: str, actual: str | No
 
 
 def _plan_part(before: Prefix, part: Manifest, staged: Path, owners: Mapping[str, list[str]]) -> PartPlan:
-    old, contents = before.owned_by(part.name), part.contents
+    replaced, contents = before.replaced_by(part.name), part.contents
+    old = before.owned_by(part.name).union(*map(before.owned_by, replaced))
+    stale = [path for path in sorted(old) if path not in owners]
+    # What says that the other spelling is installed goes last, so that a run which is killed before can be repeated.
+    stale += [path(name) for name in replaced for path in (pending_path, manifest_path)]
     return PartPlan(
         manifest=part,
         staged=staged,
         moved=tuple(path for path in in_order(contents) if look(before.root / path) != contents[path]),
-        stale=tuple(path for path in sorted(old) if path not in owners),
+        stale=tuple(stale),
         touched=old | contents.keys(),
     )
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime.h"
 #include "tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h"
 #include "unit.h"
 
@@ -15,7 +16,8 @@ const tensorflow::XlaCompiledCpuFunction::StaticData& static_data() {
   return Generated::StaticData();
 }
 
-// Constants come in the order of their buffers. They are taken: to be called once.
+// Constants come in the order of their buffers. They are taken: a second call, after one of another unit had no memory,
+// leaves what the first has written. `buffers` is zero before the first.
 template <class Generated>
 void describe(Buffer* buffers) {
   const auto& data = static_data<Generated>();
@@ -23,7 +25,7 @@ void describe(Buffer* buffers) {
   auto constant = constants.begin();
   for (std::size_t i = 0; i < data.num_buffers; ++i) {
     const auto& info = data.buffer_infos[i];
-    buffers[i] = Buffer{info.size(), BufferKind::kUnused, nullptr};
+    buffers[i].size = info.size();
     if (info.is_parameter()) {
       buffers[i].kind = BufferKind::kArgument;
     } else if (info.is_temporary()) {
@@ -39,6 +41,7 @@ void describe(Buffer* buffers) {
 template <class Generated>
 tensorflow::XlaCompiledCpuFunction::RngStates& random_states() {
   static thread_local auto states = [] {
+    const Lasting lasting;
     tensorflow::XlaCompiledCpuFunction::RngStates made;
     for (const std::int64_t delta : static_data<Generated>().rng_state_deltas) {
       made.push_back(std::make_unique<xla::cpu::RngState>(delta));

@@ -51,8 +51,11 @@ void what_is_no_rule_is_refused() {
   expect_error("batch rule \"1:" + most + ",2\": the sum of its sizes is too large",
                [] { BatchRule rule(1, {kMost, 2}); });
   expect_error("batch rule \"1:" + most + "0\": " + most + "0 is too large", [&] { BatchRule rule("1:" + most + "0"); });
+  for (const char* const text : {"5: 1, 4", " 5 : 1 , 4 ", "\t5:1,\t4"}) {
+    expect(BatchRule(text).text() == "5:1,4", "blanks around numbers mean nothing");
+  }
   for (const std::string text :
-       {"", ":", "5", "5:", ":5", "5:1,", "5:,4", "5:1;4", "5:-1,6", "5:+5", " 5:5", "5:5 ", "5:0x5", "5:1,4:5", "five:5"}) {
+       {"", ":", "5", "5:", ":5", "5:1,", "5:,4", "5:1;4", "5:-1,6", "5:+5", " ", "5: ", "5:1, ", "5:1 4", "5 5:5", "5:0x5", "5:1,4:5", "five:5"}) {
     expect_error("batch rule \"" + text + "\" is not of the form \"5:1,4\"", [&] { BatchRule rule(text); });
   }
 }

@@ -1,5 +1,7 @@
 // tfaot::Model over fake models: nested vectors and contiguous buffers, batch rules, costs.
+#include <tfaot/dynamic.h>
 #include <tfaot/model.h>
+#include <tfaot/pool.h>
 #include <tfaot/threads.h>
 
 #include <array>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include <tfaot-model-affine/model.h>
+#include <tfaot-model-centred/model.h>
 #include <tfaot-model-source/model.h>
 #include <tfaot-model-total/model.h>
 #include <tfaot-model-types/model.h>
@@ -276,6 +279,69 @@ void outputs_without_a_batch_axis() {
   expect(sum[0] == 4.0 && parts[1] == 2.0f, "run_parallel does not divide such a batch");
 }
 
+void rows_that_depend_on_one_another_run_as_whole_batches_only() {
+  using tfaot_model::centred;
+  static_assert(affine::rows_independent && !centred::rows_independent, "in the generated class");
+  tfaot::Model<centred> model;
+  expect(!model.rows_independent() && tfaot::Model<affine>().rows_independent(), "at run time");
+  const std::vector<float> x = {1, 2, 3, 6, 8};
+  expect(model.run(4, {{x.data(), 4}}).y[3] == 3 && model.run(1, {{x.data(), 1}}).y[0] == 0, "compiled sizes");
+  const std::string refusal =
+      "centred: batch size: expected a compiled one (1, 4) because rows of this model depend on one another, got ";
+  for (const std::size_t count : {0u, 2u, 5u}) {
+    expect_error(refusal + std::to_string(count), [&] { model.run(count, {{x.data(), count}}); });
+    expect_error(refusal + std::to_string(count), [&] { model.batchRule(count); });
+    expect_error(refusal + std::to_string(count), [&] { model.run<FloatArrays>(count, FloatArrays(count, {1.0f})); });
+  }
+  for (const char* const rule : {"2:1,1", "3:4", "4:1,1,1,1"}) {
+    expect_error(refusal + rule[0], [&] { model.setBatchRule(rule); });
+  }
+  tfaot::BatchStrategy strategy;
+  strategy.setDefaultRule(2, {1, 4});
+  expect_error(refusal + "2", [&] { model.setBatchStrategy(strategy); });
+  strategy = tfaot::BatchStrategy();
+  strategy.setDefaultRule(4, {1, 4});
+  model.setBatchStrategy(strategy);
+  std::vector<float> y(5);
+  model.run_parallel(4, {{x.data(), 4}}, {{y.data(), 4}}, 2);
+  expect(y[0] == -2 && y[3] == 3, "run_parallel does not divide such a batch");
+  expect_error(refusal + "5", [&] { model.run_parallel(5, {x}, {y}, 2); });
+  model.calibrate(std::chrono::nanoseconds(1));
+  expect(model.run(4, {{x.data(), 4}}).y[0] == -2, "after calibrate");
+  tfaot::DynamicModel dynamic(centred::table());
+  expect_error(refusal + "5", [&] { dynamic.run(5, {{"x", x}}, {{"y", y}}); });
+  tfaot::Pool<centred> pool;
+  expect_error(refusal + "5", [&] { pool.borrow()->run(5, {x}, {y}); });
+}
+
+void a_library_that_does_not_tell_of_its_rows_composes_batches_as_before() {
+  tfaot_info info = *tfaot_model::centred::table().info;
+  tfaot::Table table = tfaot_model::centred::table();
+  table.info = &info;
+  info.struct_size = offsetof(tfaot_info, rows_independent);
+  expect(tfaot::Instance(table).can_be_split(), "an old library");
+}
+
+void a_second_call_while_one_is_in_progress_is_refused() {
+  const std::string refusal = "affine: this instance is in use by another thread: use one instance per thread";
+  tfaot::Model<affine> model;
+  std::vector<float> x = flat(8), y(24);
+  std::vector<std::int64_t> label(8);
+  const auto during = [&](std::size_t tasks, auto&& task) {
+    expect_error(refusal, [&] { model.run(8, {kBias, x}); });
+    expect_error(refusal, [&] { model.run<Int64Arrays, FloatArrays>(4, FloatArrays{kBias}, rows(4)); });
+    expect_error(refusal, [&] { model.run_parallel(8, {kBias, x}, {label, y}, 2); });
+    for (std::size_t i = 0; i < tasks; ++i) task(i);
+  };
+  model.run_parallel(8, {kBias, x}, {label, y}, during, 2);
+  expect(y[23] == answer(23) && model.run(8, {kBias, x}).y[23] == answer(23), "usable afterwards");
+  x[0] = -2000.0f;  // the library answers TFAOT_BUSY
+  expect_error(refusal, [&] { model.run(8, {kBias, x}); });
+  expect_error(refusal, [&] { model.run(8, {kBias, x}); });
+  x[0] = value(0);
+  expect(model.run(8, {kBias, x}).y[0] == answer(0), "usable after an error");
+}
+
 void a_model_without_inputs() {
   tfaot::Model<tfaot_model::source> model;
   std::vector<double> y(2);
@@ -315,6 +381,9 @@ void test_model() {
   a_library_that_tells_no_costs_works();
   calibrate_measures_every_size();
   outputs_without_a_batch_axis();
+  rows_that_depend_on_one_another_run_as_whole_batches_only();
+  a_library_that_does_not_tell_of_its_rows_composes_batches_as_before();
+  a_second_call_while_one_is_in_progress_is_refused();
   a_model_without_inputs();
   a_model_can_be_moved_and_tells_what_it_is();
 }

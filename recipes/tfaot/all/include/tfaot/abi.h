@@ -6,12 +6,12 @@
 
 /// Compiled models: `Model` and `Pool` for models that are known when a program is compiled, `DynamicModel` for others.
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// The table that a model library's entry function returns.
 using Table = ::tfaot_model_table;
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_ABI_H_

@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 namespace detail {
 
 /// Bytes at an alignment; grows, never shrinks.
@@ -52,7 +52,7 @@ class AlignedBytes {
 };
 
 }  // namespace detail
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_ALIGNED_BYTES_H_

@@ -10,7 +10,7 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 namespace detail {
 
 /// Bytes: what buffers of ours are aligned to. No target's code asks for more.
@@ -58,7 +58,7 @@ void* output(const char* model, const TensorInfo& tensor, std::size_t batch_size
 }
 
 }  // namespace detail
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_ARGUMENTS_H_

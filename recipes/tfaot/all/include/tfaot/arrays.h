@@ -14,7 +14,7 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// Rows of `T`: `arrays[row][element]`, the elements of a row in row-major order.
 template <class T>
@@ -101,7 +101,7 @@ void nest(const TensorInfo& tensor, std::size_t batch_size, const T* from, Array
 }
 
 }  // namespace detail
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_ARRAYS_H_

@@ -18,7 +18,7 @@
 #include <tfaot/error.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// One call of the compiled code: `size` rows, of which the last `padding` ones are not asked for.
 struct BatchStep {
@@ -36,7 +36,7 @@ class BatchRule {
     validate();
   }
 
-  /// From text: "5:1,4" stitches 1 and 4, "5:2,4" pads the last by one. Throws Error.
+  /// From text: "5:1,4" stitches 1 and 4, "5:2,4" pads the last by one. Numbers may have blanks around them. Throws Error.
   explicit BatchRule(std::string_view text) {
     const std::size_t colon = text.find(':');
     if (colon == std::string_view::npos) malformed(text);
@@ -76,6 +76,10 @@ class BatchRule {
 
  private:
   static std::size_t number(std::string_view digits, std::string_view text) {
+    constexpr const char* blanks = " \t";
+    const std::size_t first = digits.find_first_not_of(blanks);
+    if (first == std::string_view::npos) malformed(text);
+    digits = digits.substr(first, digits.find_last_not_of(blanks) - first + 1);
     std::size_t value = 0;
     const char* const end = digits.data() + digits.size();
     const auto [stop, error] = std::from_chars(digits.data(), end, value);
@@ -313,7 +317,7 @@ class BatchPlanner {
   std::size_t limit_ = 0;               // rows that the tables go up to
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_BATCHING_H_

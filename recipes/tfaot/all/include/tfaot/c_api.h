@@ -24,7 +24,9 @@
  * Memory: tensors are dense, row-major, batch axis first. Buffers that are aligned to `alignment` bytes (see
  *     tfaot_info) are read and written in place; others are copied. Inputs and outputs must not overlap.
  * Threads: the table and the model's weights are constant and shared. An instance holds scratch memory and serves one
- *     thread at a time: use one instance per thread.
+ *     thread at a time: use one instance per thread. A run while another one is in progress fails with TFAOT_BUSY.
+ * Rows: a model whose rows depend on one another (`rows_independent` of tfaot_info is 0) gives right answers for whole
+ *     batches of a compiled size only. A batch of another size must not be made of them, nor padded.
  * Versions: a library of ABI version V is understood by every program that was compiled for a version of at most V with
  *     the same major meaning: fields are only ever added at the end of a struct, and `struct_size` tells which are there.
  */
@@ -57,7 +59,8 @@ enum {
   TFAOT_OUT_OF_MEMORY = 2,      /**< scratch memory could not be allocated */
   TFAOT_INVALID_ARGUMENT = 3,   /**< a null pointer, an unknown target */
   TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes */
-  TFAOT_COMPUTATION_FAILED = 5  /**< the compiled computation reported an error */
+  TFAOT_COMPUTATION_FAILED = 5, /**< the compiled computation reported an error */
+  TFAOT_BUSY = 6                /**< another thread is running this instance; its message is left alone */
 };
 
 /** Element types. */
@@ -106,6 +109,12 @@ typedef struct tfaot_info {
   /** What one run costs: `num_targets` rows of `num_batch_sizes` nanoseconds, measured when the model was tuned or else
    * estimated. Only their ratios matter: the cheapest composition of a batch of another size follows from them. */
   const double* batch_costs;
+
+  /** 1: each row of the outputs depends on the same row of the inputs alone, so that a batch of any size may be composed
+   * of compiled ones. 0: it may not, only whole batches of a compiled size are right. Libraries of versions without this
+   * field do not know. */
+  int32_t rows_independent;
+  int32_t reserved; /**< 0; fills the struct, so that `struct_size` grows with the next field */
 } tfaot_info;
 
 /** Scratch memory of one thread of computation. */
@@ -129,7 +138,7 @@ typedef struct tfaot_model_table {
    * convolutions and matrix products inside of the model. */
   tfaot_status (*run)(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs);
 
-  /** The reason of the last failure of `run` on this instance; "" where there was none. */
+  /** The reason of the last failure of `run` on this instance, except TFAOT_BUSY; "" if there was none. */
   const char* (*message)(const tfaot_instance* instance);
 
   /** The target whose code this instance runs. */

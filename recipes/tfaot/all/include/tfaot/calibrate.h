@@ -12,7 +12,7 @@
 #include <tfaot/instance.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 namespace detail {
 
 /// Zeroed buffers of `tensors` for `batch_size` rows, one after the other.
@@ -69,7 +69,7 @@ inline std::vector<double> measure_batch_costs(Instance& instance, std::chrono::
   return costs;
 }
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_CALIBRATE_H_

@@ -21,7 +21,7 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// An input by name: a view of anything contiguous, which has to live as long as the call.
 struct NamedInput {
@@ -88,6 +88,7 @@ class DynamicModel {
   /// and exactly so many rows. Throws Error, which names model, argument, expected and got.
   void run(std::size_t batch_size, std::initializer_list<NamedInput> inputs,
            std::initializer_list<NamedOutput> outputs) {
+    const detail::OneThread::Use use(one_thread_, info().name);
     take("input", info().inputs, inputs, batch_size, inputs_);
     take("output", info().outputs, outputs, batch_size, outputs_);
     instance_.run(batch_size, inputs_.data(), outputs_.data());
@@ -135,9 +136,10 @@ class DynamicModel {
   Instance instance_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
+  detail::OneThread one_thread_;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_DYNAMIC_H_

@@ -9,7 +9,7 @@
 #include <string_view>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// What went wrong, in which model, and, where a single argument is at fault, in which one:
 /// `digits: input "image": expected 128 elements (2 rows of 64), got 100`.
@@ -64,7 +64,7 @@ class Error : public std::runtime_error {
   std::size_t got_ = 0;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_ERROR_H_

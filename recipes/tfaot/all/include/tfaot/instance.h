@@ -5,6 +5,7 @@
 #ifndef TFAOT_INSTANCE_H_
 #define TFAOT_INSTANCE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +20,7 @@
 #include <tfaot/error.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 namespace detail {
 
@@ -66,10 +67,46 @@ inline std::vector<double> batch_costs(const Table& table, const char* target) {
   return costs;
 }
 
+/// Whether batches of other sizes may be composed of compiled ones; so it is assumed of libraries that do not tell.
+inline bool rows_independent(const tfaot_info& info) noexcept {
+  constexpr std::size_t known = offsetof(tfaot_info, rows_independent) + sizeof info.rows_independent;
+  return info.struct_size < known || info.rows_independent != 0;
+}
+
+[[noreturn]] inline void throw_busy(const char* model) {
+  throw Error(model, "this instance is in use by another thread: use one instance per thread");
+}
+
+/// Turns a second thread in an object that serves one at a time into Error. It moves with its object, unused.
+class OneThread {
+ public:
+  OneThread() = default;
+  OneThread(OneThread&&) noexcept {}
+  OneThread& operator=(OneThread&&) noexcept { return *this; }
+
+  /// Held while a call uses the object.
+  class Use {
+   public:
+    explicit Use(OneThread& owner, const char* model) : owner_(owner) {
+      if (owner.busy_.exchange(true, std::memory_order_acquire)) throw_busy(model);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() { owner_.busy_.store(false, std::memory_order_release); }
+
+   private:
+    OneThread& owner_;
+  };
+
+ private:
+  std::atomic<bool> busy_{false};
+};
+
 }  // namespace detail
 
 /// An instance of a model: scratch memory over the model's constant weights. It serves one thread at a time; the
-/// documented pattern is one instance per thread. It can be moved, not copied.
+/// documented pattern is one instance per thread, and a run while another one is in progress throws Error. It can be
+/// moved, not copied.
 class Instance {
  public:
   /// An instance that runs the code of `target` ("x86-64-v3"), or of the best one for this CPU where it is null.
@@ -89,11 +126,13 @@ class Instance {
   /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null.
   ///
   /// A batch size with a rule is composed as the rule says. Any other that was compiled runs in place, and the rest
-  /// is composed as cheaply as possible of those that were (batching.h), which needs a batch axis in every output.
+  /// is composed as cheaply as possible of those that were (batching.h), which needs rows that do not depend on one
+  /// another and a batch axis in every output.
   /// The first run of a size may allocate, later ones do not. Throws Error.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) {
     tfaot_instance* const handle = this->handle();
     if (const BatchRule* const rule = rules_.find(batch_size)) {
+      const detail::OneThread::Use use(one_thread_, info().name);
       for (std::size_t i = 0, done = 0; i < rule->nSizes(); done += rule->getSize(i++)) {
         run_part(handle, done, rule->step(i), inputs, outputs);
       }
@@ -101,6 +140,7 @@ class Instance {
       run_step(handle, batch_size, inputs, outputs);
     } else {
       check_can_be_split(batch_size);
+      const detail::OneThread::Use use(one_thread_, info().name);
       for (std::size_t done = 0; done < batch_size;) {
         const BatchStep step = planner_.next(batch_size - done);
         run_part(handle, done, step, inputs, outputs);
@@ -112,8 +152,8 @@ class Instance {
   /// The rules that were set.
   const BatchStrategy& rules() const noexcept { return rules_; }
 
-  /// Compose the batch size of `rule` as it says. Throws Error where it names a size that was not compiled, or an output
-  /// without a batch axis cannot be put together.
+  /// Compose the batch size of `rule` as it says. Throws Error if it names a size that was not compiled, or if a batch
+  /// cannot be composed of others.
   void set_rule(const BatchRule& rule) {
     check(rule);
     rules_.setRule(rule);
@@ -135,15 +175,21 @@ class Instance {
     run_step(handle(), batch_size, inputs, outputs);
   }
 
-  /// Whether every output has a batch axis. One without depends on the whole batch: parts cannot be put together.
-  bool can_be_split() const noexcept { return whole_output() == info().num_outputs; }
+  /// Whether each row of the outputs depends on the same row of the inputs alone. Assumed of libraries that do not tell.
+  bool rows_independent() const noexcept { return detail::rows_independent(info()); }
 
-  /// Throws Error where it cannot.
+  /// Whether a batch can be composed of others: its rows are independent, and every output has a batch axis. An output
+  /// without one depends on the whole batch: parts cannot be put together.
+  bool can_be_split() const noexcept { return rows_independent() && whole_output() == info().num_outputs; }
+
+  /// Throws Error if it cannot.
   void check_can_be_split(std::size_t batch_size) const {
     if (can_be_split()) return;
-    throw Error(info().name, "batch size",
-                "a compiled one (" + listed_sizes() + ") because output \"" + info().outputs[whole_output()].name +
-                    "\" has no batch axis",
+    const std::size_t whole = whole_output();
+    const std::string reason = whole == info().num_outputs
+                                   ? "rows of this model depend on one another"
+                                   : "output \"" + std::string(info().outputs[whole].name) + "\" has no batch axis";
+    throw Error(info().name, "batch size", "a compiled one (" + listed_sizes() + ") because " + reason,
                 std::to_string(batch_size));
   }
 
@@ -222,9 +268,10 @@ class Instance {
   }
 
   void run_step(tfaot_instance* handle, std::size_t size, const void* const* inputs, void* const* outputs) {
-    if (table_->run(handle, static_cast<std::int64_t>(size), inputs, outputs) != TFAOT_OK) {
-      throw Error(info().name, detail::without_name(table_->message(handle), info().name));
-    }
+    const tfaot_status status = table_->run(handle, static_cast<std::int64_t>(size), inputs, outputs);
+    if (status == TFAOT_OK) return;
+    if (status == TFAOT_BUSY) detail::throw_busy(info().name);  // the message is that of the other thread's calls
+    throw Error(info().name, detail::without_name(table_->message(handle), info().name));
   }
 
   // Rows from `first` on.
@@ -308,9 +355,10 @@ class Instance {
   detail::AlignedBytes scratch_;  // of padded steps
   BatchStrategy rules_;
   BatchPlanner planner_;
+  detail::OneThread one_thread_;  // of what composed batches use
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_INSTANCE_H_

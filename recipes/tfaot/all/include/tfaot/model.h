@@ -36,7 +36,7 @@
 #include <tfaot/tensor.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 namespace detail {
 
 // The compiler names these classes, with their arguments, where an assertion fails.
@@ -119,7 +119,8 @@ class Threads;  // threads.h: a quarter of the time that these headers would tak
 /// An instance of the model whose generated class is `W`. It serves one thread at a time; it can be moved, not copied.
 ///
 /// Every `run` takes any number of rows: sizes that were compiled run in place, others are composed of them, by the
-/// rules that were set or else as cheaply as possible. All of them throw Error.
+/// rules that were set or else as cheaply as possible. All of them throw Error. If rows of the model depend on one
+/// another (`rows_independent()`), only compiled sizes run.
 template <class W>
 class Model {
   using InputTypes = typename W::InputTypes;
@@ -150,6 +151,9 @@ class Model {
   /// The target whose code runs.
   const char* target() const { return model_.target(); }
 
+  /// Whether each row of the outputs depends on the same row of the inputs alone: if not, only compiled batch sizes run.
+  bool rows_independent() { return model_.instance().rows_independent(); }
+
   /// Bytes that this instance holds now, without the object itself.
   std::size_t memory() const {
     std::size_t bytes = model_.memory();
@@ -167,6 +171,7 @@ class Model {
   /// The same into buffers of the model's own: the result is valid until the next call of this overload, or of that of
   /// nested vectors.
   Outputs run(std::size_t batch_size, const Inputs& inputs) {
+    const Use use(one_thread_, W::name);
     check_inputs(batch_size, inputs);  // before memory for so many rows is asked for
     const Outputs outputs = reserve_outputs(batch_size);
     run_on(model_, batch_size, inputs, outputs);
@@ -182,6 +187,7 @@ class Model {
     constexpr bool inputs_fit = InputArguments::template are_inputs<std::decay_t<NestedInputs>...>();
     constexpr bool outputs_fit = OutputArguments::template are_outputs<FirstOutput, MoreOutputs...>();
     if constexpr (inputs_fit && outputs_fit) {
+      const Use use(one_thread_, W::name);
       [[maybe_unused]] const auto rows = std::forward_as_tuple(nested...);
       Inputs inputs;
       EachInput::call([&](auto index) {
@@ -204,15 +210,19 @@ class Model {
   }
 
   /// Compute `batch_size` rows on several threads at a time, each with an instance of its own and an equal part of the
-  /// rows. 0 threads stand for as many as the machine has; they are started once. A model of which an output has no
-  /// batch axis runs on one thread: such a batch cannot be divided. Needs `#include <tfaot/threads.h>`.
+  /// rows. 0 threads stand for as many as the machine has; they are started once. A model whose rows depend on one
+  /// another, or of which an output has no batch axis, runs on one thread: such a batch cannot be divided. Needs
+  /// `#include <tfaot/threads.h>`.
   template <class Executor = Threads>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
     static_assert(detail::is_complete<Executor>, "tfaot: this needs #include <tfaot/threads.h>");
     const std::size_t wanted = threads == 0 ? Executor::available() : threads;
-    if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
-      threads_.reset();
-      threads_ = std::make_shared<Executor>(wanted);
+    {
+      const Use use(one_thread_, W::name);
+      if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
+        threads_.reset();
+        threads_ = std::make_shared<Executor>(wanted);
+      }
     }
     run_parallel(batch_size, inputs, outputs, static_cast<Executor&>(*threads_));
   }
@@ -233,6 +243,7 @@ class Model {
       run_on(model_, batch_size, inputs, outputs);
       return;
     }
+    const Use use(one_thread_, W::name);
     const std::size_t rows = batch_size / parts + (batch_size % parts != 0 ? 1 : 0);
     const std::size_t tasks = batch_size / rows + (batch_size % rows != 0 ? 1 : 0);
     while (others_.size() + 1 < tasks) others_.push_back(another());
@@ -284,6 +295,8 @@ class Model {
   W& compiled() noexcept { return model_; }
 
  private:
+  using Use = detail::OneThread::Use;
+
   static constexpr std::size_t kLongestRemembered = 64;  // steps: rules of many sizes must not fill the memory
 
   static void run_on(W& model, std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
@@ -359,10 +372,11 @@ class Model {
   std::array<detail::AlignedBytes, kInputs> inputs_;
   std::array<detail::AlignedBytes, kOutputs> outputs_;
   std::vector<W> others_;  // of run_parallel
+  detail::OneThread one_thread_;      // of what this class adds to the instance
   std::shared_ptr<Threads> threads_;  // not shared; the type need not be known to destroy it
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_MODEL_H_

@@ -13,7 +13,7 @@
 #include <tfaot/threads.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// Hands out instances of the model whose generated class is `W`, each to one borrower at a time:
 ///
@@ -80,7 +80,7 @@ class Pool {
   std::size_t made_ = 0;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_POOL_H_

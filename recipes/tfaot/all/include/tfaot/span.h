@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// A pointer and a number of elements, which it does not own. Made from any container with `data()` and `size()`
 /// (std::vector, std::array, std::span ...) or from an array, implicitly.
@@ -74,7 +74,7 @@ class span {
   std::size_t size_ = 0;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_SPAN_H_

@@ -8,7 +8,7 @@
 #include <tfaot/abi.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 static_assert(sizeof(bool) == 1 && sizeof(float) == 4 && sizeof(double) == 8, "the C ABI's element types");
 
@@ -84,7 +84,7 @@ struct TensorInfo {
   }
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_TENSOR_H_

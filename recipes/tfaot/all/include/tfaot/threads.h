@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// An executor: runs tasks on threads that are started once. Link with the platform's threads (CMake: Threads::Threads).
 ///
@@ -157,7 +157,7 @@ class Threads {
   bool stopping_ = false;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_THREADS_H_

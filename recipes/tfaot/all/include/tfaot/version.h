@@ -6,9 +6,9 @@
 #define TFAOT_VERSION_H_
 
 // 10000 * major + 100 * minor + patch
-#define TFAOT_HEADERS_VERSION 10000
+#define TFAOT_HEADERS_VERSION 10100
 
-// The C++ types live in the inline namespace tfaot::v1, which changes when their layout or meaning does, so that
+// The C++ types live in the inline namespace tfaot::v2, which changes when their layout or meaning does, so that
 // objects compiled against different headers never share code.
 
 #endif  // TFAOT_VERSION_H_

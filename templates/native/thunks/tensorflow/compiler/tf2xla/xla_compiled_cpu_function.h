@@ -47,15 +47,21 @@ struct EncodedBufferAllocationInfo {
 class BufferAllocationInfo {
  public:
   explicit constexpr BufferAllocationInfo(const EncodedBufferAllocationInfo& encoded)
-      : kind_(static_cast<int>(encoded.packed_kind_and_size & 3)), size_(encoded.packed_kind_and_size >> 2) {}
+      : kind_(static_cast<int>(encoded.packed_kind_and_size & 3)),
+        is_bound_(encoded.entry_param_number != kNone || encoded.result_number != kNone),
+        size_(encoded.packed_kind_and_size >> 2) {}
 
   constexpr bool is_constant() const { return kind_ == 0; }
-  constexpr bool is_temporary() const { return kind_ == 1; }
-  constexpr bool is_parameter() const { return kind_ == 2; }
+  // The tuple of all results counts as a parameter there, too: a kernel of a loop writes the results' addresses into it.
+  constexpr bool is_temporary() const { return kind_ == 1 || (kind_ == 2 && !is_bound_); }
+  constexpr bool is_parameter() const { return kind_ == 2 && is_bound_; }
   constexpr std::uint64_t size() const { return size_; }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
   int kind_;  // 0 constant, 1 temporary, 2 parameter or result, 3 thread-local
+  bool is_bound_;  // to an argument or a result
   std::uint64_t size_;
 };
 

@@ -1,26 +1,13 @@
 # Targets of tfaot-model-affine 1.2.0; included by its config file, which sets the _tfaot_ variables.
 
 if(tfaot-model-affine_static_FOUND AND NOT TARGET tfaot-model-affine::static)
-  # The library uses the C++ runtime: the C++ linker gives it, a project in C alone names it.
-  get_property(_tfaot_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-  if("CXX" IN_LIST _tfaot_languages)
-    set(_tfaot_language CXX)
-    set(_tfaot_runtime "")
-  else()
-    set(_tfaot_language C)
-    set(_tfaot_runtime ";stdc++")
-  endif()
   add_library(tfaot-model-affine::static STATIC IMPORTED)
   set_target_properties(tfaot-model-affine::static PROPERTIES
     IMPORTED_LOCATION "${_tfaot_static}"
-    IMPORTED_LINK_INTERFACE_LANGUAGES ${_tfaot_language}
     INTERFACE_INCLUDE_DIRECTORIES "${_tfaot_prefix}/include"
-    INTERFACE_LINK_LIBRARIES "m${_tfaot_runtime}"
+    INTERFACE_LINK_LIBRARIES "m"
     INTERFACE_COMPILE_FEATURES cxx_std_17
   )
-  unset(_tfaot_languages)
-  unset(_tfaot_language)
-  unset(_tfaot_runtime)
 endif()
 
 if(tfaot-model-affine_shared_FOUND AND NOT TARGET tfaot-model-affine::shared)

@@ -10,7 +10,7 @@
 #include <tfaot/model.h>
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// `createIndexLooper<N>()(f)` calls `f(std::integral_constant<std::size_t, I>())` for all I from 0 to N - 1.
 template <std::size_t... I>
@@ -22,7 +22,7 @@ auto createIndexLooper() {
   return createIndexLooper(std::make_index_sequence<N>());
 }
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_CMSSW_UTIL_H_

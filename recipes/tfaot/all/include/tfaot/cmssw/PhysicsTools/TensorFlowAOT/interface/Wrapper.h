@@ -25,7 +25,7 @@
 #include "PhysicsTools/TensorFlowAOT/interface/Util.h"
 
 namespace tfaot {
-inline namespace v1 {
+inline namespace v2 {
 
 /// An instance of a model with buffers for its arguments (inputs) and results (outputs). One thread at a time.
 ///
@@ -163,7 +163,7 @@ class Wrapper {
   std::map<std::size_t, Buffers> buffers_;
 };
 
-}  // namespace v1
+}  // namespace v2
 }  // namespace tfaot
 
 #endif  // TFAOT_CMSSW_WRAPPER_H_

@@ -1,0 +1,336 @@
+// What compiled code and the C++ standard library's headers expect of a C++ runtime, with the C library alone.
+
+#include "runtime.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include <sched.h>
+
+#if defined(__clang__) && !defined(__x86_64__)
+#include <csetjmp>
+#define TFAOT_PLACE std::jmp_buf
+#define TFAOT_MARK(place) _setjmp(place)
+#define TFAOT_RETURN(place) std::longjmp(place, 1)
+#else
+// Compilers' own form saves three registers, and the caller the others: a call costs a nanosecond.
+#define TFAOT_PLACE void* [5]
+#define TFAOT_MARK(place) __builtin_setjmp(place)
+#define TFAOT_RETURN(place) __builtin_longjmp(place, 1)
+#endif
+
+namespace tfaot_native {
+namespace {
+
+// Stands before memory that was allocated; in a list while the guarded call lasts that allocated it.
+struct alignas(std::max_align_t) Block {
+  Block* next;
+  Block** link;  // what points here; null outside of lists
+};
+
+// A variable of a function that is being initialized (Itanium C++ ABI, 3.3.3): the first byte says that it is done, the
+// second that a thread is at it.
+struct Guard {
+  unsigned char done;
+  unsigned char busy;
+};
+
+using Place = TFAOT_PLACE;
+
+constexpr std::size_t kMostGuards = 8;  // static variables whose initializers initialize others
+
+// A variable that is being initialized, and what the call had allocated before that.
+struct Initialization {
+  Guard* guard;
+  Block* before;
+};
+
+struct Slot;
+
+struct Call {
+  Place place;
+  Slot* slot;
+  Call* outer;  // what the slot held before: see enter
+  Block* blocks;
+  Initialization initializing[kMostGuards];
+  std::size_t guards;
+  Outcome outcome;
+  int lasting;
+};
+
+// The calls of all threads. No variables of threads: the C library allocates them at their first use, ends the program
+// where it cannot, and keeps what it allocated.
+struct alignas(64) Slot {
+  std::uintptr_t thread;  // 0: free
+  Call* call;
+};
+
+constexpr std::size_t kSlots = 512;
+Slot slots[kSlots];
+
+// What no two living threads have in common: the address of the thread's own memory.
+std::uintptr_t this_thread() {
+  std::uintptr_t address;
+#if defined(__x86_64__)
+  __asm__("movq %%fs:0, %0" : "=r"(address));
+#else
+  __asm__("mrs %0, tpidr_el0" : "=r"(address));
+#endif
+  return address;
+}
+
+std::size_t first_slot(std::uintptr_t thread) { return thread * 0x9E3779B97F4A7C15u >> 55; }
+static_assert(kSlots == std::size_t{1} << (64 - 55), "the shift gives as many places");
+
+// A slot may be the thread's already: of a call around this one, which a signal interrupted, or of one that never left,
+// because a signal handler jumped out of it, or because a fork copied the slot, and this thread got the memory of one
+// that the fork did not copy. Thus current_call, which looks in the same order, finds the innermost call.
+void enter(Call& call) {
+  const std::uintptr_t thread = this_thread();
+  for (std::size_t i = first_slot(thread), tries = 1;; i = (i + 1) % kSlots, ++tries) {
+    std::uintptr_t holder = 0;
+    const bool taken = __atomic_compare_exchange_n(&slots[i].thread, &holder, thread, false, __ATOMIC_ACQUIRE,
+                                                   __ATOMIC_RELAXED);
+    if (taken || holder == thread) {
+      call.slot = &slots[i];
+      call.outer = taken ? nullptr : slots[i].call;
+      slots[i].call = &call;
+      return;
+    }
+    if (tries % kSlots == 0) sched_yield();  // more threads than places: each waits for one
+  }
+}
+
+void leave(Call& call) {
+  call.slot->call = call.outer;
+  if (call.outer == nullptr) __atomic_store_n(&call.slot->thread, 0, __ATOMIC_RELEASE);
+}
+
+Call* current_call() {
+  const std::uintptr_t thread = this_thread();
+  std::size_t i = first_slot(thread);
+  for (std::size_t tries = 0; tries < kSlots; ++tries, i = (i + 1) % kSlots) {
+    if (__atomic_load_n(&slots[i].thread, __ATOMIC_RELAXED) == thread) return slots[i].call;
+  }
+  return nullptr;
+}
+
+void unlink(Block* block) {
+  if (block->link == nullptr) return;
+  *block->link = block->next;
+  if (block->next != nullptr) block->next->link = block->link;
+  block->link = nullptr;
+}
+
+void* allocate(std::size_t size) noexcept {
+  if (size > SIZE_MAX - sizeof(Block)) return nullptr;
+  auto* const block = static_cast<Block*>(std::malloc(sizeof(Block) + size));
+  if (block == nullptr) return nullptr;
+  block->next = nullptr;
+  block->link = nullptr;
+  if (Call* const call = current_call(); call != nullptr && call->lasting == 0) {
+    block->next = call->blocks;
+    block->link = &call->blocks;
+    if (block->next != nullptr) block->next->link = &block->next;
+    call->blocks = block;
+  }
+  return block + 1;
+}
+
+void release(void* memory) noexcept {
+  if (memory == nullptr) return;
+  Block* const block = static_cast<Block*>(memory) - 1;
+  unlink(block);
+  std::free(block);
+}
+
+[[noreturn]] void end_call(Outcome outcome) {
+  Call* const call = current_call();
+  if (call == nullptr) std::abort();  // no call of ours: cannot happen
+  call->outcome = outcome;
+  TFAOT_RETURN(call->place);
+}
+
+void* allocate_or_end(std::size_t size) {
+  void* const memory = allocate(size);
+  if (memory == nullptr) end_call(Outcome::kOutOfMemory);
+  return memory;
+}
+
+// Moves a list, whose first block knows where the list begins.
+void move_list(Block*& from, Block*& to) {
+  to = from;
+  if (to != nullptr) to->link = &to;
+  from = nullptr;
+}
+
+void begin(Call& call, Guard* guard) {
+  if (call.guards == kMostGuards) return;
+  Initialization& last = call.initializing[call.guards++];
+  last.guard = guard;
+  move_list(call.blocks, last.before);
+}
+
+void keep(Call& call) {
+  while (call.blocks != nullptr) unlink(call.blocks);
+}
+
+// What an initializer allocated is the variable's, which outlives the call however that ends.
+void finish(Call& call, const Guard* guard) {
+  if (call.guards == 0 || call.initializing[call.guards - 1].guard != guard) return;
+  keep(call);
+  move_list(call.initializing[--call.guards].before, call.blocks);
+}
+
+void give_back(Call& call) {
+  for (;;) {
+    while (call.blocks != nullptr) release(call.blocks + 1);
+    if (call.guards == 0) return;
+    Initialization& last = call.initializing[--call.guards];
+    move_list(last.before, call.blocks);
+    __atomic_store_n(&last.guard->busy, 0, __ATOMIC_RELEASE);
+  }
+}
+
+}  // namespace
+
+__attribute__((noinline)) Outcome run_guarded(void (*work)(void*), void* argument) {
+  Call call;
+  call.blocks = nullptr;
+  call.guards = 0;
+  call.outcome = Outcome::kDone;
+  call.lasting = 0;
+  enter(call);
+  if (TFAOT_MARK(call.place) == 0) {
+    work(argument);
+    keep(call);
+  } else {
+    give_back(call);
+  }
+  leave(call);
+  return call.outcome;
+}
+
+void fail_call() { end_call(Outcome::kFailed); }
+
+Lasting::Lasting() {
+  if (Call* const call = current_call(); call != nullptr) ++call->lasting;
+}
+
+Lasting::~Lasting() {
+  if (Call* const call = current_call(); call != nullptr) --call->lasting;
+}
+
+}  // namespace tfaot_native
+
+using tfaot_native::allocate;
+using tfaot_native::allocate_or_end;
+using tfaot_native::end_call;
+using tfaot_native::Guard;
+using tfaot_native::Outcome;
+using tfaot_native::release;
+
+// Memory. Code of matrix products allocates by the C library's names, which are these in it (tfaot_allocate for malloc).
+
+void* operator new(std::size_t size) { return allocate_or_end(size); }
+void* operator new[](std::size_t size) { return allocate_or_end(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { release(memory); }
+
+namespace std {
+
+const nothrow_t nothrow{};
+
+// What the standard library's headers call where they would throw.
+__attribute__((noreturn)) void __throw_bad_alloc() { end_call(Outcome::kOutOfMemory); }
+__attribute__((noreturn)) void __throw_bad_array_new_length() { end_call(Outcome::kOutOfMemory); }
+__attribute__((noreturn)) void __throw_length_error(const char*) { end_call(Outcome::kOutOfMemory); }
+__attribute__((noreturn)) void __throw_logic_error(const char*) { end_call(Outcome::kFailed); }
+__attribute__((noreturn)) void __throw_out_of_range(const char*) { end_call(Outcome::kFailed); }
+__attribute__((noreturn)) void __throw_out_of_range_fmt(const char*, ...) { end_call(Outcome::kFailed); }
+__attribute__((noreturn)) void __throw_invalid_argument(const char*) { end_call(Outcome::kFailed); }
+__attribute__((noreturn)) void __throw_bad_function_call() { end_call(Outcome::kFailed); }
+
+// Of strings, what headers leave to the library. Generated code names its kernels by them.
+template string::pointer string::_M_create(string::size_type&, string::size_type);
+template void string::_M_dispose();
+template void string::_M_mutate(string::size_type, string::size_type, const char*, string::size_type);
+template string& string::_M_append(const char*, string::size_type);
+template void string::_M_assign(const string&);
+
+}  // namespace std
+
+extern "C" {
+
+void* tfaot_allocate(std::size_t size) { return allocate(size); }
+void tfaot_release(void* memory) { release(memory); }
+
+void __cxa_throw_bad_array_new_length() { end_call(Outcome::kOutOfMemory); }
+void __cxa_pure_virtual() { std::abort(); }
+
+int __cxa_guard_acquire(Guard* guard) {
+  for (;;) {
+    if (__atomic_load_n(&guard->done, __ATOMIC_ACQUIRE) != 0) return 0;
+    if (__atomic_exchange_n(&guard->busy, 1, __ATOMIC_ACQUIRE) == 0) break;
+    sched_yield();
+  }
+  if (__atomic_load_n(&guard->done, __ATOMIC_ACQUIRE) != 0) {
+    __atomic_store_n(&guard->busy, 0, __ATOMIC_RELEASE);
+    return 0;
+  }
+  if (tfaot_native::Call* const call = tfaot_native::current_call(); call != nullptr) begin(*call, guard);
+  return 1;
+}
+
+void __cxa_guard_release(Guard* guard) {
+  if (tfaot_native::Call* const call = tfaot_native::current_call(); call != nullptr) finish(*call, guard);
+  __atomic_store_n(&guard->done, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&guard->busy, 0, __ATOMIC_RELEASE);
+}
+
+void __cxa_guard_abort(Guard* guard) { __atomic_store_n(&guard->busy, 0, __ATOMIC_RELEASE); }
+
+// Destructors of a thread's variables: the C library runs them, and keeps the library loaded until then.
+void* __dso_handle = &__dso_handle;
+int __cxa_thread_atexit_impl(void (*)(void*), void*, void*);
+int __cxa_thread_atexit(void (*destructor)(void*), void* object, void*) {
+  return __cxa_thread_atexit_impl(destructor, object, &__dso_handle);
+}
+
+}  // extern "C"
+
+// The standard library's headers declare these for all the world to see; they are this library's own.
+#define TFAOT_HIDE(name) __asm__(".hidden " name)
+TFAOT_HIDE("_Znwm");
+TFAOT_HIDE("_Znam");
+TFAOT_HIDE("_ZnwmRKSt9nothrow_t");
+TFAOT_HIDE("_ZnamRKSt9nothrow_t");
+TFAOT_HIDE("_ZdlPv");
+TFAOT_HIDE("_ZdaPv");
+TFAOT_HIDE("_ZdlPvm");
+TFAOT_HIDE("_ZdaPvm");
+TFAOT_HIDE("_ZdlPvRKSt9nothrow_t");
+TFAOT_HIDE("_ZdaPvRKSt9nothrow_t");
+TFAOT_HIDE("_ZSt17__throw_bad_allocv");
+TFAOT_HIDE("_ZSt28__throw_bad_array_new_lengthv");
+TFAOT_HIDE("_ZSt20__throw_length_errorPKc");
+TFAOT_HIDE("_ZSt19__throw_logic_errorPKc");
+TFAOT_HIDE("_ZSt20__throw_out_of_rangePKc");
+TFAOT_HIDE("_ZSt24__throw_out_of_range_fmtPKcz");
+TFAOT_HIDE("_ZSt24__throw_invalid_argumentPKc");
+TFAOT_HIDE("_ZSt25__throw_bad_function_callv");
+TFAOT_HIDE("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_createERmm");
+TFAOT_HIDE("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE10_M_disposeEv");
+TFAOT_HIDE("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_mutateEmmPKcm");
+TFAOT_HIDE("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm");
+TFAOT_HIDE("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_assignERKS4_");
+TFAOT_HIDE("_ZSt7nothrow");

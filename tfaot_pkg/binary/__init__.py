@@ -1,0 +1,1 @@
+"""What compiled files hold, and what those of a package may hold."""
