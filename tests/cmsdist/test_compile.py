@@ -100,13 +100,15 @@ def test_a_program_with_cmssws_interface_or_ours_is_linked_from_installed_object
         "--additional-flags=--target_triple x86_64-unknown-linux-gnu", home=shared_home_folder,
     )  # fmt: skip
     objects = {f"dense_{part}.o" for part in ("bs1", "bs2", "bs4", "common")}
-    headers = {"model.h", "dense.h", "dense_tfaot.h", "dense_cmssw.h"}
+    headers = {"model.h", "dense.h", "dense_tfaot.h", "dense_cmssw.h", "dense_bs1.h", "dense_bs2.h", "dense_bs4.h"}
     assert {path.name for path in output.iterdir()} == objects | headers | {f"{name}.xml"}
     flags = compiler_flags(install(output, root, name), {})
     assert {Path(flag).name for flag in flags if flag.endswith(".o")} == objects
     assert not [flag for flag in flags if flag.startswith("-l")]
     check(built("dense.cc", flags, tmp_path), answers, "dense")
     check(built("dense.cc", flags, tmp_path, "-DCMSSW", "-I", CMSSW), answers, "tfaot_model_dense")
+    check(built("functions.cc", flags, tmp_path), answers, "dense")
+    check(built("functions.cc", flags, tmp_path, "-DCMSSW", "-I", CMSSW), answers, "dense")
     # The model's header alone finds CMSSW's interface, too.
     check(built("dense.cc", flags, tmp_path, "-I", CMSSW), answers, "tfaot_model_dense")
 
@@ -171,6 +173,7 @@ def test_what_a_former_run_left_for_other_batch_sizes_is_gone(
     for sizes in ((1, 2, 4), (1, 2)):
         cms_tfaot_compile("-c", config("two_inputs", sizes), "-o", tmp_path, home=shared_home_folder)
     assert {path.name for path in tmp_path.glob("*.o")} == {f"two_inputs_{part}.o" for part in ("bs1", "bs2", "common")}
+    assert {path.name for path in tmp_path.glob("*_bs*.h")} == {"two_inputs_bs1.h", "two_inputs_bs2.h"}
 
 
 @pytest.mark.parametrize(

@@ -193,3 +193,15 @@ def test_the_repository_is_a_conan_remote_by_itself(affine: Packaged, tmp_path: 
     assert node["binary"] == "Build"
     assert [name.partition("/")[0] for name in node["python_requires"]] == ["tfaot-pkg"]
     assert os.listdir(REPOSITORY / "recipes" / "tfaot-pkg") == ["config.yml"]
+
+
+def test_the_code_of_a_model_does_not_run_outside_of_the_sandbox(affine: Packaged, tmp_path: Path) -> None:
+    recipe, marker = tmp_path / "recipe" / "all", tmp_path / "ran"
+    shutil.copytree(affine.recipe, recipe)
+    example = recipe / "test_package" / "example.cpp"
+    text = example.read_text().replace("int main(", f'static const int ran = std::system("touch {marker}");\nint main(')
+    example.write_text("#include <cstdlib>\n" + text)
+    home = ConanHome(root=tmp_path / "conan", log=tmp_path / "conan.log")
+    create(recipe, "1.2.0", home=home, prefix=affine.prefix, progress=Silent())
+    assert "example" in (tmp_path / "conan.log").read_text()  # it was built
+    assert not marker.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,15 @@ import numpy as np
 import pytest
 
 from tests.conan.conftest import Packaged
-from tfaot_pkg.conan.recipe import find_recipe, render_recipe, stage_recipe
+from tests.provenance.materials import TREE, make_materials
+from tfaot_pkg.conan.recipe import find_recipe, render_recipe, require_built_from, stage_recipe
+from tfaot_pkg.errors import SourceError
 from tfaot_pkg.keys import files_below
+from tfaot_pkg.provenance.statement import statement
+from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, Tuning
+from tfaot_pkg.verify.validate import inputs_document
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -58,6 +64,31 @@ def test_a_model_and_inputs_outside_of_the_spec_s_folder_are_copied_into_the_sta
     assert (staged.source.path / staged.model.saved_model / "saved_model.pb").read_bytes() == b"far away"
     assert staged.validation.inputs == recipe / "inputs.npz"
     assert '"net/saved_model/*"' in (recipe / "conanfile.py").read_text()
+
+
+def test_a_recipe_with_other_files_than_the_package_was_built_from_is_refused(
+    make_model: Callable[..., Packaged], tmp_path: Path
+) -> None:
+    model = make_model("changing")
+    inputs = model.spec.path.parent / "inputs.npz"
+    inputs.write_bytes(b"as planned")
+    validation = dataclasses.replace(model.spec.validation, inputs=inputs)
+    spec = dataclasses.replace(model.spec, validation=validation)
+    materials = dataclasses.replace(
+        make_materials(spec),
+        source=source_tree(model.spec.path.parent, Path("saved_model")).digest,
+        validation_inputs=inputs_document(spec),
+    )
+    share = model.prefix / "share" / spec.model.package_name
+    (share / "provenance.json").write_text(json.dumps(statement(materials, TREE)))
+    require_built_from(stage_recipe(spec, tmp_path / "same"), spec, model.prefix)
+    inputs.write_bytes(b"changed")
+    with pytest.raises(SourceError, match=r"inputs\.npz is not what the package was built from"):
+        require_built_from(stage_recipe(spec, tmp_path / "inputs"), spec, model.prefix)
+    inputs.write_bytes(b"as planned")
+    (model.spec.path.parent / "saved_model" / "saved_model.pb").write_bytes(b"exported again")
+    with pytest.raises(SourceError, match="saved_model is not what the package was built from"):
+        require_built_from(stage_recipe(spec, tmp_path / "model"), spec, model.prefix)
 
 
 def test_a_tuning_file_is_staged_with_the_spec(affine: Packaged, tmp_path: Path) -> None:

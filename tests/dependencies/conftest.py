@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.registry.conftest import Package, package_of, standard_files
+from tests.registry.conftest import Package, package_of
+from tests.registry.tiny import tiny_files
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 
@@ -33,7 +34,7 @@ def publish(registry: FolderRegistry, tmp_path: Path) -> Publish:
 
     def add(model: str, version: str, *, needs: tuple[str, ...] = (), **fields: Any) -> RegistryEntry:
         package: Package = package_of(
-            tmp_path, model, version, standard_files(model, version), dependencies=needs, **fields
+            tmp_path, model, version, tiny_files(model, version), dependencies=needs, **fields
         )
         return registry.publish(package.entry, package.blobs).entry
 

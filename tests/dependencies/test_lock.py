@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.dependencies.conftest import Publish, Tool
-from tests.registry.conftest import package_of, standard_files
+from tests.registry.conftest import package_of
 from tests.registry.signing import make_signed
+from tests.registry.tiny import tiny_files
 from tfaot_pkg.dependencies.constraints import Constraints
 from tfaot_pkg.dependencies.install import check_trust, install_locked, install_requirements, lock_of, locked_registry
 from tfaot_pkg.dependencies.lock import Lock, LockedRegistry
@@ -173,7 +174,7 @@ def test_a_locked_version_that_is_gone_is_an_error_of_the_registry(
 def test_the_lock_of_a_signed_registry_holds_its_root_and_a_copy_that_lost_its_signatures_is_refused(
     tool: Tool, tmp_path: Path
 ) -> None:
-    signed, package = make_signed(tmp_path), package_of(tmp_path, "digits", "1", standard_files("digits", "1"))
+    signed, package = make_signed(tmp_path), package_of(tmp_path, "digits", "1", tiny_files("digits", "1"))
     signed.publish(package.entry, package.blobs)
     assert signed.root_version == 1
     tool("resolve", "digits", "--registry", signed.root)
@@ -355,7 +356,7 @@ def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry
     rewrite(registry, "tfaot-model-digits", entry.tree, "0" * 64)
     assert "is not what was locked" in tool("install", "--locked", "--prefix", "p", code=18).stderr
     other = FolderRegistry.create(tmp_path / "mirror")
-    package = package_of(tmp_path, "digits", "2", standard_files("digits", "2"))
+    package = package_of(tmp_path, "digits", "2", tiny_files("digits", "2"))
     other.publish(package.entry, package.blobs)
     words = ("install", "--locked", "--prefix", "p", "--registry", other.root)
     assert "is locked, and is not in" in tool(*words, code=16).stderr

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.dependencies.conftest import Tool
-from tests.registry.conftest import package_of, standard_files
+from tests.registry.conftest import package_of
+from tests.registry.tiny import tiny_files
 from tests.remote.faulty import FaultyServer, always, faulty_server, reset
 from tfaot_pkg.dependencies.lock import Lock
 from tfaot_pkg.registry.commit import open_keys
@@ -34,7 +35,7 @@ class Served:
     folder: Path
 
     def publish(self, model: str, version: str, *needs: str) -> RegistryEntry:
-        files = standard_files(model, version)
+        files = tiny_files(model, version)
         package = package_of(self.folder, model, version, files, dependencies=needs)
         return self.registry.publish(package.entry, package.blobs).entry
 
@@ -154,7 +155,7 @@ def test_a_mirror_that_is_unsigned_does_not_do_for_what_was_locked_from_a_signed
 ) -> None:
     tool("resolve", "digits", "--registry", "r")
     copy = FolderRegistry.create(tmp_path / "copy")
-    package = package_of(tmp_path, "digits", "1.0", standard_files("digits", "1.0"))
+    package = package_of(tmp_path, "digits", "1.0", tiny_files("digits", "1.0"))
     copy.publish(package.entry, package.blobs)
     with faulty_server(copy.root) as mirror:
         tool("registry", "add", "u", mirror.url, "--unsigned")

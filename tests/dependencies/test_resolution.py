@@ -16,6 +16,7 @@ from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import SearchResult, choose
 from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.spec.names import package_name
 
 
 def resolved(
@@ -197,7 +198,7 @@ class Shelf:
 
 def entry(model: str, version: str, needs: tuple[str, ...] = (), yanked: str | None = None) -> RegistryEntry:
     return RegistryEntry(
-        name=f"tfaot-model-{model}",
+        name=package_name(model),
         model=model,
         version=version,
         key=Key("0" * 64),
@@ -261,9 +262,9 @@ def test_an_answer_serves_all_that_is_asked_and_an_order_does_not_matter(
 ) -> None:
     shelf: dict[str, list[RegistryEntry]] = {}
     for model, version, needs in rows:
-        known = shelf.setdefault(f"tfaot-model-{model}", [])
+        known = shelf.setdefault(package_name(model), [])
         if str(version) not in {one.version for one in known}:
-            known.append(entry(model, str(version), tuple(f"tfaot-model-{name}{text}" for name, text in needs)))
+            known.append(entry(model, str(version), tuple(f"{package_name(name)}{text}" for name, text in needs)))
     wanted = [Requirement.parse("a"), Requirement.parse("b>=2")]
     reader = Shelf(shelf)
     try:

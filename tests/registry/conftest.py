@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from tests.registry.signing import make_signed
+from tests.registry.tiny import tiny_files
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import package_name
 
 SIGNATURE = Signature(
     inputs=(Tensor(name="image", dtype=DType.FLOAT32, shape=(None, 8, 8)),),
@@ -70,23 +72,10 @@ def files_of(
     header_text: str,
 ) -> dict[str, bytes | str]:
     """`files`, or those of any package; with the shared C++ headers of the version `headers`, where one is given."""
-    contents = dict(files) if files is not None else standard_files(model, version)
+    contents = dict(files) if files is not None else tiny_files(model, version)
     if headers is not None:
         contents["include/tfaot/version.h"] = f"#define TFAOT_HEADERS_VERSION {headers}\n{header_text}".encode()
     return contents
-
-
-def standard_files(model: str, version: str) -> dict[str, bytes | str]:
-    """Bytes are a file, a string is a link's target."""
-    name = f"tfaot-model-{model}"
-    return {
-        f"include/{name}/model.h": f"// {model} {version}\n".encode(),
-        f"lib/lib{name}.a": b"\x00static " + version.encode(),
-        f"lib/lib{name}.so.1": b"\x7fELF " + version.encode(),
-        f"lib/lib{name}.so": f"lib{name}.so.1",
-        f"lib/cmake/{name}/{name}-config.cmake": b"# " + version.encode(),
-        f"share/{name}/info.json": b"{}",
-    }
 
 
 def write_tree(root: Path, contents: Mapping[str, bytes | str]) -> None:
@@ -99,7 +88,7 @@ def write_tree(root: Path, contents: Mapping[str, bytes | str]) -> None:
 
 
 def package_of(folder: Path, model: str, version: str, contents: Mapping[str, bytes | str], **fields: Any) -> Package:
-    """Pack `contents` and describe them. `fields` replace what the entry would say."""
+    """Pack `contents` (bytes are a file, a string is a link's target) and describe them. `fields` replace what the entry would say."""
     number = len(list(folder.glob("tree-*")))
     root = folder / f"tree-{number}"
     root.mkdir()
@@ -108,7 +97,7 @@ def package_of(folder: Path, model: str, version: str, contents: Mapping[str, by
     with archive.open("wb") as file:
         tree = pack(root, file)
     entry = RegistryEntry(
-        name=f"tfaot-model-{model}",
+        name=package_name(model),
         model=model,
         version=version,
         key=key_of("test", 1, {"model": model, "version": version, "tree": tree.digest}),

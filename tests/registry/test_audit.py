@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.registry.signing import make_signed, open_signed
+from tests.registry.tiny import tiny_files, tiny_libraries
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
@@ -129,3 +130,16 @@ def test_periods_have_a_unit() -> None:
     for text in ("7", "d", "-1d", "1w", ""):
         with pytest.raises(RegistryError, match="is no period"):
             parse_grace(text)
+
+
+def test_a_package_that_no_installation_would_take_is_a_fault(
+    registry: FolderRegistry, make_package: MakePackage
+) -> None:
+    code = "extern int system(const char *);\nstatic __attribute__((used)) int f(void) { return system(0); }\n"
+    _, shared = tiny_libraries("digits", "1.0", code)
+    for model, path, content in (("digits", "lib/libtfaot-model-digits.so", shared), ("taus", "bin/cmake", b"x")):
+        package = make_package(model, "1.0", {**tiny_files(model, "1.0"), path: content})
+        registry.publish(package.entry, package.blobs)
+    found = audit(registry, Silent())
+    assert any("tfaot-model-digits.so: it needs the symbol system" in fault for fault in found.faults)
+    assert any("tfaot-model-taus@1.0" in fault and "bin/cmake" in fault for fault in found.faults)

@@ -37,6 +37,15 @@ def test_an_entry_is_one_canonical_line_that_reads_back_as_itself(entry: Registr
     assert parse(line) == (entry,)
 
 
+@pytest.mark.parametrize("known", [True, False, None])
+def test_whether_rows_are_independent_is_told_if_it_is_known(entry: RegistryEntry, known: bool | None) -> None:
+    told = replace(entry, rows_independent=known)
+    assert parse(told.line()) == (told,)
+    assert ("rows_independent" in json.loads(told.line())) == (known is not None)
+    only = "; no others, because rows depend on one another" if known is False else ""
+    assert told.batch_sizes_text == f"1, 2, 4{only}"
+
+
 def test_text_in_any_language_and_with_line_ends_stays_one_line(entry: RegistryEntry) -> None:
     odd = replace(entry, description='Ziffern \u2028 \n \U0001f522 "quoted"')
     assert odd.line().count(b"\n") == 1
@@ -76,6 +85,9 @@ def test_a_line_that_was_cut_off_is_named_by_file_and_line(entry: RegistryEntry)
         ({"blobs": {"prefix": {"sha256": "a" * 64, "size": -1}}}, r"blobs.prefix.size must be a whole number"),
         ({"blobs": {"prefix": {"sha256": "a" * 64, "size": True}}}, r"blobs.prefix.size must be a whole number"),
         ({"blobs": []}, "blobs must be an object"),
+        ({"blobs": {"../../x": {"sha256": "a" * 64, "size": 1}}}, "blobs: '../../x' is no role"),
+        ({"blobs": {"/etc/x": {"sha256": "a" * 64, "size": 1}}}, "blobs: '/etc/x' is no role"),
+        ({"blobs": {"..": {"sha256": "a" * 64, "size": 1}}}, "blobs: '..' is no role"),
         ({"targets": "x86-64"}, "targets must be a list of str"),
         ({"batch_sizes": [1, True]}, "batch_sizes must be a list of int"),
         (
@@ -84,6 +96,7 @@ def test_a_line_that_was_cut_off_is_named_by_file_and_line(entry: RegistryEntry)
         ),
         ({"signature": {"inputs": [{"name": "a", "dtype": "f16", "shape": []}], "outputs": []}}, "signature: 'f16'"),
         ({"signature": {"inputs": []}}, "signature.outputs is missing"),
+        ({"rows_independent": 1}, "rows_independent must be true or false"),
         ({"yanked": None}, "yanked must be false or the reason"),
         ({"version": "new"}, "'new' is not a version"),
         ({"name": "tfaot-model-other"}, "name is 'tfaot-model-other', not 'tfaot-model-digits'"),

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from tfaot_pkg.errors import RegistryError, TrustError
+from tests.registry.tiny import tiny_files, tiny_libraries
+from tfaot_pkg import resources
+from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built, uninstall
 from tfaot_pkg.prefix.verify import verify_install
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.install import install, install_entries
+from tfaot_pkg.registry.install import install, install_entries, unpack_sound
 
 MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, "bytes | str"]]
@@ -42,12 +44,14 @@ def content(prefix: Path, snapshot: Snapshot) -> dict[str, bytes | str]:
 def test_an_installed_package_is_its_tree_and_a_manifest(
     registry: FolderRegistry, publish: Any, prefix: Path, snapshot: Snapshot
 ) -> None:
-    publish("digits", "1.0", {"lib/liba.so.1": b"\x7fELF", "lib/liba.so": "liba.so.1"})
+    files = tiny_files("digits", "1.0")
+    publish("digits", "1.0", files)
     done = install(registry, "digits", prefix)
     assert (done.status, done.version, done.previous) == ("installed", "1.0", None)
-    assert content(prefix, snapshot) == {"lib/liba.so.1": b"\x7fELF", "lib/liba.so": "liba.so.1"}
+    assert content(prefix, snapshot) == files
     manifest = json.loads((prefix / "share/tfaot-model-digits/manifest.json").read_bytes())
-    assert list(manifest["files"]) == ["lib/liba.so.1"] and manifest["links"] == {"lib/liba.so": "liba.so.1"}
+    links = {path: target for path, target in files.items() if isinstance(target, str)}
+    assert manifest["links"] == links and set(manifest["files"]) == set(files) - set(links)
     assert verify_install(prefix).ok
     assert not list(prefix.glob(".tfaot-staging*")) and not list(prefix.rglob("pending.json"))
     assert json.dumps(done.as_dict()) and json.dumps(verify_install(prefix).as_dict())
@@ -108,3 +112,58 @@ def test_exactly_the_entry_of_a_lock_can_be_installed(registry: FolderRegistry, 
     entry = registry.entries("digits")[0]
     (done,) = install_entries(registry, [replace(entry, yanked="later")], prefix)
     assert done.version == "1.0"
+
+
+SYSTEM = "extern int system(const char *);\nstatic __attribute__((used)) int f(void) { return system(0); }\n"
+
+
+def test_a_package_whose_library_calls_system_is_not_installed(
+    registry: FolderRegistry, publish: Any, prefix: Path
+) -> None:
+    static, _ = tiny_libraries("digits", "1.0", SYSTEM)
+    publish("digits", "1.0", {**tiny_files("digits", "1.0"), "lib/libtfaot-model-digits.a": static})
+    with pytest.raises(TrustError, match=r"lib/libtfaot-model-digits\.a: static\.o: it needs the symbol system"):
+        install(registry, "digits", prefix)
+    assert not [path for path in prefix.rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("path", ["bin/cmake", "include/stdio.h", "lib/libtfaot-model-other.so", "etc/profile.d/x.sh"])
+def test_a_package_with_files_of_others_is_not_unpacked(
+    path: str, registry: FolderRegistry, publish: Any, prefix: Path, tmp_path: Path
+) -> None:
+    package = publish("digits", "1.0", {**tiny_files("digits", "1.0"), path: b"x"})
+    with pytest.raises(TrustError, match=f"{path}.*is not a place for files of tfaot-model-digits"):
+        install(registry, "digits", prefix)
+    with package.blobs["prefix"].open("rb") as archive, pytest.raises(TrustError):
+        unpack_sound(archive, tmp_path / "into", package.entry)
+    assert not (tmp_path / "into" / path).exists()
+
+
+def test_a_package_under_another_name_is_not_installed(registry: FolderRegistry, publish: Any, prefix: Path) -> None:
+    publish("digits", "2.0", tiny_files("digits", "1.0"))
+    with pytest.raises(TrustError, match=r"info\.json says that it is tfaot-model-digits@1\.0"):
+        install(registry, "digits", prefix)
+
+
+def test_shared_headers_are_the_tools_own_whatever_a_package_brings(
+    registry: FolderRegistry, publish: Any, prefix: Path
+) -> None:
+    own = (resources.headers() / "tfaot" / "version.h").read_bytes()
+    publish("digits", "1.0", headers=10000, header_text='#error "hostile"\n')
+    assert install(registry, "digits", prefix).status == "installed"
+    assert (prefix / "include/tfaot/version.h").read_bytes() == own
+    assert (prefix / "include/tfaot/model.h").read_bytes() == (resources.headers() / "tfaot/model.h").read_bytes()
+    assert verify_install(prefix).ok
+    assert install(registry, "digits", prefix).status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"), [(19999, "upgrade tfaot-pkg"), (30000, "upgrade"), (900, "more recently")]
+)
+def test_a_package_for_other_headers_is_not_installed(
+    version: int, hint: str, registry: FolderRegistry, publish: Any, prefix: Path
+) -> None:
+    publish("digits", "1.0", headers=version)
+    with pytest.raises(PrefixError, match=f"version {version}") as caught:
+        install(registry, "digits", prefix)
+    assert hint in caught.value.hint

@@ -20,6 +20,7 @@ DIGEST = "ab" + "c" * 62
         ("tfaot-model-digits", "index/di/gi/tfaot-model-digits"),
         ("tfaot-model-a", "index/a_/__/tfaot-model-a"),
         ("tfaot-model-abc", "index/ab/c_/tfaot-model-abc"),
+        ("tfaot-model-jet-tagger", "index/je/t-/tfaot-model-jet-tagger"),
         ("tfaot-model-jet_tagger", "index/je/t_/tfaot-model-jet_tagger"),
     ],
 )

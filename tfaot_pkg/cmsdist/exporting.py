@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tfaot_pkg.cmsdist.written import shortened, spec_text
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.package.render import render
-from tfaot_pkg.spec.names import PACKAGE_PREFIX, shown
+from tfaot_pkg.spec.names import shown
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec
 
 CONFIG = "aot_config.yaml"
@@ -61,7 +61,7 @@ def export_spec(spec: ModelSpec, *, data: DataPackage | None = None, branch: str
 
     Raises SpecError where CMSDIST cannot express the spec.
     """
-    package = PACKAGE_PREFIX + spec.model.name.replace("_", "-")
+    package = spec.model.package_name
     context, where = _source_context(spec, data, branch)
     text = render("cmsdist/tfaot-model-NAME.spec.j2", {"package": package, "version": spec.model.version, **context})
     config = f"{package}/{CONFIG}"

@@ -6,6 +6,7 @@ in targets is, what changes nothing is ignored and said, the rest is refused.
 
 from __future__ import annotations
 
+import platform
 import re
 import shlex
 from dataclasses import dataclass
@@ -102,11 +103,16 @@ def _values(flags: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _architecture(values: dict[str, str], faults: list[str]) -> str:
-    """The architecture of `--target_triple` ("" where it is not given): `x86_64`, `x86_64-pc-linux`, ..."""
+    """The architecture of `--target_triple` ("" where it is not given): `x86_64`, `x86_64-pc-linux`, ...
+
+    A triple that begins with `-` is for the architecture of this machine.
+    """
     triple = values.get("target_triple")
     if triple is None:
         return ""
     first, *system = triple.split("-")
+    if not first and system:  # CMSSW writes what Python's platform.processor() says there, which may be nothing
+        first = platform.machine()
     if first.lower() not in _ARCHITECTURES:
         faults.append(f"--target_triple {shown(triple)}: there are no targets for this architecture")
     elif system and "linux" not in system:

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from tfaot_pkg.cmsdist.rpmspec import MAX_BYTES, Note, RpmSpec, Tagged, read_rpm_spec
 from tfaot_pkg.cmsdist.written import spec_text
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.names import PACKAGE_PREFIX, name_fault, shown, version_fault
+from tfaot_pkg.package.name import model_of
+from tfaot_pkg.spec.names import name_fault, shown, version_fault
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault
 from tfaot_pkg.spec.types import ArchiveSource, Compilation, FolderSource, GitSource, ModelInfo, ModelSpec, Source
@@ -199,9 +200,9 @@ class _Importer:
     def _merged(self, found: Path, source: Source | None, place: Tagged) -> ModelSpec:
         """The spec that the aot_config.yaml `found` is, with the version and the source of the spec file."""
         config = parse_spec(found.read_bytes(), found)
-        name, version = config.model.name, self._version(config.model.version)
-        if self.rpm.name.removeprefix(PACKAGE_PREFIX).replace("-", "_") != name:
-            self._note(1, f"the package {self.rpm.name} is {PACKAGE_PREFIX}{name} here, after {found.name}")
+        version = self._version(config.model.version)
+        if self.rpm.name != config.model.package_name:
+            self._note(1, f"the package {self.rpm.name} is {config.model.package_name} here, after {found.name}")
         if source is None or not isinstance(config.source, FolderSource):
             chosen: Source = config.source
         else:
@@ -217,7 +218,7 @@ class _Importer:
         return replace(source, subdir=subdir)
 
     def _guessed(self, source: Source | None, place: Tagged) -> ModelSpec:
-        name = self.rpm.name.removeprefix(PACKAGE_PREFIX).replace("-", "_").lower()
+        name = model_of(self.rpm.name).lower()
         if fault := name_fault(name):
             raise self.rpm.fault(1, f"no model's name can be made of {shown(self.rpm.name)}: {fault}")
         lacks = "model's name, signature, batch sizes and flags are guesses"

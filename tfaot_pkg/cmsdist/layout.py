@@ -2,7 +2,7 @@
 
     NAME_bsN.o, NAME_common.o            with --dev below lib/
     model.h, NAME.h, NAME_tfaot.h,
-    NAME_cmssw.h                         with --dev below include/TOOL/
+    NAME_cmssw.h, NAME_bsN.h             with --dev below include/TOOL/
     TOOL.xml                             the tool file of SCRAM, which links the objects
 
 With --dev the tool can be used where it lies, and include/tfaot/ holds our headers. Without it CMSDIST moves the files:
@@ -19,10 +19,11 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.cmsdist.standalone import our_headers, standalone
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.package.cmssw import alias_header, function_headers
 from tfaot_pkg.package.render import render
 from tfaot_pkg.package.scram import cmssw_area, tool_file
 from tfaot_pkg.pipeline import Build
-from tfaot_pkg.spec.names import shown
+from tfaot_pkg.spec.names import package_name, shown
 from tfaot_pkg.storage import storage_errors, write_file
 
 TOOL_BASE = "@TOOL_BASE@"
@@ -50,7 +51,7 @@ def tool(name: str | None, base: str | None, *, model: str, dev: bool, folder: P
 
     Raises PrefixError for names that SCRAM cannot read, and where `folder` is none.
     """
-    name = name or "tfaot-model-" + model.replace("_", "-")
+    name = name or package_name(model)
     base = base or (_place(folder, cmssw_base) if dev else TOOL_BASE)
     if folder.exists() and not folder.is_dir():
         raise PrefixError(f"--output-directory: {folder} is not a folder", hint="name a folder, or one yet to be made")
@@ -102,9 +103,11 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
         "unbatched": not all(tensor.has_batch_axis for tensor in (*signature.inputs, *signature.outputs)),
     }
     ours = our_headers()
+    functions = function_headers(spec, signature, symbol=build.library.symbol, uid=build.library.uid, tool=tool.name)
     generated = (build.tree.root / "include" / package / "model.h").read_text()
     return {
-        f"{name}.h": render(f"{_TEMPLATES}/NAME.h.j2", context),
+        **{file: standalone(text, ours) for file, text in functions.items()},
+        **alias_header(spec, tool.name),
         "model.h": render(f"{_TEMPLATES}/model.h.j2", context),  # after it: a model may be called model
         f"{name}_tfaot.h": standalone(generated, ours, also=("tfaot/version.h", "tfaot/model.h")),
         f"{name}_cmssw.h": standalone(render(f"{_TEMPLATES}/NAME_cmssw.h.j2", context), ours),
@@ -112,14 +115,14 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
 
 
 def write_layout(files: Mapping[str, bytes], folder: Path, name: str) -> None:
-    """Write `files` into `folder`, and remove the model's objects of other batch sizes from there.
+    """Write `files` into `folder`, and remove the model's objects and headers of other batch sizes from there.
 
     The tool file comes last: what it links is there. Raises StorageError.
     """
-    stale = re.compile(rf"{re.escape(name)}_bs\d+\.o")
+    stale = re.compile(rf"{re.escape(name)}_bs\d+\.[oh]")
     with storage_errors(f"write into {folder}"):
-        for place in {(folder / path).parent for path in files if path.endswith(".o")}:
-            for old in place.glob("*.o"):
+        for place in {(folder / path).parent for path in files if stale.fullmatch(path.rpartition("/")[2])}:
+            for old in place.glob("*_bs*"):
                 if stale.fullmatch(old.name) and old.relative_to(folder).as_posix() not in files:
                     old.unlink()
         for path, data in files.items():

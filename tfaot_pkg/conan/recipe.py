@@ -15,8 +15,13 @@ from pathlib import Path
 
 import yaml
 
+from tfaot_pkg.errors import SourceError
+from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
+from tfaot_pkg.provenance.materials import FILES, PROVENANCE
+from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
@@ -70,6 +75,27 @@ def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
         for origin, place in _local_files(spec).items():
             _copy(origin, recipe / place)
     return recipe
+
+
+def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
+    """Raise SourceError where the staged `recipe` has other files than the package in `prefix` was built from.
+
+    The files were copied after the build, and others may have written them since.
+    """
+    provenance = prefix / "share" / spec.model.package_name / FILES[PROVENANCE]
+    if not provenance.is_file():
+        return
+    recorded = read_statement(provenance.read_bytes(), spec.model.package_name)
+    for origin, place in _local_files(spec).items():
+        if origin == spec.validation.inputs:
+            same = sha256_file(recipe / place) == recorded.validation_inputs.get("sha256")
+        else:
+            same = source_tree(recipe, Path(place)).digest == recorded.source
+        if not same:
+            raise SourceError(
+                f"{origin} is not what the package was built from: it changed since",
+                hint="build again when nothing writes to it any more",
+            )
 
 
 def _exported(spec: ModelSpec) -> list[str]:

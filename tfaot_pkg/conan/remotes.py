@@ -7,7 +7,6 @@ Passwords reach Conan by its own environment variables, so they are in no list o
 from __future__ import annotations
 
 import getpass
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import ConanError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json
@@ -91,7 +91,7 @@ class ConanRemotes:
             except FileNotFoundError:
                 return ()
         try:
-            document = json.loads(data)
+            document = read_json(data)
             if document["format"] == _FORMAT:
                 return tuple(_remote(item) for item in document["remotes"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:

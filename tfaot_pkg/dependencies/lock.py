@@ -18,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic import ValidationError as PydanticError
 
 from tfaot_pkg.dependencies.constraints import Constraints
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.package.name import is_package_name
+from tfaot_pkg.package.name import current_name, is_package_name
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.requirement import Requirement
 from tfaot_pkg.storage import storage_errors, write_file
@@ -45,7 +46,7 @@ class LockedPackage:
     @classmethod
     def of(cls, entry: RegistryEntry) -> LockedPackage:
         return cls(
-            name=entry.name,
+            name=entry.package,
             version=entry.version,
             tree=entry.tree,
             blobs=dict(sorted(entry.blobs.items())),
@@ -125,7 +126,7 @@ class Lock:
     def parse(cls, data: bytes, file: str) -> Lock:
         """Read a lock file. Raises RegistryError with everything that is wrong with it."""
         try:
-            value = json.loads(data)
+            value = read_json(data)
         except (ValueError, RecursionError) as error:
             raise RegistryError(f"{file} is not a lock file: not JSON ({error})", hint=_HINT) from error
         if not isinstance(value, dict) or type(value.get("schema")) is not int:
@@ -207,7 +208,7 @@ class _Package(_Model):
         blobs = {role: BlobRef(sha256=blob.sha256, size=blob.size) for role, blob in self.blobs.items()}
         dependencies = tuple(self.dependencies)
         return LockedPackage(
-            name=self.name, version=self.version, tree=self.tree, blobs=blobs, dependencies=dependencies
+            name=current_name(self.name), version=self.version, tree=self.tree, blobs=blobs, dependencies=dependencies
         )
 
 

@@ -50,7 +50,7 @@ class Resolution:
     rejected: tuple[Rejected, ...]
 
     def entry(self, package: str) -> RegistryEntry:
-        return next(entry for entry in self.entries if entry.name == package)
+        return next(entry for entry in self.entries if entry.package == package)
 
 
 def resolve(
@@ -82,7 +82,7 @@ def resolve(
     # Not Resolver's result: that never ends where packages that nothing needs any more need each other.
     entries = _needed(wanted, state.mapping, provider)
     asked = [*wanted, *(one for entry in entries for one in provider.get_dependencies(entry))]
-    rejected = [one for entry in sorted(entries, key=str) for one in provider.rejected(entry.name, asked, entry)]
+    rejected = [one for entry in sorted(entries, key=str) for one in provider.rejected(entry.package, asked, entry)]
     return Resolution(entries=tuple(entries), rejected=tuple(rejected))
 
 
@@ -119,7 +119,7 @@ class _Conflicts(BaseReporter["_Wanted", RegistryEntry, str]):
         wishes = " and ".join(sorted({str(cause.requirement) for cause in causes}))
         for cause in causes:
             if cause.parent is not None:
-                self.reasons[cause.parent.name, cause.parent.order] = f"needs what cannot be had together: {wishes}"
+                self.reasons[cause.parent.package, cause.parent.order] = f"needs what cannot be had together: {wishes}"
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
     def identify(self, requirement_or_candidate: _Wanted | RegistryEntry) -> str:
         if isinstance(requirement_or_candidate, _Wanted):
             return requirement_or_candidate.requirement.package
-        return requirement_or_candidate.name
+        return requirement_or_candidate.package
 
     def get_preference(
         self,
@@ -180,7 +180,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         return sorted(suitable, key=lambda entry: (self._is_locked(entry), entry.rank), reverse=True)
 
     def _is_locked(self, entry: RegistryEntry) -> bool:
-        return self.locked.get(entry.name) == entry.version
+        return self.locked.get(entry.package) == entry.version
 
     def _fault(self, entry: RegistryEntry, wanted: Sequence[_Wanted]) -> str:
         """Why `entry` alone will not do; empty where it may."""
@@ -204,11 +204,11 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
             return fault
         if chosen is not None and entry.rank < chosen.rank:
             return f"is older than {chosen.version}"
-        if conflict := self.conflicts.reasons.get((entry.name, entry.order)):
+        if conflict := self.conflicts.reasons.get((entry.package, entry.order)):
             return conflict
         if chosen is not None and self._is_locked(chosen):
             return f"{chosen.version} is locked, and serves"
-        if entry.order.is_prerelease and entry not in self._suitable(entry.name, wanted):
+        if entry.order.is_prerelease and entry not in self._suitable(entry.package, wanted):
             return "is a pre-release, which is taken only where it is asked for"
         return f"does not go together with {' and '.join(sorted(map(str, wanted)))}"
 

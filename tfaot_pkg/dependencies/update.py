@@ -81,7 +81,7 @@ def _allowed(reader: RegistryReader, lock: Lock) -> dict[str, str]:
 
 
 def _versions(resolution: Resolution) -> dict[str, str]:
-    return {entry.name: entry.version for entry in resolution.entries}
+    return {entry.package: entry.version for entry in resolution.entries}
 
 
 def _standing(reader: RegistryReader, name: str, locked: str, allowed: str) -> Outdated:

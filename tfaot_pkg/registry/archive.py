@@ -15,7 +15,7 @@ import hashlib
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -82,16 +82,24 @@ def _header(info: tarfile.TarInfo) -> bytes:
         raise RegistryError(f"{info.name!r} cannot be packed: {error}", hint="choose shorter file names") from error
 
 
-def unpack(archive: BinaryIO, into: Path, *, what: str, limits: Limits = DEFAULT_LIMITS) -> Tree:
-    """Unpack into the empty folder `into`; files are durable when this returns.
+def unpack(
+    archive: BinaryIO,
+    into: Path,
+    *,
+    what: str,
+    limits: Limits = DEFAULT_LIMITS,
+    foreign: Callable[[str], str] | None = None,
+    durable: bool = True,
+) -> Tree:
+    """Unpack into the empty folder `into`; files are durable when this returns, unless that is not wanted.
 
-    Modes are 0644 and 0755 whatever the archive says; times are now, so that builds see that headers changed.
-    Raises TrustError (naming `what`) for anything that `pack` would not have written, and OSError. What was unpacked
-    until then stays in `into`, for the caller to drop.
+    `foreign` says why a path may not be in the package (empty: it may). Modes are 0644 and 0755 whatever the archive
+    says; times are now, so that builds see that headers changed. Raises TrustError (naming `what`) for anything that
+    `pack` would not have written, and OSError. What was unpacked until then stays in `into`, for the caller to drop.
     """
     try:
         with gzip.GzipFile(fileobj=archive, mode="rb") as stream:
-            return _unpack(_Capped(stream, limits.total), into, limits)
+            return _unpack(_Capped(stream, limits.total), into, limits, foreign, durable)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeError) as error:
         raise _refused(what, f"not a readable archive ({error})") from error
     except _Refused as refused:
@@ -124,8 +132,8 @@ class _Capped:
         return data
 
 
-def _unpack(stream: _Readable, into: Path, limits: Limits) -> Tree:
-    members = tuple(_members(stream, into, limits))
+def _unpack(stream: _Readable, into: Path, limits: Limits, foreign: Callable[[str], str] | None, durable: bool) -> Tree:
+    members = tuple(_members(stream, into, limits, foreign, durable))
     tree = Tree(members=tuple(sorted(members, key=lambda member: member.path)))
     fault = tree_fault(tree)
     if fault:
@@ -133,26 +141,29 @@ def _unpack(stream: _Readable, into: Path, limits: Limits) -> Tree:
     for name, target in tree.links.items():  # after all files: nothing is ever written through a link
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         os.symlink(target, into / name)
-    for folder in {into, *(into / parent for member in members for parent in parents(member.path))}:
-        sync_folder(folder)
+    if durable:
+        for folder in {into, *(into / parent for member in members for parent in parents(member.path))}:
+            sync_folder(folder)
     return tree
 
 
-def _members(stream: _Readable, into: Path, limits: Limits) -> Iterator[Member]:
+def _members(
+    stream: _Readable, into: Path, limits: Limits, foreign: Callable[[str], str] | None, durable: bool
+) -> Iterator[Member]:
     """Write the archive's files below `into`; links are only reported."""
     count = 0
     while (info := _next(stream)) is not None:
         count += 1
         if count > limits.files:
             raise _Refused(f"it holds more than {limits.files} files")
-        fault = path_fault(info.name)
+        fault = path_fault(info.name) or ("" if info.isdir() or foreign is None else foreign(info.name))
         if fault:
             raise _Refused(f"{info.name!r} {fault}")
         if info.issym():
             yield Member(path=info.name, kind="link", content=info.linkname)
         elif info.isreg():
             kind: Kind = "program" if info.mode & 0o100 else "file"
-            yield Member(path=info.name, kind=kind, content=_write_member(stream, info, into, kind))
+            yield Member(path=info.name, kind=kind, content=_write_member(stream, info, into, kind, durable))
 
 
 def _next(stream: _Readable) -> tarfile.TarInfo | None:
@@ -168,7 +179,7 @@ def _next(stream: _Readable) -> tarfile.TarInfo | None:
     return info
 
 
-def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Kind) -> str:
+def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Kind, durable: bool) -> str:
     path, mode, digest = into / info.name, 0o755 if kind == "program" else 0o644, hashlib.sha256()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +192,8 @@ def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Ki
             file.write(chunk)
         file.flush()
         os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
     for _ in _exactly(stream, -info.size % _BLOCK):
         pass
     return digest.hexdigest()

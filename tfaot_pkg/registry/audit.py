@@ -1,26 +1,31 @@
 """`registry verify`: everything that a registry says is checked, and every fault is reported, not only the first.
 
 Signatures, versions and expiry of all metadata, every line of every index file, the search shards, every blob's size
-and digest. What lies in the folder and is referred to by nothing is no fault (see collect.py).
+and digest, and what every package holds, its binaries included. What lies in the folder and is referred to by nothing
+is no fault (see collect.py).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import BinaryIO
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, TrustError
-from tfaot_pkg.package.name import is_package_name
+from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.progress import Progress, Step
-from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.layout import index_path
+from tfaot_pkg.registry.install import unpack_sound
+from tfaot_pkg.registry.layout import PREFIX, index_path
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.registry.summary import shard_path, summary_of
+from tfaot_pkg.storage import storage_errors
+from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.roles import BIN, PACKAGES, SEARCH, TARGETS, iso
 from tfaot_pkg.trust.state import SignedState
@@ -71,26 +76,61 @@ class Audit:
 def audit(registry: StaticRegistry, progress: Progress) -> Audit:
     """Check all of `registry`. Raises StorageError and NetworkError only; all else is in the result."""
     found = Audit(registry=registry.location, signed=registry.is_signed)
-    blobs: dict[BlobRef, str] = {}
+    blobs: dict[BlobRef, RegistryEntry] = {}
     shards: dict[str, list[bytes]] = {}
     state = signed_state(registry, found)
     with progress.step("index") as step:
+        current: set[str] = set()
+        former: list[IndexFile] = []
         for index in index_files(registry, state, found, step):
-            found.packages += 1
-            found.versions += len(index.entries)
-            for entry in index.entries:
-                blobs.update({blob: str(entry) for blob in entry.blobs.values()})
-            summary = summary_of(index.package, index.entries, index.deprecation)
-            shards.setdefault(shard_path(index.package), []).append(summary.line())
+            if index.package != current_name(index.package):
+                former.append(index)
+                continue
+            current.add(index.package)
+            _count(found, index, blobs, shards)
+    for index in former:
+        if current_name(index.package) in current:
+            _check_former(registry, found, index)
+        else:
+            _count(found, index, blobs, shards)
     _check_search(registry, state, found, shards)
     with progress.step("blobs", total=len(blobs)) as step:
-        for blob, owner in blobs.items():
-            step.advance(note=owner)
+        for blob, entry in blobs.items():
+            step.advance(note=str(entry))
             found.blobs += 1
             found.size += blob.size
-            with found.collecting(), registry.open_blob(blob):
-                pass
+            with found.collecting(), registry.open_blob(blob) as content:
+                if blob == entry.blobs.get(PREFIX):
+                    _check_package(content, entry)
     return found
+
+
+def _count(found: Audit, index: IndexFile, blobs: dict[BlobRef, RegistryEntry], shards: dict[str, list[bytes]]) -> None:
+    """Take the package of `index` into account: its blobs, by the entries that name them, and its search line."""
+    found.packages += 1
+    found.versions += len(index.entries)
+    for entry in index.entries:
+        blobs.update(dict.fromkeys(entry.blobs.values(), entry))
+    summary = summary_of(index.package, index.entries, index.deprecation)
+    shards.setdefault(shard_path(index.package), []).append(summary.line())
+
+
+def _check_package(archive: BinaryIO, entry: RegistryEntry) -> None:
+    """Raise TrustError if an archive is not what an installation would take for `entry`."""
+    with storage_errors(f"unpack {entry}"), temporary_folder(prefix="tfaot-verify-") as folder:
+        tree = unpack_sound(archive, folder, entry, durable=False)
+    if tree.digest != entry.tree:
+        raise TrustError(f"the files of {entry} are not the tree that the index promises")
+
+
+def _check_former(registry: StaticRegistry, found: Audit, former: IndexFile) -> None:
+    """The file of a former spelling repeats lines of that of today; an older tool may have added others."""
+    current = registry.index_file(former.package)
+    if former.to_bytes() != current.under(former.package).to_bytes():
+        found.notes.append(
+            f"{registry.location}: the index files of {current.package} and of {former.package}, its former spelling, "
+            "differ: publishing a version of it puts that right"
+        )
 
 
 def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
@@ -118,14 +158,13 @@ def index_files(registry: StaticRegistry, state: SignedState | None, found: Audi
                 if name.startswith(BIN):
                     yield from _bin_indexes(state, name, found)
         return
-    names = registry.walk() if isinstance(registry, FolderRegistry) else registry.names()
-    for name in names:
+    folder = isinstance(registry, FolderRegistry)
+    for name in registry.walk() if isinstance(registry, FolderRegistry) else registry.names():
         step.advance(note=name)
         with found.collecting():
-            index = registry.index_file(name)
-            if index.lines:
-                yield index
-            else:
+            read = [registry.index_file_of(one) for one in ([name] if folder else spellings(name))]
+            yield from (index for index in read if index.lines)
+            if not any(index.lines for index in read):
                 found.faults.append(f"{registry.location}: {name} lies in the wrong folder, or is empty")
 
 
@@ -173,5 +212,5 @@ def _check_search(
 
 
 def _sorted(lines: list[bytes]) -> bytes:
-    named = {json.loads(line)["name"]: line for line in lines}
+    named = {read_json(line)["name"]: line for line in lines}
     return b"".join(named[name] for name in sorted(named))

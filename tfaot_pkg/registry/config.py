@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.registry.layout import DOWNLOAD, FORMAT, template_fault
@@ -52,7 +52,7 @@ class RegistryConfig:
     def parse(cls, data: bytes, file: str) -> RegistryConfig:
         """Read `config.json`. Raises RegistryError, also for a format that is not ours."""
         try:
-            value = json.loads(data)
+            value = read_json(data)
         except (ValueError, RecursionError) as error:
             raise RegistryError(f"{file} is not JSON ({error})", hint=_NOT_OURS) from error
         if not isinstance(value, dict) or type(value.get("format")) is not int:

@@ -6,7 +6,6 @@ them. A line whose `v` is newer than ours is skipped by readers (an older tool s
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +15,17 @@ from typing import NoReturn
 from packaging.version import InvalidVersion, Version
 
 from tfaot_pkg._version import __version__
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import Key, canonical_json, sha256_bytes, sha256_file
-from tfaot_pkg.package.name import is_package_name
+from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.registry.layout import PREFIX, is_sha256
 from tfaot_pkg.signature import Signature
 
 _IN_WORD = re.compile(r"(?<=[a-z])(?=[0-9])")
 SCHEMA = 1
 """The `v` of the lines that this code writes."""
+_ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,11 @@ class BlobRef:
 class RegistryEntry:
     """One published version.
 
+    `name` is the package's, as its files have it: versions that were published under the former spelling keep that.
     `key` is that of everything the package was made from, `tree` the digest of its install tree (archive.py),
-    `tool` the version of tfaot-pkg that made it, `blobs` go by role,
+    `tool` the version of tfaot-pkg that made it, `blobs` go by role, `rows_independent` is None if it was published
+    before that was known (else see `Rows`),
+    `glibc` is the oldest C library that the shared library loads with (empty: not known),
     `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
     `extra` holds names that a newer tool wrote.
     """
@@ -67,11 +71,18 @@ class RegistryEntry:
     license: str
     description: str
     blobs: Mapping[str, BlobRef]
+    rows_independent: bool | None = None
     dependencies: tuple[str, ...] = ()
+    glibc: str = ""
     yanked: str | None = None
     published: str = ""
     tool: str = __version__
     extra: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def package(self) -> str:
+        """The package that this is a version of, in the spelling of today."""
+        return current_name(self.name)
 
     @property
     def order(self) -> Version:
@@ -104,14 +115,22 @@ class RegistryEntry:
             "toolchain": self.toolchain,
             "targets": list(self.targets),
             "batch_sizes": list(self.batch_sizes),
+            **({} if self.rows_independent is None else {"rows_independent": self.rows_independent}),
             "signature": self.signature.as_dict(),
             "license": self.license,
             "description": self.description,
             "blobs": {role: blob.as_dict() for role, blob in self.blobs.items()},
             "dependencies": list(self.dependencies),
+            **({"glibc": self.glibc} if self.glibc else {}),
             "yanked": self.yanked if self.yanked is not None else False,
             "published": self.published,
         }
+
+    @property
+    def batch_sizes_text(self) -> str:
+        """`1, 4`, and whether these are all that run."""
+        only = "; no others, because rows depend on one another" if self.rows_independent is False else ""
+        return ", ".join(map(str, self.batch_sizes)) + only
 
     def line(self) -> bytes:
         """The canonical form, with its line end."""
@@ -137,9 +156,11 @@ class Deprecation:
 class IndexLine:
     """A line as it stands in an index file, without its line end.
 
-    `version` is empty where the line is not about a version; `entry` is None there, and where a newer tool wrote it.
+    `name` is the package's, in the spelling that the line has. `version` is empty if the line is not about a version;
+    `entry` is None there, and if a newer tool wrote it.
     """
 
+    name: str
     version: str
     entry: RegistryEntry | None
     raw: bytes
@@ -169,7 +190,7 @@ def parse_lines(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
 
 def _parse_line(data: bytes, file: str, number: int, package: str) -> IndexLine:
     try:
-        value = json.loads(data)
+        value = read_json(data)
     except (ValueError, RecursionError) as error:
         _damaged(file, number, f"not JSON ({error})")
     try:
@@ -214,6 +235,12 @@ class _Fields:
     def optional_text(self, name: str) -> str:
         return self.text(name) if name in self._value else ""
 
+    def optional_truth(self, name: str) -> bool | None:
+        value = self.get(name) if name in self._value else None
+        if value is not None and not isinstance(value, bool):
+            raise _Fault(f"{self._where}{name} must be true or false")
+        return value
+
     def whole(self, name: str) -> int:
         value = self.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -246,18 +273,18 @@ class _Fields:
 def _line_from(fields: _Fields, package: str, raw: bytes) -> IndexLine:
     schema = fields.whole("v")
     name = fields.text("name")
-    if name != package:
+    if name not in {package, *spellings(package)[1:]}:
         raise _Fault(f"name is {name!r}, not {package!r}")
     kind = fields.optional_text("kind")
     if kind:
         deprecation = _deprecation_from(fields) if kind == "package" and schema <= SCHEMA else None
-        return IndexLine(version="", entry=None, raw=raw, deprecation=deprecation)
+        return IndexLine(name=name, version="", entry=None, raw=raw, deprecation=deprecation)
     version = fields.text("version")
     try:
         Version(version)
     except InvalidVersion:
         raise _Fault(f"{version!r} is not a version") from None
-    return IndexLine(version=version, entry=_entry_from(fields) if schema <= SCHEMA else None, raw=raw)
+    return IndexLine(name=name, version=version, entry=_entry_from(fields) if schema <= SCHEMA else None, raw=raw)
 
 
 def _deprecation_from(fields: _Fields) -> Deprecation:
@@ -276,11 +303,13 @@ def _entry_from(fields: _Fields) -> RegistryEntry:
         "toolchain": fields.text("toolchain"),
         "targets": tuple(fields.list_of("targets", str)),
         "batch_sizes": tuple(fields.list_of("batch_sizes", int)),
+        "rows_independent": fields.optional_truth("rows_independent"),
         "signature": _signature_from(fields),
         "license": fields.text("license"),
         "description": fields.text("description"),
         "blobs": _blobs_from(fields.fields("blobs")),
         "dependencies": tuple(fields.list_of("dependencies", str)),
+        "glibc": fields.optional_text("glibc"),
         "yanked": _yanked_from(fields),
         "published": fields.text("published"),
     }
@@ -290,6 +319,8 @@ def _entry_from(fields: _Fields) -> RegistryEntry:
 def _blobs_from(fields: _Fields) -> dict[str, BlobRef]:
     blobs = {}
     for role in fields.names():
+        if not _ROLE.fullmatch(role):  # files are called after them
+            raise _Fault(f"blobs: {role!r} is no role")
         one = fields.fields(role)
         blobs[role] = BlobRef(sha256=one.digest("sha256"), size=one.whole("size"))
     return blobs
@@ -336,9 +367,14 @@ def check_new(entry: RegistryEntry) -> None:
     """Refuse what no reader could read back. Raises RegistryError."""
     if not is_package_name(entry.name):
         raise RegistryError(f"{entry.name!r} is not a package name", hint="change model.name in the spec")
+    if entry.name != entry.package:
+        raise RegistryError(
+            f"{entry.name} is the former spelling of {entry.package}, under which nothing new is published",
+            hint="build the package again with this version of tfaot-pkg",
+        )
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry}: nothing to install (no {PREFIX!r} blob)")
     try:
-        _line_from(_Fields(json.loads(entry.line())), entry.name, b"")
+        _line_from(_Fields(read_json(entry.line())), entry.name, b"")
     except _Fault as fault:
         raise RegistryError(f"{entry} cannot be published: {fault}") from None

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.package.name import is_package_name, package_meant_by
+from tfaot_pkg.package.name import current_name, is_package_name, other_spellings, package_meant_by, spellings
 from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.commit import Commit, Keys, PlainCommit, SignedCommit
@@ -30,7 +30,7 @@ from tfaot_pkg.registry.files import FolderFiles, MissingFile
 from tfaot_pkg.registry.index import IndexFile
 from tfaot_pkg.registry.layout import CONFIG, INDEX, LOCK, index_path, is_inside
 from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
-from tfaot_pkg.registry.summary import shard_path, summary_of, updated_shard
+from tfaot_pkg.registry.summary import PackageSummary, shard_path, summary_of, updated_shard
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import TIMESTAMP_FILE
@@ -142,10 +142,10 @@ class FolderRegistry(StaticRegistry):
         """All packages, sorted. Raises RegistryError, TrustError, StorageError."""
         if self.is_signed or self.config.has_search:
             return StaticRegistry.names(self)
-        return self.walk()
+        return tuple(sorted(set(map(current_name, self.walk()))))
 
     def walk(self) -> tuple[str, ...]:
-        """The packages whose index files lie in the (unsigned) folder, sorted. Raises StorageError."""
+        """The packages whose index files lie in the (unsigned) folder, as these are spelled. Raises StorageError."""
         with storage_errors(f"read the registry {self.root}"):
             return tuple(sorted(_file_names(self.root / INDEX)))
 
@@ -172,7 +172,7 @@ class FolderRegistry(StaticRegistry):
         if blobs.keys() != entry.blobs.keys():
             raise RegistryError(f"{entry}: blobs given are {sorted(blobs)}, the entry names {sorted(entry.blobs)}")
         with self.writing() as commit:
-            index = self._index_before(commit, entry.name)
+            index = self._index_before(commit, entry.package)
             present = index.line_of(entry.version)
             if present is not None:
                 done = self._already_published(present, entry, blobs)
@@ -244,25 +244,44 @@ class FolderRegistry(StaticRegistry):
                 yield
 
     def _index_before(self, commit: Commit, package: str) -> IndexFile:
-        path = index_path(package)
-        return IndexFile.parse(commit.read(path), str(self.root / path), package)
+        """All lines of `package`, those of the file of the former spelling included."""
+        before, *former = (self._file_before(commit, name) for name in spellings(package))
+        return before.joined(*former) if former else before
+
+    def _file_before(self, commit: Commit, name: str) -> IndexFile:
+        path = index_path(name)
+        return IndexFile.parse(commit.read(path), str(self.root / path), name)
 
     def _apply(self, commit: Commit, before: IndexFile, after: IndexFile) -> None:
-        """Write `after` and its search shard, as far as they differ from what is there."""
+        """Write `after` and its search shard, as far as they differ from what is there.
+
+        Where there is a file of the former spelling it follows, for tools that know no other one.
+        """
+        former = [name for name in other_spellings(after.package) if commit.read(index_path(name)) is not None]
+        stays = (
+            after == before and commit.read(index_path(after.package)) is None
+        )  # the file of the former spelling alone
         changes: dict[str, bytes] = {}
         if after != before:
             changes[index_path(after.package)] = after.to_bytes()
+            changes |= {index_path(name): after.under(name).to_bytes() for name in former}
         if self.config.has_search:
-            path = shard_path(after.package)
-            shard = commit.read(path) or b""
-            updated = updated_shard(
-                shard, str(self.root / path), summary_of(after.package, after.entries, after.deprecation)
-            )
-            if updated != shard:
-                changes[path] = updated
+            name, *others = former if stays and former else [after.package, *former]
+            summary = summary_of(name, after.entries, after.deprecation)
+            changes |= self._shards(commit, {name: summary, **dict.fromkeys(others)})
+        changes = {path: data for path, data in changes.items() if data != commit.read(path)}
         if changes:
             commit.require()
             commit.apply(changes)
+
+    def _shards(self, commit: Commit, summaries: Mapping[str, PackageSummary | None]) -> dict[str, bytes]:
+        """The search shards that hold these packages, with these summaries in them."""
+        shards: dict[str, bytes] = {}
+        for name, summary in summaries.items():
+            path = shard_path(name)
+            shard = shards[path] if path in shards else commit.read(path) or b""
+            shards[path] = updated_shard(shard, str(self.root / path), name, summary)
+        return shards
 
     def _already_published(
         self, present: IndexLine, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]

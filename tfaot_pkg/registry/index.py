@@ -47,7 +47,7 @@ class IndexFile:
         return next((line for line in self.lines if line.version and Version(line.version) == Version(version)), None)
 
     def with_entry(self, entry: RegistryEntry) -> IndexFile:
-        line = IndexLine(version=entry.version, entry=entry, raw=entry.line()[:-1])
+        line = IndexLine(name=entry.name, version=entry.version, entry=entry, raw=entry.line()[:-1])
         return replace(self, lines=(*self.lines, line))
 
     def with_yanked(self, version: str, reason: str | None) -> IndexFile:
@@ -71,6 +71,23 @@ class IndexFile:
         others = tuple(line for line in self.lines if line.deprecation is None)
         if deprecation is None:
             return replace(self, lines=others)
-        document = {"v": SCHEMA, "kind": "package", "name": self.package, "deprecated": deprecation.as_dict()}
-        line = IndexLine(version="", entry=None, raw=canonical_json(document), deprecation=deprecation)
-        return replace(self, lines=(*others, line))
+        return replace(self, lines=(*others, _deprecation_line(self.package, deprecation)))
+
+    def joined(self, former: IndexFile) -> IndexFile:
+        """The file with those lines of `former`, the file of the former spelling, that it does not hold yet."""
+        missing = [line for line in former.lines if line.deprecation is None and not self._holds(line)]
+        joined = replace(self, lines=(*missing, *self.lines))
+        return joined if self.lines else joined.with_deprecation(former.deprecation)
+
+    def _holds(self, line: IndexLine) -> bool:
+        return self.line_of(line.version) is not None if line.version else line in self.lines
+
+    def under(self, name: str) -> IndexFile:
+        """The file of the former spelling `name`: what tools that know no other one may see of this package."""
+        lines = tuple(line for line in self.lines if line.name == name and line.deprecation is None)
+        return replace(self, package=name, lines=lines).with_deprecation(self.deprecation)
+
+
+def _deprecation_line(package: str, deprecation: Deprecation) -> IndexLine:
+    document = {"v": SCHEMA, "kind": "package", "name": package, "deprecated": deprecation.as_dict()}
+    return IndexLine(name=package, version="", entry=None, raw=canonical_json(document), deprecation=deprecation)

@@ -6,8 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from tfaot_pkg import resources
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.package.check import Identity, require_sound
+from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.package.ownership import foreign_path
 from tfaot_pkg.prefix.install import Delivery, Fill, Installed, Status, already_installed, install_packages
 from tfaot_pkg.prefix.plan import Package
 from tfaot_pkg.registry.archive import unpack
@@ -77,7 +82,11 @@ def install_entries(
     outcomes = already_installed(packages.values(), prefix)
     with ExitStack() as opened:
         deliveries = [
-            Delivery(package=packages[entry.name], fill=opened.enter_context(_files_of(reader, entry)))
+            Delivery(
+                package=packages[entry.name],
+                fill=opened.enter_context(_files_of(reader, entry)),
+                headers=resources.headers(),
+            )
             for entry in entries
             if entry.name not in outcomes
         ]
@@ -91,8 +100,20 @@ def install_entries(
 
 @contextmanager
 def _files_of(reader: RegistryReader, entry: RegistryEntry) -> Iterator[Fill]:
-    """The archive of `entry`, fetched and verified, as what unpacks it."""
+    """The archive of `entry`, fetched and verified, as what unpacks and checks it."""
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry} has nothing to install (no {PREFIX!r} blob)")
     with reader.open_blob(entry.blobs[PREFIX]) as archive:
-        yield lambda folder: unpack(archive, folder, what=str(entry))
+        yield lambda folder: unpack_sound(archive, folder, entry)
+
+
+def unpack_sound(archive: BinaryIO, folder: Path, entry: RegistryEntry, *, durable: bool = True) -> Tree:
+    """Unpack the package of `entry` into the empty `folder` and check that it is one, and that of `entry`.
+
+    Raises TrustError, OSError.
+    """
+    tree = unpack(
+        archive, folder, what=str(entry), foreign=lambda path: foreign_path(entry.name, path), durable=durable
+    )
+    require_sound(folder, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
+    return tree

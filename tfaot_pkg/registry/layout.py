@@ -12,7 +12,7 @@ In a signed registry index files and search shards exist under their hashed name
 says which of them hold, and what `config.json` is: replacing `timestamp.json` is the one moment at which a change
 begins to exist.
 
-The prefix in the index is taken from the model's name: nearly all packages begin with `tfaot-model-`, which
+The prefix in the index is taken from the package's name: nearly all packages begin with `tfaot-model-`, which
 would put them in one folder under Cargo's rule. It always has two levels; short names are filled up with `_`
 (`a` -> `a_/__`), so that no path rule depends on a name's length.
 

@@ -6,13 +6,13 @@ what all trust in such a registry begins with.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json, sha256_bytes
@@ -72,7 +72,7 @@ class Remotes:
             except FileNotFoundError:
                 return ()
         try:
-            document = json.loads(data)
+            document = read_json(data)
             if document["format"] == _FORMAT:
                 return tuple(_remote(name, item) for name, item in sorted(document["registries"].items()))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -234,7 +234,7 @@ def _root_with(files: Files, fingerprint: str) -> bytes:
 
 def _is_root(data: bytes) -> bool:
     try:
-        return json.loads(data)["signed"]["_type"] == "root"  # type: ignore[no-any-return]
+        return read_json(data)["signed"]["_type"] == "root"  # type: ignore[no-any-return]
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
 

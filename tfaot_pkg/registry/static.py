@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Protocol
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.package.name import current_name, package_meant_by, spellings
 from tfaot_pkg.registry import index, reader, summary
 from tfaot_pkg.registry.blobs import open_blob
 from tfaot_pkg.registry.config import LIMIT, RegistryConfig
@@ -87,7 +87,7 @@ class StaticRegistry:
 
     def names(self) -> tuple[str, ...]:
         """All packages, sorted. Raises RegistryError, TrustError, StorageError."""
-        return tuple(sorted(one.name for path in self.index.search_shards() for one in self._summaries(path)))
+        return tuple(sorted({one.name for path in self.index.search_shards() for one in self._summaries(path)}))
 
     def search(self, text: str) -> reader.SearchResult:
         """Packages that hold all words of `text` in name, description or licence, in any case."""
@@ -103,13 +103,23 @@ class StaticRegistry:
 
     def _summaries(self, path: str, words: list[str] | None = None) -> Iterator[summary.PackageSummary]:
         shard = self.index.read(path)
-        return summary.summaries_in(shard or b"", f"{self.location}/{path}", words or ())
+        for one in summary.summaries_in(shard or b"", f"{self.location}/{path}", words or ()):
+            yield replace(one, name=current_name(one.name))
 
     def index_file(self, package: str) -> IndexFile:
-        """All lines of `package`; without any where there is no such package. Raises RegistryError, TrustError."""
+        """All lines of `package`; without any where there is no such package. Raises RegistryError, TrustError.
+
+        A package of which nothing was published under the spelling of today has the file of the former one.
+        """
         package = package_meant_by(package)
-        path = index_path(package)
-        return IndexFile.parse(self.index.read(path), f"{self.location}/{path}", package)
+        files = (self.index_file_of(name) for name in spellings(package))
+        found = next((file for file in files if file.lines), None)
+        return replace(found, package=package) if found else IndexFile(package=package, lines=())
+
+    def index_file_of(self, name: str) -> IndexFile:
+        """The index file under this spelling alone. Raises as `index_file`."""
+        path = index_path(name)
+        return IndexFile.parse(self.index.read(path), f"{self.location}/{path}", name)
 
     def entries(self, package: str) -> tuple[RegistryEntry, ...]:
         """The versions of `package` that this tool can read, oldest version first.

@@ -13,11 +13,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import canonical_json
+from tfaot_pkg.package.name import model_of, spellings
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.layout import SEARCH
-from tfaot_pkg.spec.names import PACKAGE_PREFIX
 
 LIMIT = 256 << 20
 SHARDS = tuple(f"{SEARCH}/{number:02x}.jsonl" for number in range(256))
@@ -40,7 +41,7 @@ class PackageSummary:
 
     @property
     def model(self) -> str:
-        return self.name.removeprefix(PACKAGE_PREFIX)
+        return model_of(self.name)
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
@@ -58,7 +59,7 @@ class PackageSummary:
         return canonical_json(self.as_dict()) + b"\n"
 
     def matches(self, words: Iterable[str]) -> bool:
-        text = f"{self.name} {self.description} {self.license}".casefold()
+        text = f"{' '.join(spellings(self.name))} {self.description} {self.license}".casefold()
         return all(word in text for word in words)
 
 
@@ -74,27 +75,40 @@ def summary_of(package: str, entries: Sequence[RegistryEntry], deprecation: Depr
     )
 
 
-def updated_shard(shard: bytes, file: str, summary: PackageSummary) -> bytes:
-    """`shard` with `summary` in it, in place of what it said of that package. Raises RegistryError."""
-    kept = {one.name: one for one in summaries_in(shard, file)}
-    kept[summary.name] = summary
+def updated_shard(shard: bytes, file: str, name: str, summary: PackageSummary | None) -> bytes:
+    """`shard` with `summary` (None: nothing) in place of what it said of the package `name`. Raises RegistryError."""
+    kept = {one.name: one for one in summaries_in(shard, file) if one.name != name}
+    if summary is not None:
+        kept[name] = summary
     return b"".join(kept[name].line() for name in sorted(kept))
 
 
 def summaries_in(shard: bytes, file: str, words: Sequence[str] = ()) -> Iterator[PackageSummary]:
-    """The packages in a shard that hold all `words` (in case-folded form). Raises RegistryError where it is damaged."""
+    """The packages in a shard that hold all `words` (in case-folded form). Raises RegistryError where it is damaged.
+
+    Names are as they stand there: in the former spelling, where all versions of the package are.
+    """
     if shard and not shard.endswith(b"\n"):
         raise _damaged(file, "its end is missing")
     # Most lines do not match: looking at the text first is much quicker than parsing each.
-    escaped = [json.dumps(word, ensure_ascii=False)[1:-1] for word in words]
+    escaped = [_either_spelling(json.dumps(word, ensure_ascii=False)[1:-1]) for word in words]
     try:
         for line in shard.decode().split("\n")[:-1]:
-            if not escaped or all(word in line.casefold() for word in escaped):
-                summary = _summary_from(json.loads(line))
+            if not escaped or _holds(line, escaped):
+                summary = _summary_from(read_json(line))
                 if summary.matches(words):
                     yield summary
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(file, str(error)) from error
+
+
+def _holds(line: str, words: Sequence[str]) -> bool:
+    text = _either_spelling(line.casefold())
+    return all(word in text for word in words)
+
+
+def _either_spelling(text: str) -> str:
+    return text.replace("_", "-")
 
 
 def _summary_from(value: dict[str, object]) -> PackageSummary:
