@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tfaot_pkg.binary.elf import opened
+from tfaot_pkg.binary.findings import above_floor
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.compiled.shares import KernelShare
 from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage, create
-from tfaot_pkg.conan.recipe import find_recipe, stage_recipe
+from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import FILES
@@ -29,14 +33,16 @@ from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.validate import runnable_targets
+from tfaot_pkg.verify.validate import not_run_targets, require_verified, runnable_targets
 
 Status = Literal["published", "already published"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What `publish` did. `conan` is None where no Conan package was asked for, `kernels` where nothing was built."""
+    """What `publish` did. `conan` is None where no Conan package was asked for, `kernels` and `validated` (how the
+    code of each target was run) where nothing was built.
+    """
 
     status: Status
     entry: RegistryEntry
@@ -44,6 +50,7 @@ class Publication:
     signed: bool
     conan: dict[str, object] | None
     kernels: KernelShare | None
+    validated: Mapping[str, str] | None
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -53,18 +60,26 @@ class Publication:
             "entry": self.entry.as_dict(),
             "conan": self.conan,
             "kernels": self.kernels.as_dict() if self.kernels is not None else None,
+            "validated": dict(self.validated) if self.validated is not None else None,
         }
 
 
 def publish(
-    spec: ModelSpec, *, root: Path, pipeline: Pipeline, keys: Keys | None = None, conan: bool = True
+    spec: ModelSpec,
+    *,
+    root: Path,
+    pipeline: Pipeline,
+    keys: Keys | None = None,
+    conan: bool = True,
+    unverified: Sequence[str] = (),
 ) -> Publication:
     """Publish the model of `spec` into the registry in the folder `root`.
 
     At once where this very content is there already, else after building and verifying. Where there is no registry,
     an unsigned one is made, after that. `keys` are those that a signed registry asks for.
-    Raises RegistryError, before anything is built, where the version is there with other content; all errors of a
-    build.
+    `unverified` names targets that may be published without validation, because they cannot be run here.
+    Raises RegistryError, before anything is built, where the version is there with other content; ValidationError
+    where a target cannot be validated here; all errors of a build.
     """
     registry = FolderRegistry.find(root, keys=keys)
     plan = pipeline.plan(spec)
@@ -78,6 +93,7 @@ def publish(
         return _publication("already published", present, registry, packaged)
     if registry is not None:
         registry.require_keys()
+    require_verified(not_run_targets(spec), unverified)
     build = pipeline.build(plan)
     registry = registry or FolderRegistry.create(root, keys=keys)
     with pipeline.progress.step("publish"):
@@ -85,7 +101,7 @@ def publish(
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
         write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
-    return _publication(status, entry, registry, packaged, build.kernels)
+    return _publication(status, entry, registry, packaged, build)
 
 
 def _publication(
@@ -93,10 +109,16 @@ def _publication(
     entry: RegistryEntry,
     registry: FolderRegistry,
     conan: dict[str, object] | None,
-    kernels: KernelShare | None = None,
+    build: Build | None = None,
 ) -> Publication:
     return Publication(
-        status=status, entry=entry, registry=registry.root, signed=registry.is_signed, conan=conan, kernels=kernels
+        status=status,
+        entry=entry,
+        registry=registry.root,
+        signed=registry.is_signed,
+        conan=conan,
+        kernels=build.kernels if build is not None else None,
+        validated=build.report.targets if build is not None else None,
     )
 
 
@@ -123,13 +145,32 @@ class Release:
 
 
 def release_of(build: Build) -> Release:
-    """Pack what `build` made, and time its library here. Raises RegistryError, CompilerError, ValidationError."""
+    """Check and pack what `build` made, and time its library here.
+
+    Raises TrustError, RegistryError, CompilerError, ValidationError.
+    """
+    _require_floor(build)
+    identity = Identity(package=build.tree.package_name, version=build.tree.version, key=build.plan.key)
     with tempfile.TemporaryFile() as archive:
         tree = pack(build.tree.root, archive)
+        require_sound(build.tree.root, tree, identity)
         archive.seek(0)
         content = archive.read()
     blobs = {PREFIX: content, **_documents(build), **_latency(build)}
     return Release(entry=_entry(build, tree.digest, blobs), blobs=blobs)
+
+
+def _require_floor(build: Build) -> None:
+    """Raise RegistryError where the shared library needs a newer C library than its users are promised."""
+    limit = build.plan.spec.package.glibc
+    with opened(build.tree.shared_library) as library:
+        needed = above_floor(library, limit)
+    if needed:
+        raise RegistryError(
+            f"{build.tree.shared_library.name} would not load on systems with glibc {limit} (package.glibc): "
+            f"it needs {', '.join(needed)}",
+            hint="build it on an older system; or allow newer ones by package.glibc in the spec",
+        )
 
 
 def into_registry(release: Release, registry: FolderRegistry, progress: Progress) -> tuple[Status, RegistryEntry]:
@@ -165,19 +206,27 @@ def _entry(build: Build, tree: str, blobs: Mapping[str, bytes]) -> RegistryEntry
         toolchain=build.report.toolchain,
         targets=spec.compilation.targets,
         batch_sizes=spec.compilation.batch_sizes,
+        rows_independent=build.frozen.rows.independent,
         signature=build.frozen.signature,
         license=spec.model.license,
         description=spec.model.description,
+        glibc=build.library.glibc,
         blobs={role: BlobRef.of(content) for role, content in blobs.items()},
     )
 
 
 def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progress) -> ConanPackage:
-    """Make the Conan package of `spec` from its install tree `prefix`, in our Conan home. Raises ConanError."""
+    """Make the Conan package of `spec` from its install tree `prefix`, in our Conan home.
+
+    Raises ConanError, SourceError where the model's files changed since it was built.
+    """
     home = ConanHome(root=folders.conan_home, log=folders.logs / f"conan-{spec.model.name}.log")
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     with temporary_folder(prefix="tfaot-recipe-") as scratch:
-        recipe = find_recipe(spec) or stage_recipe(spec, scratch)
+        recipe = find_recipe(spec)
+        if recipe is None:
+            recipe = stage_recipe(spec, scratch)
+            require_built_from(recipe, spec, prefix)
         return create(
             recipe,
             spec.model.version,
@@ -196,7 +245,7 @@ def _conan_record(pipeline: Pipeline, spec: ModelSpec) -> Path:
 
 def _read_record(record: Path, plan: Plan) -> dict[str, object] | None:
     try:
-        content = json.loads(record.read_text())
+        content = read_json(record.read_text())
     except (OSError, ValueError):
         return None
     package = content.get("package") if content.get("key") == plan.key else None

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -20,12 +21,14 @@ from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.processes import tree_of
 from tfaot_pkg.nightly.publisher import Publisher
+from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.run import Coordinator, PublisherPort
 from tfaot_pkg.nightly.state import State, Verdict
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.publish import Release
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 
@@ -80,6 +83,12 @@ def to_build(task: Task, folders: Folders, number: int = 1) -> Decision:
     )  # fmt: skip
 
 
+@contextmanager
+def believed(decision: Decision, release: Release) -> Iterator[Release]:
+    """In place of `Recheck`, for results of stubs: these are no packages."""
+    yield release
+
+
 def coordinator(
     root: Path,
     folders: Folders,
@@ -96,7 +105,13 @@ def coordinator(
     return Coordinator(
         state=State(root=root / "state"),
         policy=policy or Policy(timeout=120, memory=3 * 2**30, max_failures=0.5),
-        publisher=publisher or Publisher(registry=root / "registry", keys=Keys(), folders=folders),
+        publisher=publisher
+        or Publisher(
+            registry=root / "registry",
+            keys=Keys(),
+            folders=folders,
+            recheck=believed if program else Recheck(folders=folders),
+        ),
         executor=executor or (lambda count: LocalExecutor(min(slots, count))),
         watch=watch or Seen(),
         cache=folders.cache,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from tests.provenance.materials import TREE, make_materials
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.depends import dependencies_of
@@ -15,11 +16,13 @@ from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.provenance.materials import VALIDATION
+from tfaot_pkg.provenance.materials import PROVENANCE, VALIDATION
+from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import package_name
 
 TARGETS = ("x86-64-v2", "x86-64-v3")
 DAY = date(2026, 11, 20)
@@ -102,11 +105,15 @@ class Lab:
             for one in building:
                 self.publish(one, not_run)
 
-    def publish(self, decision: Decision, not_run: Sequence[str] = ()) -> None:
+    def publish(self, decision: Decision, not_run: Sequence[str] = (), *, source: str = "") -> None:
+        """Publish something for `decision`; with `source` its provenance names that digest of the model's files."""
         task = decision.task
         blobs = {PREFIX: b"package", VALIDATION: json.dumps({"not_run": list(not_run)}).encode()}
+        if source:
+            made = statement(replace(make_materials(), source=source), TREE)
+            blobs[PROVENANCE] = json.dumps(made).encode()
         entry = RegistryEntry(
-            name=f"tfaot-model-{task.model}",
+            name=package_name(task.model),
             model=task.model,
             version=decision.release,
             key=decision.key,

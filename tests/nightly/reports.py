@@ -73,7 +73,7 @@ def add_night(
     if verdict is not None:
         night.set_verdict(verdict)
     built = {one.task.id for one in made if one.action == "build"}
-    state.add_history(night.name, [one for one in outcomes if one.task in built])
+    state.add_history(night, [one for one in outcomes if one.task in built])
     night.end({"night": night.name, "exit_code": 0})
     return night
 

@@ -3,7 +3,8 @@
     python -I -S stub_build.py SECONDS SPREAD REQUEST.json
 
 Durations are log-normal with the median SECONDS and the standard deviation SPREAD of their logarithms, and depend on the
-task's key only. Models whose names begin with `broken` fail, those with `flaky` fail for the machine's reasons at first.
+task's key only. Models whose names begin with `broken` fail, those with `flaky` fail for the machine's reasons at first,
+those with `meet4` wait until four such builds run at once, and fail for the machine's reasons after a minute.
 Standard library only: it must start at once.
 """
 
@@ -28,13 +29,25 @@ def line_of(decision: dict[str, Any], content: bytes) -> dict[str, Any]:
     """What the index says of the package."""
     tensor = {"name": "x", "dtype": "float32", "shape": [None, 4]}
     return {
-        "v": 1, "name": f"tfaot-model-{decision['task']['model']}", "model": decision["task"]["model"],
+        "v": 1, "name": "tfaot-model-" + decision["task"]["model"].replace("_", "-"), "model": decision["task"]["model"],
         "version": decision["release"], "key": decision["key"], "tree": hashlib.sha256(content).hexdigest(),
         "tool": "0", "toolchain": "tensorflow 2.17.1", "targets": ["x86-64-v3"], "batch_sizes": [1],
         "signature": {"inputs": [tensor], "outputs": [tensor]}, "license": "", "description": "a stub",
         "blobs": {"prefix": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}},
         "dependencies": [], "yanked": False, "published": "",
     }  # fmt: skip
+
+
+def meets(folder: pathlib.Path, name: str, count: int) -> bool:
+    """Whether `count` builds are at work at once within a minute."""
+    (folder / f"at-work-{name}").touch()
+    end = time.monotonic() + 60
+    while len(list(folder.glob("at-work-*"))) < count:
+        if time.monotonic() > end:
+            (folder / f"at-work-{name}").unlink()
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def main() -> int:
@@ -45,6 +58,8 @@ def main() -> int:
     name, key = decision["task"]["model"], decision["key"]
     seconds = duration(key, median, spread)
     time.sleep(seconds)
+    if name.startswith("meet") and not meets(pathlib.Path(request["state"]), name, int(name[4])):
+        return 70
     answer = {"error": "", "error_class": "", "cause": ""}
     if name.startswith("broken"):
         answer |= {"kind": "build failed", "error": "it is broken", "error_class": "broken"}

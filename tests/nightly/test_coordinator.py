@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
-from tfaot_pkg.errors import NetworkError, SpecError, StorageError
+from tfaot_pkg.errors import SpecError, StorageError
 from tfaot_pkg.nightly import executors
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.documents import decision_document
@@ -33,11 +33,17 @@ class Registry:
 
     def require(self) -> None: ...
 
-    def publish(self, decision: Decision, results: Results) -> None:
+    def renew(self) -> None: ...
+
+    def catch_up(self, results: Results) -> dict[str, str]:
+        return {}
+
+    def publish(self, decision: Decision, results: Results) -> str:
         if self._failures:
             self._failures -= 1
-            raise NetworkError("the server is away")
+            raise StorageError("the disk is full")
         self.published.append(decision.task.model)
+        return ""
 
 
 def kinds(outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -167,7 +173,7 @@ def test_a_registry_that_stays_away_is_a_fault_of_the_machines(tmp_path: Path) -
     )
     (outcome,) = night.outcomes
     assert (outcome.kind, night.exit_code) == ("infrastructure failed", INFRASTRUCTURE)
-    assert outcome.error == "cannot be published: the server is away"
+    assert outcome.error == "cannot be published: the disk is full"
 
 
 def test_what_cannot_be_planned_is_a_failure_of_its_model(tmp_path: Path) -> None:
@@ -227,7 +233,7 @@ def test_a_night_that_was_cut_off_before_it_published_takes_what_changed_meanwhi
 
 def test_a_night_that_was_cut_off_while_it_published_is_ended_as_it_was_planned(tmp_path: Path) -> None:
     class Away(Registry):
-        def publish(self, decision: Decision, results: Results) -> None:
+        def publish(self, decision: Decision, results: Results) -> str:
             raise Interrupted
 
     cut = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Away())
@@ -239,6 +245,32 @@ def test_a_night_that_was_cut_off_while_it_published_is_ended_as_it_was_planned(
     )
     assert registry.published == ["one"]
     assert kinds(night.outcomes) == {"one": "published"}
+
+
+class Unreached(Registry):
+    """A publisher whose remote is never reached."""
+
+    def catch_up(self, results: Results) -> dict[str, str]:
+        return {"one@1.0.0+tf2.17.1": "the Conan remote ours cannot be reached"}
+
+    def publish(self, decision: Decision, results: Results) -> str:
+        super().publish(decision, results)
+        return "the Conan remote ours cannot be reached"
+
+
+def test_a_remote_that_is_not_reached_is_an_outcome_until_it_has_what_it_misses(tmp_path: Path) -> None:
+    folders, built = home_of(tmp_path), stub_decision("one")
+    needs = stub_decision("two", depends=("one",))
+    night = coordinator(tmp_path, folders, program=stub(0), publisher=Unreached()).run(lambda: [built, needs])
+    assert kinds(night.outcomes) == {"one": "upload failed", "two": "upload failed"}
+    assert night.outcomes[0].error == "the Conan remote ours cannot be reached"
+    assert night.outcomes[0].error_class == "Conan remote not reached"
+    assert night.exit_code == INFRASTRUCTURE
+    there = replace(built, action="up to date")
+    night = coordinator(tmp_path, folders, publisher=Unreached()).run(lambda: [there])
+    assert (kinds(night.outcomes), night.exit_code) == ({"one": "upload failed"}, INFRASTRUCTURE)
+    night = coordinator(tmp_path, folders, publisher=Registry()).run(lambda: [there])
+    assert (kinds(night.outcomes), night.exit_code) == ({"one": "up to date"}, 0)
 
 
 def is_over(root: Path) -> bool:

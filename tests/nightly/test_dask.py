@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -114,18 +114,64 @@ def test_a_lost_scheduler_ends_the_night_and_costs_only_what_was_in_flight(tmp_p
     assert seen.stored_[0] >= 2
 
 
-def test_a_cluster_without_workers_is_told_apart(tmp_path: Path) -> None:
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    file = tmp_path / "scheduler.json"
-    with (tmp_path / "dask.log").open("wb") as log:
-        argv = [*dask, "--no-dashboard", "--scheduler-file", str(file)]
-        process = subprocess.Popen(argv, cwd=tmp_path, stdout=log, stderr=log)
+@contextmanager
+def scheduler(folder: Path) -> Iterator[Path]:
+    """A scheduler without workers; its file."""
+    file = folder / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    with (folder / "dask.log").open("wb") as log:
+        argv = [*command, "--no-dashboard", "--scheduler-file", str(file)]
+        process = subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log)
     try:
-        with closing(DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask")) as executor:
-            assert executor.description.startswith("as soon as there are workers, on Dask, tcp://127.0.0.1:")
+        yield file
     finally:
         process.terminate()
         process.wait()
+
+
+def test_a_cluster_without_workers_is_told_apart(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as file, closing(DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask")) as executor:
+        assert executor.description.startswith("as soon as there are workers, on Dask, tcp://127.0.0.1:")
+
+
+def test_a_night_that_gets_no_worker_ends_and_says_so(tmp_path: Path) -> None:
+    notes: list[str] = []
+    with scheduler(tmp_path) as file:
+        night = coordinator(
+            tmp_path, home_of(tmp_path), program=stub(0),
+            executor=lambda _: DaskExecutor(
+                scheduler_file=file, scratch=tmp_path / "dask", worker_wait=3, note=notes.append
+            ),
+        )  # fmt: skip
+        with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://.* has had no worker for 3 s"):
+            night.run(lambda: [stub_decision("one")])
+    assert len(notes) == 1 and "waiting for one for 3 s" in notes[0]
+    again = coordinator(tmp_path, home_of(tmp_path), program=stub(0)).run(lambda: [stub_decision("one")])
+    assert again.counts == {"published": 1}
+
+
+def test_workers_that_come_late_are_all_used(tmp_path: Path) -> None:
+    """Three come while the one that was there is held up by a build that waits for the others."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--scheduler-file"]
+    with scheduler(tmp_path) as file, (tmp_path / "workers.log").open("wb") as log, ExitStack() as started:
+
+        def start() -> None:
+            process = subprocess.Popen([*command, str(file)], cwd=tmp_path, stdout=log, stderr=log)
+            started.callback(process.wait)
+            started.callback(process.terminate)
+
+        class Late(Seen):
+            def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
+                for _ in range(3):
+                    start()
+
+        start()
+        night = coordinator(
+            tmp_path, home_of(tmp_path), watch=Late(), program=stub(0),
+            executor=lambda _: DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask"),
+        ).run(lambda: [stub_decision(f"meet4_{number}") for number in range(4)])  # fmt: skip
+    assert night.counts == {"published": 4}
+    assert {one.attempts for one in night.outcomes} == {1}
 
 
 def test_builds_that_run_when_a_night_is_interrupted_end_with_its_cluster_and_say_nothing(

@@ -100,7 +100,7 @@ models:
 toolchains: []
 targets: [x86-64-v2, aarch64]
 remotes: [-x]
-policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: maybe, output: 0 B, keep_nights: 0, worker: 1}
+policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: maybe, output: 0 B, keep_nights: 0, colour: 1}
 """
     policy = [field.name for field in fields(Policy)]
     assert sorted(faults(lab, text)) == sorted(
@@ -134,7 +134,7 @@ policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: m
             "17: policy.reproduce: must be true or false, got the string 'maybe'",
             "17: policy.output: must be at least 1 B",
             "17: policy.keep_nights: must be at least 1, got the number 0",
-            f"17: policy.worker: unknown key; the nearest known key is retries (all: {', '.join(policy)})",
+            f"17: policy.colour: unknown key; the nearest known key is changed_source (all: {', '.join(policy)})",
         ]
     )
     lines = [int(fault.partition(":")[0]) for fault in faults(lab, text)]

@@ -17,14 +17,16 @@ from tests.nightly.plans import DEFINITION, SPEC, Lab, said
 from tfaot_pkg import components, pipeline, resources
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli.app import run
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.frozen import model as frozen_model
 from tfaot_pkg.native import compiler as compiler_module
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.written import command_for
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.toolchain.definition import toolchain
 from tfaot_pkg.toolchain.environment import requirements_file
 
@@ -100,6 +102,57 @@ def test_a_change_of_one_model_is_the_one_reason_to_build_it_and_no_other(
     assert said(built.plan()) == [(TASK, "build", [reason]), ("b@1.0.0+tf2.17.1", "up to date", [])]
 
 
+def test_a_yanked_build_is_not_up_to_date(built: Lab) -> None:
+    registry = FolderRegistry.open(built.root / "registry")
+    registry.yank("tfaot-model-a", "1.0.0+tf2.17.1.b1", "wrong weights")
+    (a, b) = built.plan()
+    assert said([a, b]) == [
+        (TASK, "build", ["yanked: 1.0.0+tf2.17.1.b1: wrong weights"]),
+        ("b@1.0.0+tf2.17.1", "up to date", []),
+    ]
+    assert a.release == "1.0.0+tf2.17.1.b2"
+    built.night([a])
+    assert [one.action for one in built.plan()] == ["up to date"] * 2
+
+
+@pytest.fixture
+def recorded(lab: Lab) -> Lab:
+    """Two published models whose provenance says from which files they were built."""
+    for decision in lab.plan():
+        folder = decision.task.spec.parent
+        lab.publish(decision, source=source_tree(folder, Path("saved_model")).digest)
+    assert [one.action for one in lab.plan()] == ["up to date"] * 2
+    return lab
+
+
+def test_changed_weights_under_an_unchanged_version_are_refused(recorded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_files(recorded, monkeypatch)
+    (a, b) = recorded.plan()
+    assert (a.action, b.action) == ("fail", "up to date")
+    (reason,) = a.reasons
+    assert "1.0.0+tf2.17.1.b1 was built from, but model.version is still 1.0.0: raise model.version" in reason.detail
+    edit("1.0.0", "1.0.1")(recorded, monkeypatch)
+    (a, _) = recorded.plan()
+    assert (a.action, a.release) == ("build", "1.0.1+tf2.17.1.b1")
+
+
+def test_changed_weights_become_the_next_build_if_the_policy_says_so(
+    recorded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.define(DEFINITION + "policy: {changed_source: build}\n")
+    two_files(recorded, monkeypatch)
+    (a, _) = recorded.plan()
+    assert (a.action, a.release) == ("build", "1.0.0+tf2.17.1.b2")
+
+
+def test_other_changes_than_of_the_model_are_built_under_the_same_version(
+    recorded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit("[1, 4]", "[1, 8]")(recorded, monkeypatch)
+    (a, _) = recorded.plan()
+    assert (a.action, a.release) == ("build", "1.0.0+tf2.17.1.b2")
+
+
 DEFINED = DEFINITION.replace("spec.yaml", "spec.yaml\n    defines: {who: %s}")
 
 
@@ -164,12 +217,12 @@ def tool(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (components, frozen_model):
-        monkeypatch.setattr(module, "worker_program_digest", lambda: "other")
+    monkeypatch.setattr(components, "worker_program_digest", lambda: "other")
 
 
 def stage(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frozen_model, "_VERSION", 1_000_000)
+    later = ("tfaot_pkg.native.library", "tfaot_pkg.pipeline")
+    monkeypatch.setattr(components, "code_digest", lambda name: "other" if name in later else code_digest(name))
 
 
 OF_ALL = {
@@ -178,7 +231,7 @@ OF_ALL = {
     "headers": (headers, "headers: changed"),
     "tool": (tool, f"tool: {__version__} -> 9.9.9"),
     "worker program": (worker, "worker program: changed"),
-    "code of a stage": (stage, "tool: the code of its stages"),
+    "code of a stage": (stage, "tool: its own code changed, from the stage 'link' on"),
 }
 
 
@@ -284,7 +337,7 @@ def test_targets_that_ran_nowhere_but_run_here_are_built_again(lab: Lab) -> None
     ] * 2
 
 
-def test_targets_that_cannot_run_here_either_are_left_as_they_are(lab: Lab) -> None:
+def test_targets_that_cannot_run_here_either_are_left_as_they_are(lab: Lab, without_emulator: None) -> None:
     lab.night(lab.plan(), not_run=["aarch64"])
     assert [one.action for one in lab.plan()] == ["up to date"] * 2
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,17 @@ import yaml
 
 from tests.bad_input.conftest import write_spec
 from tests.conan.test_upload import PASSWORD, USER, Server
-from tests.nightly.nights import REPOSITORY
+from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of
+from tests.registry.signing import clock_at, keys_in, make_signed, open_signed
 from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
-from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.publisher import Publisher
+from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.nightly.uploads import Uploads
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Plan, initialize
@@ -32,10 +37,8 @@ _PASSPHRASE = "the passphrase of the test's keys"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = Server(folder=tmp_path / "server", port=port)
+    with free_port() as port:
+        server = Server(folder=tmp_path / "server", port=port)
     server.start()
     yield server
     server.stop()
@@ -51,6 +54,7 @@ def tfaot(home: Path, *arguments: str | Path, **variables: str) -> subprocess.Co
 
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
 def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan_server(
     shared_home: Path, models: Mapping[str, Path], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,30 +89,77 @@ def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan
     registry = FolderRegistry.open(tmp_path / "registry")
     assert registry.is_signed
     assert registry.resolve("dense@1.0.0").version == "1.0.0+tf2.17.1.b1"
-    elsewhere = ConanHome(root=tmp_path / "elsewhere", log=tmp_path / "elsewhere.log")
-    with elsewhere.opened() as opened:
-        opened.conan("remote", "add", "theirs", server.remote.url)
-        listed = json.loads(opened.conan("list", "tfaot-model-dense/*:*", "--remote", "theirs", "--format", "json"))
-    assert list(listed["theirs"]) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
+    assert listed(tmp_path, server) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
     again = tfaot(home, *command, CONAN_PASSWORD_OURS=PASSWORD, TFAOT_REGISTRY_PASSPHRASE=_PASSPHRASE)
     assert json.loads(again.stdout)["counts"] == {"up to date": 1}
-    require_that_a_lost_server_leaves_work_for_the_next_night(tmp_path, home, server)
+    require_that_an_unreached_remote_keeps_nothing_back(tmp_path, home)
 
 
-def require_that_a_lost_server_leaves_work_for_the_next_night(root: Path, home: Path, server: Server) -> None:
-    """What a remote did not get is not in the registry either: else no night would upload it any more."""
+def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) -> None:
+    """It gets what it misses from the next night that reaches it, though the registry has it by then."""
     state = State(root=root / "nightly-state")
     (decision,) = state.nights()[0].decisions()
     folders = Folders(cache=home / "cache", data=home / "data")
-    remote = ConanRemotes.of(folders).get("ours")
-    publisher = Publisher(
-        registry=root / "another", keys=Keys(), folders=folders,
-        remotes=[(remote, credentials_for(remote, {"CONAN_PASSWORD_OURS": PASSWORD}))],
-    )  # fmt: skip
-    server.stop()
-    with pytest.raises(NetworkError):
-        publisher.publish(decision, state.results)
-    assert FolderRegistry.find(root / "another") is None
-    server.start()
-    publisher.publish(decision, state.results)
+    with free_port() as port:
+        server = Server(folder=root / "late-server", port=port)
+    assert tfaot(home, "conan-remote", "add", "late", server.remote.url, "--user", USER).returncode == 0
+    remote = ConanRemotes.of(folders).get("late")
+    notes: list[str] = []
+
+    def publisher() -> Publisher:
+        return Publisher(
+            registry=root / "another", keys=Keys(), folders=folders, note=notes.append, recheck=Recheck(folders=folders),
+            remotes=[(remote, credentials_for(remote, {"CONAN_PASSWORD_LATE": PASSWORD}))],
+        )  # fmt: skip
+
+    first = publisher()
+    first.require()
+    assert len(notes) == 1 and "cannot be reached" in notes[0]
+    assert "late" in first.publish(decision, state.results)
     assert FolderRegistry.open(root / "another").resolve("dense").version == decision.release
+    assert list(publisher().catch_up(state.results)) == [decision.task.id], "it is still away"
+    server.start()
+    try:
+        second = publisher()
+        second.require()
+        assert second.catch_up(state.results) == {}
+        assert listed(root, server) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
+        assert Uploads(root=state.root).missing("late") == ()
+        assert second.publish(decision, state.results) == "", "the same again does nothing"
+    finally:
+        server.stop()
+
+
+def listed(root: Path, server: Server) -> list[str]:
+    """The references that a Conan client of its own finds on the server."""
+    elsewhere = ConanHome(root=root / f"elsewhere-{server.port}", log=root / "elsewhere.log")
+    with elsewhere.opened() as opened:
+        opened.conan("remote", "add", "theirs", server.remote.url)
+        found = json.loads(opened.conan("list", "tfaot-model-dense/*:*", "--remote", "theirs", "--format", "json"))
+    return list(found["theirs"])
+
+
+@contextmanager
+def free_port() -> Iterator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        yield probe.getsockname()[1]
+
+
+def test_a_night_that_publishes_nothing_keeps_a_signed_registry_alive(tmp_path: Path) -> None:
+    """Also where its signatures have run out: no plan could be made, and no night could mend it."""
+    make_signed(tmp_path, clock=clock_at(-8))  # timestamps last 7 days
+    with pytest.raises(TrustError, match="is out of date"):
+        open_signed(tmp_path).names()
+    publisher = Publisher(
+        registry=tmp_path / "registry", keys=keys_in(tmp_path / "keys"), folders=home_of(tmp_path), recheck=believed,
+    )  # fmt: skip
+    seen: list[list[str]] = []
+
+    def plan() -> list[Decision]:
+        seen.append(list(open_signed(tmp_path).names()))
+        return []
+
+    night = coordinator(tmp_path, home_of(tmp_path), publisher=publisher).run(plan)
+    assert (night.exit_code, seen) == (0, [[]])
+    assert list(open_signed(tmp_path, trust="another reader").names()) == []

@@ -17,6 +17,7 @@ from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import State, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind
+from tfaot_pkg.nightly.uploads import Uploads
 
 DAY = date(2026, 11, 21)
 
@@ -79,10 +80,10 @@ def test_damage_in_the_middle_is_told_with_its_line(state: State) -> None:
 
 def test_the_history_of_past_months_lies_in_files_of_their_own(state: State) -> None:
     decisions = [stub_decision(f"model{number}") for number in range(3)]
-    for night in ("2026-09-30.1", "2026-10-01.1", "2026-10-31.1", "2026-11-01.1"):
-        state.add_history(night, map(outcome, decisions))
+    for day in (date(2026, 9, 30), date(2026, 10, 1), date(2026, 10, 31), date(2026, 11, 1)):
+        state.add_history(state.new_night([], day), map(outcome, decisions))
     names = sorted(path.name for path in state.root.iterdir())
-    assert names == ["history-2026-09.jsonl", "history-2026-10.jsonl", "history.jsonl"]
+    assert names == ["history-2026-09.jsonl", "history-2026-10.jsonl", "history.jsonl", "nights"]
     assert len((state.root / "history-2026-10.jsonl").read_bytes().splitlines()) == 6
     assert [(night, one.model) for night, one in state.history()] == [
         (night, f"model{number}")
@@ -93,24 +94,62 @@ def test_the_history_of_past_months_lies_in_files_of_their_own(state: State) -> 
 
 def test_history_that_was_copied_but_not_removed_yet_is_there_once(state: State) -> None:
     decision = stub_decision("one")
-    state.add_history("2026-10-31.1", [outcome(decision)])
+    state.add_history(state.new_night([], date(2026, 10, 31)), [outcome(decision)])
     before = (state.root / "history.jsonl").read_bytes()
-    state.add_history("2026-11-01.1", [outcome(decision)])
+    state.add_history(state.new_night([], date(2026, 11, 1)), [outcome(decision)])
     after = (state.root / "history.jsonl").read_bytes()
     (state.root / "history.jsonl").write_bytes(before + after)  # as a kill between the two steps leaves it
     assert [night for night, _ in state.history()] == ["2026-10-31.1", "2026-11-01.1"]
-    state.add_history("2026-11-02.1", [outcome(decision)])
+    state.add_history(state.new_night([], date(2026, 11, 2)), [outcome(decision)])
     assert [night for night, _ in state.history()] == ["2026-10-31.1", "2026-11-01.1", "2026-11-02.1"]
     assert (state.root / "history.jsonl").read_bytes().count(b"\n") == 2
 
 
 def test_builds_of_a_night_are_recorded_once_however_often_it_ends(state: State) -> None:
     decisions = [stub_decision("one"), stub_decision("two")]
-    state.add_history("2026-11-21.1", [outcome(decisions[0])])
-    state.add_history("2026-11-21.1", map(outcome, decisions))
+    night = state.new_night([], DAY)
+    state.add_history(night, [outcome(decisions[0])])
+    state.add_history(night, map(outcome, decisions))
     assert [one.model for _, one in state.history()] == ["one", "two"]
     lines = [json.loads(line) for line in (state.root / "history.jsonl").read_text().splitlines()]
     assert [(line["model"], line["figures"]["library_size"]) for line in lines] == [("one", 1000), ("two", 1000)]
+
+
+def test_a_night_begun_by_a_wrong_clock_is_not_the_last_one_for_ever(state: State) -> None:
+    days = (DAY, date(2036, 1, 1), date(2026, 11, 22), date(2026, 11, 22), date(2026, 12, 1))
+    decision = stub_decision("one")
+    kinds: tuple[OutcomeKind, ...] = ("published", "build failed", "published", "build failed", "published")
+    nights = []
+    for day, kind in zip(days, kinds, strict=True):
+        nights.append(state.new_night([decision], day))
+        state.add_history(nights[-1], [replace(outcome(decision), kind=kind)])
+    names = [night.name for night in nights]
+    assert names == ["2026-11-21.1", "2036-01-01.1", "2026-11-22.1", "2026-11-22.2", "2026-12-01.1"]
+    assert [night.name for night in state.nights()] == names
+    assert [(night, one.kind) for night, one in state.history()] == list(zip(names, kinds, strict=True))
+    assert [night for night, _ in state.history(before=nights[2])] == names[:2]
+    assert not state.failing()
+
+
+def test_nights_without_a_number_come_first_by_their_names(state: State) -> None:
+    """As versions before 0.2 wrote them."""
+    old = [state.new_night([], day) for day in (date(2026, 11, 3), date(2026, 11, 2))]
+    for night in old:
+        (night.folder / "sequence").unlink()
+    new = state.new_night([], date(2026, 11, 1))
+    assert [night.name for night in state.nights()] == ["2026-11-02.1", "2026-11-03.1", "2026-11-01.1"]
+    assert new.sequence == 1
+
+
+def test_a_note_of_an_upload_whose_key_is_a_path_is_not_believed(tmp_path: Path) -> None:
+    uploads = Uploads(root=tmp_path)
+    decision = stub_decision("one")
+    uploads.begin("ours", decision)
+    assert uploads.missing("ours") == (decision,)
+    (note,) = (tmp_path / "uploads" / "ours").iterdir()
+    note.write_text(note.read_text().replace(decision.key, "../../plan"))
+    with pytest.raises(StorageError, match="is damaged: it is about"):
+        uploads.missing("ours")
 
 
 def test_a_fault_is_of_its_night_and_a_verified_result_of_all(state: State) -> None:

@@ -51,6 +51,7 @@ class Farm:
             "models": list(self._entries.values()),
             "toolchains": ["2.17.1"],
             "targets": ["x86-64-v3"],
+            "policy": {"changed_source": "build"},
         }
         (self.root / "registry.yaml").write_text(yaml.safe_dump(definition))
         return start_coordinator(
@@ -74,10 +75,10 @@ class Farm:
 
     def versions(self) -> dict[str, list[str]]:
         registry = FolderRegistry.open(self.root / "registry")
-        return {
-            name.removeprefix("tfaot-model-"): [one.version for one in registry.entries(name)]
-            for name in registry.names()
-        }
+        found: dict[str, list[str]] = {}
+        for entry in (entry for name in registry.names() for entry in registry.entries(name)):
+            found.setdefault(entry.model, []).append(entry.version)
+        return found
 
 
 def test_two_nights(

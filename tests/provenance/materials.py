@@ -9,6 +9,7 @@ from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.parts import LinkedPart
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.provenance.materials import Made, Materials, Pin, ToolchainFacts
+from tfaot_pkg.sandbox import Level
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.types import ModelSpec
@@ -66,6 +67,7 @@ def make_materials(
             log=Path("/home/someone/log"),
             output=lambda _: None,
         ),
+        confinement=Level.NAMESPACES,
     )
 
 
@@ -85,8 +87,9 @@ def make_made(*parts: LinkedPart, warnings: tuple[str, ...] = ()) -> Made:
             rtol=1e-4,
             atol=1e-5,
             comparisons=(comparison,),
-            not_run=(),
+            targets={"x86-64-v3": "native"},
             warnings=warnings,
+            confinement="namespaces",
         ),
         binaries={"lib/libtagger.so": "22" * 32},
     )

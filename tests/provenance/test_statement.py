@@ -96,7 +96,7 @@ def test_what_a_rebuild_needs_can_be_read_back() -> None:
     materials = make_materials()
     recorded = read_statement(json.dumps(document()).encode(), "tagger")
     assert (recorded.key, recorded.source, recorded.tool) == (materials.key, materials.source, __version__)
-    assert recorded.compiler["flags"] == list(materials.compiler.flags)
+    assert recorded.compiler["flags"] == list(materials.compiler.all_flags)
     assert (recorded.tensorflow, recorded.toolchain, recorded.pinned) == ("2.17.1", "aa" * 32, True)
     assert recorded.files == TREE.files
 

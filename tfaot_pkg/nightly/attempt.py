@@ -40,7 +40,7 @@ class Request:
 class Attempt:
     """What came of a request. `seconds` is the time that it took, `memory` the most bytes that were seen in use.
 
-    `error` and `error_class` are as in `Outcome`; `night` is the one that the result is of.
+    `error`, `error_class` and `builder` are as in `Outcome`; `night` is the one that the result is of.
     """
 
     kind: AttemptKind
@@ -50,6 +50,7 @@ class Attempt:
     error: str = ""
     error_class: str = ""
     figures: Figures | None = None
+    builder: str = ""
 
     @property
     def is_final(self) -> bool:

@@ -12,7 +12,7 @@ import os
 import queue
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.attempt import Request
 from tfaot_pkg.nightly.executors import Done, lost, next_of
 from tfaot_pkg.nightly.supervise import perform
+from tfaot_pkg.nightly.types import Policy
 
 _distributed: Any = distributed  # mostly without types
 _SETTINGS = {
@@ -37,13 +38,15 @@ _SETTINGS = {
     "distributed.logging.distributed": "critical",  # what it finds is an outcome, and told as such
 }
 _CONNECT_TIMEOUT = 30.0  # seconds
+_LOOK_INTERVAL = 2.0  # seconds, between looks at how many workers there are
 
 
 class DaskExecutor:
     """Give one of `slots` (a cluster is made on this machine), `scheduler` (its address) or `scheduler_file`.
 
     `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started; `timeout`, in
-    seconds, is for connecting. Raises NetworkError, and so do the methods, where the scheduler does not answer.
+    seconds, is for connecting. Raises NetworkError, and so do the methods, where the scheduler does not answer, and
+    where it has had no worker for `worker_wait` seconds; `note` is told that builds wait for one.
     """
 
     def __init__(
@@ -55,12 +58,16 @@ class DaskExecutor:
         scheduler: str = "",
         scheduler_file: Path | None = None,
         timeout: float = _CONNECT_TIMEOUT,
+        worker_wait: float = Policy().worker_wait,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
         self._running: dict[str, None] = {}
         self._waiting: deque[Request] = deque()
         self._tries = 0
+        self._worker_wait, self._note = worker_wait, note
+        self._alone_since: float | None = None  # no worker since then
         self._cluster: Any = None
         with dask.config.set(_SETTINGS):
             if slots:
@@ -81,13 +88,16 @@ class DaskExecutor:
         self._fill()
 
     def next(self, timeout: float | None) -> Done | None:
-        ended = next_of(self._done, timeout)
-        if self._client.status in ("closing", "closed"):
-            raise self._scheduler_lost("it was lost")
-        if ended is not None:
-            del self._running[ended[0].decision.task.id]
-            self._fill()
-        return ended
+        end = time.monotonic() + timeout if timeout is not None else float("inf")
+        while True:
+            ended = next_of(self._done, max(0.0, min(_LOOK_INTERVAL, end - time.monotonic())))
+            if self._client.status in ("closing", "closed"):
+                raise self._scheduler_lost("it was lost")
+            if ended is not None:
+                del self._running[ended[0].decision.task.id]
+            self._fill()  # workers come and go
+            if ended is not None or time.monotonic() >= end:
+                return ended
 
     def running(self) -> Sequence[str]:
         return list(self._running)
@@ -105,14 +115,29 @@ class DaskExecutor:
             self._cluster.close()
 
     def _capacity(self) -> int:
-        """How many builds run at once; clusters of others grow and shrink."""
+        """How many builds run at once; clusters of others grow and shrink. Raises NetworkError."""
         if self._fixed:
             return self._fixed
         try:
             threads: dict[str, int] = self._client.nthreads()
         except (OSError, asyncio.TimeoutError) as error:
             raise self._scheduler_lost(str(error)) from error
+        self._require_workers(len(threads))
         return max(1, sum(threads.values()))
+
+    def _require_workers(self, workers: int) -> None:
+        """Raise NetworkError if there has been none for too long."""
+        if workers:
+            self._alone_since = None
+            return
+        if self._alone_since is None:
+            self._alone_since = time.monotonic()
+            self._note(f"the Dask scheduler {self._address} has no worker: waiting for one for {self._worker_wait:g} s")
+        if time.monotonic() - self._alone_since >= self._worker_wait:
+            raise NetworkError(
+                f"the Dask scheduler {self._address} has had no worker for {self._worker_wait:g} s",
+                hint="start workers, then run the same command: what was built is kept (policy.worker_wait: the limit)",
+            )
 
     def _scheduler_lost(self, why: str) -> NetworkError:
         return NetworkError(
@@ -122,7 +147,7 @@ class DaskExecutor:
 
     def _fill(self) -> None:
         """Give Dask as much as can run: what waited at a worker would be lost with it."""
-        room = self._capacity() - len(self._running) if self._waiting else 0
+        room = self._capacity() - len(self._running) if self._waiting or self._running else 0
         for _ in range(min(room, len(self._waiting))):
             request = self._waiting.popleft()
             self._running[request.decision.task.id] = None

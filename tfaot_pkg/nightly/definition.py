@@ -37,9 +37,12 @@ _EXPECTED = {
     "list_type": "must be a list",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
+    "literal_error": "must be refuse or build",
 }
 # Texts that YAML may take for numbers.
-_TEXTS = frozenset("registry spec revision since max_failures timeout memory output toolchains remotes".split())
+_TEXTS = frozenset(
+    "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes".split()
+)
 
 
 def load_definition(path: Path) -> NightlyDefinition:
@@ -235,12 +238,15 @@ def _policy(form: PolicyForm) -> Policy:
     given: dict[str, Any] = {}
     if form.max_failures is not None:
         given["max_failures"] = float(form.max_failures.rstrip(" %")) / 100
-    if form.timeout is not None:
-        given["timeout"] = quantity(form.timeout, SECONDS)
+    for name in ("timeout", "worker_wait"):
+        if (duration := getattr(form, name)) is not None:
+            given[name] = quantity(duration, SECONDS)
     for name in ("memory", "output"):
         if (size := getattr(form, name)) is not None:
             given[name] = int(quantity(size, BYTES))
-    for name in ("retries", "reproduce", "keep_nights"):
+    for name in ("retries", "reproduce", "keep_nights", "changed_source"):
         if (value := getattr(form, name)) is not None:
             given[name] = value
+    if form.unverified_targets is not None:
+        given["unverified_targets"] = tuple(form.unverified_targets)
     return Policy(**given)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.nightly.types import Task
+from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.requirement import Requirement
-from tfaot_pkg.spec.names import PACKAGE_PREFIX, package_name
+from tfaot_pkg.spec.names import package_name
 
 _TOOLCHAIN = "tensorflow "
 """What an entry's toolchain begins with."""
@@ -45,7 +46,7 @@ class Dependent:
             id=f"{entry.model}@{entry.version}",
             model=entry.model,
             toolchain=entry.toolchain.removeprefix(_TOOLCHAIN),
-            depends=tuple(name.removeprefix(PACKAGE_PREFIX) for name in packages),
+            depends=tuple(map(model_of, packages)),
         )
 
 
@@ -59,7 +60,7 @@ def require_served(dependencies: Iterable[str], reader: RegistryReader | None, n
     for package in dependencies:
         if reader is None or all(entry.yanked is not None for entry in reader.entries(package)):
             raise Unserved(
-                f"{needed_by} needs {package.removeprefix(PACKAGE_PREFIX)}, of which nothing is published",
+                f"{needed_by} needs {model_of(package)}, of which nothing is published",
                 hint="a night that builds it publishes both",
             )
 

@@ -23,7 +23,7 @@ _CLASSES = (
     (re.compile(r"does not give TensorFlow's answers"), "answers differ from TensorFlow's"),
     (re.compile(r"has dtype (\w+), which a compiled model"), r"unsupported dtype \1"),
     (re.compile(r"changes variables"), "the model keeps state"),
-    (re.compile(r"operations that read or write files"), "forbidden operations"),
+    (re.compile(r"operations that reach out of the model|reaches out of the model"), "forbidden operations"),
     (re.compile(r"XLA cannot compile"), "XLA cannot compile the model"),
     (re.compile(r"process crashed \((.*?)\)"), r"the compiler crashed (\1)"),
     (re.compile(r"^two builds of .* differ"), "two builds differ"),

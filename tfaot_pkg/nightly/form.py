@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
@@ -191,6 +191,17 @@ class PolicyForm(Form):
     reproduce: bool | None = Field(None, description="Build twice and compare.")
     keep_nights: Kept | None = Field(
         None, description="How many nights stay, with logs, reports and what was built (by default: all)."
+    )
+    changed_source: Literal["refuse", "build"] | None = Field(
+        None,
+        description="If a model's files change but its version does not: refuse (the default), or build it as the "
+        "next build of that version.",
+    )
+    worker_wait: Duration | None = Field(
+        None, description="How long a night waits for the first worker of a cluster that has none (by default 30 min)."
+    )
+    unverified_targets: Annotated[list[Target], AfterValidator(_some)] | None = Field(
+        None, description="Targets that are published without validation where a machine cannot run their code."
     )
 
 

@@ -6,7 +6,6 @@ change would show the same times is not remembered (git calls such entries racy)
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,10 +16,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tfaot_pkg import spec as spec_package
-from tfaot_pkg._version import __version__
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import canonical_json, files_below, sha256_bytes, sha256_file, sha256_tree
+from tfaot_pkg.keys import canonical_json, sha256_bytes, sha256_file
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec
@@ -54,7 +53,7 @@ class Memory:
     def of(cls, state: Path) -> Memory:
         """What is remembered in the state folder; nothing where that is missing or damaged."""
         try:
-            document = json.loads((state / FILE).read_bytes())
+            document = read_json((state / FILE).read_bytes())
             if document["made by"] != _maker():
                 return cls()
             return cls(
@@ -101,17 +100,23 @@ class Memory:
 
     def spec(self, path: Path, defines: Mapping[str, str]) -> ModelSpec:
         """`load_spec`. Raises SpecError."""
-        tuning = tuning_path(path)
         try:
-            digests = [self.digest(path), self.digest(tuning) if tuning.exists() else ""]
+            key = self._key_of(path, defines)
+            if key not in self.specs:
+                found = load_spec(path, defines)
+                if self._key_of(path, defines) != key:  # the files changed in between: what was read has another key
+                    return found
+                self.specs[key] = found
+                self.changed = True
         except OSError:
             return load_spec(path, defines)  # says what is wrong
-        key = sha256_bytes(canonical_json([str(path), *digests, dict(defines)]))
-        if key not in self.specs:
-            self.specs[key] = load_spec(path, defines)
-            self.changed = True
         self.used.add(key)
         return self.specs[key]
+
+    def _key_of(self, path: Path, defines: Mapping[str, str]) -> str:
+        tuning = tuning_path(path)
+        digests = [self.digest(path), self.digest(tuning) if tuning.exists() else ""]
+        return sha256_bytes(canonical_json([str(path), *digests, dict(defines)]))
 
     def validation(self, digest: str, read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """Which targets the validation with this SHA-256 did not run; `read` finds out."""
@@ -130,5 +135,4 @@ def _stamp(path: Path) -> Stamp:
 
 def _maker() -> str:
     """The code that made what is remembered."""
-    folder = Path(str(spec_package.__file__)).parent
-    return f"{__version__} {sha256_tree(folder, [path for path in files_below(folder) if path.suffix == '.py'])}"
+    return code_digest("tfaot_pkg.spec.parse", __name__)

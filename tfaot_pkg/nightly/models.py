@@ -11,10 +11,11 @@ from pathlib import Path
 
 from tfaot_pkg.errors import SourceError, TfaotError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.source.address import inside, without_secrets
+from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.git import fetch_git
 from tfaot_pkg.spec.document import read_document
 from tfaot_pkg.spec.names import name_fault, version_fault

@@ -7,6 +7,7 @@ from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
 from tfaot_pkg.nightly.written import command_for
 
+UNREACHED = "Conan remote not reached"
 _OF_MACHINES = (NetworkError.kind, StorageError.kind)
 
 
@@ -37,12 +38,18 @@ def outcome_for(
         command=command_for(task),
         reasons=decision.reasons,
         figures=attempt.figures if attempt is not None else None,
+        builder=attempt.builder if attempt is not None else "",
     )
 
 
-def settled(decision: Decision) -> Outcome:
-    """The outcome of a task that is not built. What cannot be planned has its error for a reason."""
+def settled(decision: Decision, unsent: str = "") -> Outcome:
+    """The outcome of a task that is not built. What cannot be planned has its error for a reason.
+
+    `unsent` says why what is published is not on all remotes.
+    """
     match decision.action:
+        case "up to date" if unsent:
+            return outcome_for(decision, "upload failed", error=unsent, error_class=UNREACHED)
         case "up to date":
             return outcome_for(decision, "up to date")
         case "fail":
@@ -57,6 +64,8 @@ def class_of(kind: OutcomeKind, attempt: Attempt) -> str:
     """Failures of publishing have none from their build."""
     if kind == "dependency failed":
         return "dependency failed"
+    if kind == "upload failed":
+        return UNREACHED
     if kind == "infrastructure failed":
         return attempt.error_class or "the machine failed"
     return attempt.error_class

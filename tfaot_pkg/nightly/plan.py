@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from tfaot_pkg.errors import SpecError, TfaotError
+from tfaot_pkg.errors import SourceError, SpecError, TfaotError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
 from tfaot_pkg.nightly.records import Records
-from tfaot_pkg.nightly.types import Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
+from tfaot_pkg.nightly.types import ChangedSource, Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
 from tfaot_pkg.pipeline import Plan
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.names import package_name, version_fault
@@ -76,23 +76,38 @@ def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[Registr
     return newest, number
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What the registry says of published packages beyond its index.
+
+    `unverified` gives the reasons why a package counts as such, `source` the digest of the model's files from which it
+    was built, None if nothing is known of them. Both raise nothing.
+    """
+
+    unverified: Callable[[RegistryEntry], tuple[Reason, ...]]
+    source: Callable[[RegistryEntry], str | None]
+
+
 def decide(
-    candidate: Candidate, plan_at: PlanAt, unverified: Callable[[RegistryEntry], tuple[Reason, ...]]
+    candidate: Candidate, plan_at: PlanAt, known: Published, changed_source: ChangedSource = "refuse"
 ) -> Decision:
     """What is to be done; a build's reasons are those that need no record (`explained` adds the others).
 
-    `unverified` says why a published package counts as such.
+    With `changed_source` "refuse", a version whose model changed fails instead of becoming the next build of that
+    version: whoever depends on the version expects the same model.
     """
     task, published = candidate.task, candidate.published
+    doubts: tuple[Reason, ...] = ()
     try:
         _require_version(task)
         if published is not None:
             plan = plan_at(published.version)
-            doubts = (*_depends(published, task), *unverified(published)) if plan.key == published.key else ()
-            if candidate.broken is None and plan.key == published.key and not doubts:
-                return _decision(task, "up to date", (), published.version, plan.key)
-        else:
-            doubts = ()
+            if plan.key == published.key:
+                doubts = (*_yanked(published), *_depends(published, task), *known.unverified(published))
+                if candidate.broken is None and not doubts:
+                    return _decision(task, "up to date", (), published.version, plan.key)
+            elif changed_source == "refuse":
+                _require_same_source(task, published, plan, known)
         release = task.release(candidate.number + 1)
         plan = plan_at(release)
     except TfaotError as error:
@@ -154,6 +169,20 @@ def targets_place(definition: NightlyDefinition, entry: ModelEntry, number: int)
 
 def _decision(task: Task, action: str, why: tuple[Reason, ...], release: str, key: Key) -> Decision:
     return Decision(task=task, action=action, reasons=why, release=release, key=key)  # type: ignore[arg-type]
+
+
+def _yanked(published: RegistryEntry) -> tuple[Reason, ...]:
+    """A yanked build is not there for those who ask for the version: another one takes its place."""
+    return () if published.yanked is None else (reasons.yanked(published.version, published.yanked),)
+
+
+def _require_same_source(task: Task, published: RegistryEntry, plan: Plan, known: Published) -> None:
+    before = known.source(published)
+    if before is not None and before != plan.source.digest:
+        raise SourceError(
+            f"the model's files differ from those that {published.version} was built from, but model.version is still "
+            f"{task.version}: raise model.version in {task.spec}, or set policy.changed_source to build"
+        )
 
 
 def _depends(published: RegistryEntry, task: Task) -> tuple[Reason, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 
+from tfaot_pkg.documents import read_json
+from tfaot_pkg.emulator import runs_or_is_emulated
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly import reasons
@@ -14,16 +15,27 @@ from tfaot_pkg.nightly.definition import line_of, load_definition
 from tfaot_pkg.nightly.inputs import Inputs
 from tfaot_pkg.nightly.memory import Memory
 from tfaot_pkg.nightly.models import Model, load_models
-from tfaot_pkg.nightly.plan import Candidate, Selection, candidates, decide, explained, targets_place, unreadable
+from tfaot_pkg.nightly.plan import (
+    Candidate,
+    Published,
+    Selection,
+    candidates,
+    decide,
+    explained,
+    targets_place,
+    unreadable,
+)
 from tfaot_pkg.nightly.records import read_records
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.materials import VALIDATION
+from tfaot_pkg.provenance import documents
+from tfaot_pkg.provenance.materials import PROVENANCE, VALIDATION
+from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
-from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.targets import TARGETS
 
 
 def state_folder(definition: NightlyDefinition, given: Path | None = None) -> Path:
@@ -63,7 +75,11 @@ def plan_night(
         decide(
             one,
             lambda release, one=one: inputs.plan(one.model.spec, one.task, release),  # type: ignore[misc]
-            lambda entry: _unverified(registry, entry, memory),
+            Published(
+                unverified=lambda entry: _unverified(registry, entry, memory),
+                source=lambda entry: _source(registry, entry),
+            ),
+            definition.policy.changed_source,
         )
         for one in found
     ]
@@ -123,6 +139,16 @@ def _document(path: Path) -> Document:
         return read_document(file.read(MAX_BYTES), path.name)
 
 
+def _source(registry: FolderRegistry | None, entry: RegistryEntry) -> str | None:
+    """The digest of the model's files from which `entry` was built, from its provenance."""
+    if registry is None:
+        return None
+    try:
+        return read_statement(documents.read_document(registry, entry, PROVENANCE), str(entry)).source
+    except (RegistryError, TrustError, StorageError):
+        return None
+
+
 def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, memory: Memory) -> tuple[Reason, ...]:
     """Whether there are targets of `entry` that ran nowhere and would run here."""
     blob = entry.blobs.get(VALIDATION)
@@ -131,11 +157,11 @@ def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, memory: M
 
     def read() -> tuple[str, ...]:
         with registry.open_blob(blob) as file:
-            return tuple(json.loads(file.read())["not_run"])
+            return tuple(read_json(file.read())["not_run"])
 
     try:
         not_run = memory.validation(blob.sha256, read)
     except (RegistryError, TrustError, StorageError, ValueError, KeyError, TypeError):
         return (reasons.unverified(()),)
-    here = tuple(name for name in not_run if name in TARGETS and runs_here(TARGETS[name]))
+    here = tuple(name for name in not_run if name in TARGETS and runs_or_is_emulated(TARGETS[name]))
     return (reasons.unverified(here),) if here else ()

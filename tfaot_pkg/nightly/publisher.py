@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from tfaot_pkg.conan.home import ConanHome
+from tfaot_pkg.conan.package import ConanPackage
 from tfaot_pkg.conan.remotes import ConanRemote, Credentials
 from tfaot_pkg.conan.upload import require_access, upload
-from tfaot_pkg.errors import TrustError
+from tfaot_pkg.errors import NetworkError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.nightly.uploads import Uploads
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.publish import Release, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.layout import PREFIX
+from tfaot_pkg.registry.signed.refreshing import refresh
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.temporary import temporary_folder
 
 Remote = tuple[ConanRemote, Credentials]
@@ -28,46 +34,106 @@ Remote = tuple[ConanRemote, Credentials]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Publishes into the registry in the folder `registry`, which is made where it is missing, and to `remotes`."""
+    """Publishes into the registry in the folder `registry`, which is made where it is missing, and to `remotes`.
+
+    A remote that cannot be reached keeps nothing back: what it misses is noted in the state folder, and sent by the
+    next night that reaches it. `unreached` says why, by remote; `note` tells people. `recheck` gives what may be
+    published of a stored result.
+    """
 
     registry: Path
     keys: Keys
     folders: Folders
+    recheck: Callable[[Decision, Release], AbstractContextManager[Release]]
     remotes: Sequence[Remote] = ()
     progress: Progress = field(default_factory=Silent)
+    note: Callable[[str], None] = lambda _: None
+    unreached: dict[str, str] = field(default_factory=dict)
 
     def require(self) -> None:
         """Raise what publishing would fail with for want of keys or access: asked before builds that take hours.
 
-        TrustError (keys), RegistryError (something else is in the folder), ConanError, NetworkError.
+        TrustError (keys), RegistryError (something else is in the folder), ConanError (a remote refuses the user).
         """
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         if registry is not None:
             registry.require_keys()
         for remote, credentials in self.remotes:
-            require_access(self._home("access"), remote, credentials)
+            try:
+                require_access(self._home("access"), remote, credentials)
+                self.unreached.pop(remote.name, None)
+            except NetworkError as error:
+                self._give_up(remote, error)
 
-    def publish(self, decision: Decision, results: Results) -> None:
+    def renew(self) -> None:
+        """Sign anew what grows old in a signed registry, or has expired. Raises TrustError, StorageError.
+
+        A night that publishes nothing would else let the signatures run out, and no reader would take the registry.
+        """
+        registry = FolderRegistry.find(self.registry, keys=self.keys)
+        if registry is not None and registry.is_signed:
+            for note in refresh(registry).notes:
+                self.note(note)
+
+    def catch_up(self, results: Results) -> dict[str, str]:
+        """Send the remotes what they miss of earlier nights; what still cannot be sent, by task, with why.
+
+        Raises RegistryError, TrustError, StorageError.
+        """
+        uploads, left = Uploads(root=results.root), dict[str, str]()
+        for remote, credentials in self.remotes:
+            for decision in uploads.missing(remote.name):
+                release = self._published(decision)
+                if release is None:  # its night was cut off before the registry had it, or it is yanked now
+                    uploads.end(remote.name, decision)
+                elif why := self._sent(decision, release, [(remote, credentials)], uploads):
+                    left[decision.task.id] = why
+        return left
+
+    def publish(self, decision: Decision, results: Results) -> str:
         """Publish the verified result of `decision`. The same again does nothing, and completes what was cut off.
 
-        The registry comes last: what it has is published, and the next night would not look at the remotes again.
-
-        Raises RegistryError (the version is there with other content), Unserved (what it needs is not there),
-        TrustError, ConanError, NetworkError, StorageError.
+        Returns why it is not on all remotes, or "". Raises RegistryError (the version is there with other content),
+        Unserved (what it needs is not there), TrustError, StorageError, and what `recheck` raises.
         """
         release = results.release(decision.key)
         if release.entry.key != decision.key or release.entry.version != decision.release:
             raise TrustError(f"the stored result of {decision.task.id} is not what was planned: {release.entry}")
         dependencies = dependencies_of(decision.task)
         require_served(dependencies, FolderRegistry.find(self.registry, keys=self.keys), decision.task.id)
-        if self.remotes:
-            self._upload(decision, release)
-        registry = FolderRegistry.create(self.registry, keys=self.keys)
-        entry = replace(release.entry, dependencies=dependencies)
-        into_registry(replace(release, entry=entry), registry, self.progress)
+        with self.recheck(decision, release) as own:
+            # Before the registry: what that has is up to date, and no later night would look at it but for the notes.
+            why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
+            registry = FolderRegistry.create(self.registry, keys=self.keys)
+            entry = replace(release.entry, dependencies=dependencies)
+            into_registry(replace(own, entry=entry), registry, self.progress)
+        return why
 
-    def _upload(self, decision: Decision, release: Release) -> None:
+    def _published(self, decision: Decision) -> Release | None:
+        """What the registry has of `decision`, None where it is not there or was yanked."""
+        registry = FolderRegistry.find(self.registry, keys=self.keys)
+        for entry in registry.entries(package_name(decision.task.model)) if registry is not None else ():
+            if (entry.key, entry.yanked) == (decision.key, None):
+                assert registry is not None
+                return Release(entry=entry, blobs={PREFIX: registry.blobs.path(entry.blobs[PREFIX])})
+        return None
+
+    def _sent(self, decision: Decision, release: Release, remotes: Sequence[Remote], uploads: Uploads) -> str:
+        """Send the package to `remotes`; why some do not have it, or ""."""
+        for remote, _ in remotes:
+            uploads.begin(remote.name, decision)
+        reached = [one for one in remotes if one[0].name not in self.unreached]
+        failed = self._upload(decision, release, reached, uploads) if reached else {}
+        failed |= {remote.name: self.unreached[remote.name] for remote, _ in remotes if remote.name in self.unreached}
+        return "; ".join(failed.values())
+
+    def _upload(
+        self, decision: Decision, release: Release, remotes: Sequence[Remote], uploads: Uploads
+    ) -> dict[str, str]:
+        """Send the package to `remotes`; those that do not have it, with why."""
         spec = spec_for(decision.task, decision.release)
+        if (spec.model.package_name, spec.model.version) != (release.entry.name, release.entry.version):
+            raise TrustError(f"the spec {decision.task.spec} is not the one of {release.entry}")
         archive = release.blobs[PREFIX]
         assert isinstance(archive, Path)
         with temporary_folder(prefix="tfaot-nightly-") as scratch:
@@ -76,11 +142,35 @@ class Publisher:
             if tree.digest != release.entry.tree:
                 raise TrustError(f"the stored archive of {release.entry} is damaged", hint="delete the result's folder")
             package = into_conan(spec, scratch, self.folders, self.progress)
-        for remote, credentials in self.remotes:
-            upload(
-                self._home(f"upload-{spec.model.name}"), package.reference, package.recipe_revision,
-                remote=remote, credentials=credentials, progress=self.progress,
-            )  # fmt: skip
+        failed = {}
+        for remote, credentials in remotes:
+            try:
+                self._upload_to(remote, credentials, package, spec.model.name)
+                uploads.end(remote.name, decision)
+            except NetworkError as error:
+                failed[remote.name] = error.message
+        return failed
+
+    def _upload_to(self, remote: ConanRemote, credentials: Credentials, package: ConanPackage, model: str) -> None:
+        """Raises NetworkError if it failed twice; a remote that does not answer any more is not tried again tonight."""
+        send = partial(
+            upload, self._home(f"upload-{model}"), package.reference, package.recipe_revision,
+            remote=remote, credentials=credentials, progress=self.progress,
+        )  # fmt: skip
+        try:
+            send()
+        except NetworkError:
+            try:
+                require_access(self._home("access"), remote, credentials)
+            except NetworkError as error:
+                self._give_up(remote, error)
+                raise
+            send()
+
+    def _give_up(self, remote: ConanRemote, error: NetworkError) -> None:
+        """Each further try would wait until it is given up."""
+        self.unreached[remote.name] = error.message
+        self.note(f"{error.message}; the next night that reaches it sends what it misses")
 
     def _home(self, log: str) -> ConanHome:
         return ConanHome(root=self.folders.conan_home, log=self.folders.logs / f"conan-{log}.log")

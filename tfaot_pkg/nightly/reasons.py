@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tfaot_pkg.components import (
+    CODE,
     COMPILER,
     DEFINES,
     FLAGS,
@@ -14,6 +15,7 @@ from tfaot_pkg.components import (
     KERNELS,
     SOURCE,
     SPEC,
+    STAGES,
     TEMPLATES,
     TOOL,
     TOOLCHAIN,
@@ -39,7 +41,7 @@ Where = Callable[[str], str]
 
 def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str, where: Where) -> tuple[Reason, ...]:
     """What differs between the components of two keys of a task that is built with `toolchain`. Pure."""
-    found = (
+    return (
         *_spec(before, now, where),
         *_source(before, now),
         *_tuning(before, now),
@@ -47,8 +49,6 @@ def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str
         *_compiler(before, now),
         *_tool(before, now),
     )
-    # The keys differ all the same: by the version of some stage's code.
-    return found or (Reason(what=TOOL, detail="the code of its stages"),)
 
 
 def last_outcome(outcome: Outcome | None) -> tuple[Reason, ...]:
@@ -71,6 +71,11 @@ def unverified(targets: tuple[str, ...]) -> Reason:
     """For `targets` of a published package that ran nowhere; none where nothing says that any did."""
     detail = f"{', '.join(targets)} did not run where it was built" if targets else "no record of a validation"
     return Reason(what="previously unverified", detail=detail)
+
+
+def yanked(version: str, why: str) -> Reason:
+    """For a version whose newest build was yanked."""
+    return Reason(what="yanked", detail=f"{version}: {why}" if why else version)
 
 
 def depends(before: Collection[str], now: Collection[str]) -> Reason:
@@ -163,5 +168,13 @@ def _tool(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]
     for name in (HEADERS, KERNELS, WORKER):
         if before.get(name) != now.get(name):
             yield Reason(what=name, detail="changed")
-    if before.get(TOOL) != now.get(TOOL):
-        yield Reason(what=TOOL, detail=f"{before.get(TOOL)} -> {now.get(TOOL)}")
+    version = [f"{before.get(TOOL)} -> {now.get(TOOL)}"] if before.get(TOOL) != now.get(TOOL) else []
+    if said := [*version, *_code(before, now)]:
+        yield Reason(what=TOOL, detail="; ".join(said))
+
+
+def _code(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Later stages use the code of earlier ones: the first that differs says where all begins."""
+    changed = {name.removeprefix(CODE) for name in _differing(before, now, CODE)}
+    if first := next((name for name in STAGES if name in changed), ""):
+        yield f"its own code changed, from the stage {first!r} on"

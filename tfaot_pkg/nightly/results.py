@@ -6,7 +6,6 @@ was given up, of a coordinator that was killed) can never put it in the place of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key, canonical_json
 from tfaot_pkg.nightly.attempt import Attempt
@@ -82,7 +82,7 @@ class Results:
         with storage_errors(f"read {folder}"):
             line = (folder / "line").read_bytes()
         try:
-            (one,) = parse_index(line, str(folder / "line"), json.loads(line)["name"])
+            (one,) = parse_index(line, str(folder / "line"), read_json(line)["name"])
             if one.entry is None:
                 raise ValueError("written by a newer version of tfaot-pkg")
         except (ValueError, KeyError) as error:
@@ -104,6 +104,6 @@ def _read(path: Path) -> Attempt | None:
     with storage_errors(f"read {path}"):
         text = path.read_bytes() if path.exists() else b""
     try:
-        return _ATTEMPT.validate_python(json.loads(text)["attempt"]) if text else None
+        return _ATTEMPT.validate_python(read_json(text)["attempt"]) if text else None
     except (ValueError, KeyError, TypeError, ValidationError):
         return None

@@ -17,7 +17,7 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Protocol
 
-from tfaot_pkg.errors import NetworkError, StorageError, TfaotError
+from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.depends import Unserved
 from tfaot_pkg.nightly.executors import Executor
@@ -26,7 +26,7 @@ from tfaot_pkg.nightly.outcomes import class_of, outcome_for, settled
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.retrying import FIRST_PAUSE, attempts
 from tfaot_pkg.nightly.state import NightFolder, State, Verdict
-from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Policy
+from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
@@ -40,8 +40,14 @@ class PublisherPort(Protocol):
     def require(self) -> None:
         """Raise what publishing would fail with for want of keys or access."""
 
-    def publish(self, decision: Decision, results: Results) -> None:
-        """Publish the verified result of `decision`, or do nothing where that is done."""
+    def renew(self) -> None:
+        """Sign anew what grows old in the registry."""
+
+    def catch_up(self, results: Results) -> Mapping[str, str]:
+        """Complete what earlier nights could not send to all remotes; what is still missing, by task, with why."""
+
+    def publish(self, decision: Decision, results: Results) -> str:
+        """Publish the verified result of `decision`, or do nothing where that is done; why not all remotes have it."""
 
 
 class Watch(Protocol):
@@ -83,7 +89,7 @@ class NightRun:
         """0 where all is well."""
         if self.verdict.withheld:
             return WITHHELD
-        if "infrastructure failed" in self.counts:
+        if OF_MACHINES & self.counts.keys():
             return INFRASTRUCTURE
         return FAILED if FAILURES & self.counts.keys() else 0
 
@@ -116,6 +122,7 @@ class Coordinator:
         """
         with self.state.lock():
             self.publisher.require()
+            self.publisher.renew()  # before the plan, which reads the registry
             nights = self.state.nights()
             cut_off = nights[-1] if nights and not nights[-1].is_over and not new else None
             if cut_off is None:
@@ -153,7 +160,8 @@ class _Night:
     def _record_settled(self) -> None:
         """The outcomes of tasks that are not built."""
         undone = [one for one in self._decisions if one.action != "build" and one.task.id not in self._outcomes]
-        self._record(*map(settled, undone))
+        missing = self._with.publisher.catch_up(self._with.state.results)
+        self._record(*(settled(one, missing.get(one.task.id, "")) for one in undone))
 
     def _build(self) -> None:
         """Build what is neither known nor stored."""
@@ -225,19 +233,24 @@ class _Night:
             why = f"it needs {failing.task.id}: {self._outcomes[failing.task.id].kind}"
             return self._outcome(decision, "dependency failed", attempt, tries, error=why)
         try:
-            self._publish(decision)
+            unsent = self._publish(decision)
         except Unserved as error:
             return self._outcome(decision, "dependency failed", attempt, tries, error=error.message)
+        except ValidationError as error:
+            why = f"the publisher's own validation failed: {error.message}"
+            return self._outcome(decision, "validation failed", attempt, tries, error=why)
         except TfaotError as error:
             why = f"cannot be published: {error.message}"
             return self._outcome(decision, "infrastructure failed", attempt, tries, error=why)
+        if unsent:
+            return self._outcome(decision, "upload failed", attempt, tries, error=unsent)
         return self._outcome(decision, "published", attempt, tries)
 
-    def _publish(self, decision: Decision) -> None:
+    def _publish(self, decision: Decision) -> str:
         for pause in (self._with.pause * 2**turn for turn in range(self._with.policy.retries)):
             try:
                 return self._with.publisher.publish(decision, self._with.state.results)
-            except (NetworkError, StorageError):
+            except StorageError:
                 time.sleep(pause)
         return self._with.publisher.publish(decision, self._with.state.results)
 
@@ -270,7 +283,7 @@ class _Night:
         outcomes = tuple(self._outcomes[one.task.id] for one in self._decisions)
         done = NightRun(night=self._night, outcomes=outcomes, verdict=verdict)
         built = {one.task.id for one in self._decisions if one.action in _TRIED}
-        self._with.state.add_history(self._night.name, [one for one in outcomes if one.task in built])
+        self._with.state.add_history(self._night, [one for one in outcomes if one.task in built])
         ended = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._night.end(
             {

@@ -10,7 +10,8 @@ from collections.abc import Mapping, MutableMapping
 
 KEPT = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CXX", "SSL_CERT_FILE", "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT",
+    "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT", "TFAOT_WORKER_MEMORY",
+    "TFAOT_UNCONFINED",
 )  # fmt: skip
 _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 _OF_COORDINATOR = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "TFAOT_HOME", "USER")

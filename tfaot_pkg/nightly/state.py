@@ -2,12 +2,15 @@
 
     results/<key[:2]>/<key>/   one verified build: result.json, and what is to be published
                 <key>.failed.json  how the last build that failed ended
-    nights/<DATE>.<N>/         plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (when it is over)
+    nights/<DATE>.<N>/         sequence, plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (at its end)
     inputs.jsonl               what packages were made from whose nights are gone (prune.py)
     history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
     scratch/                   of running builds; emptied when a night begins
 
 Whatever is killed at whatever moment leaves whole files, a line that is cut off at most, which the next writer drops.
+
+Nights are ordered by their sequence number, not by their dates: a clock that was wrong once must not make one night the
+last one for ever. Nights and lines of the history that were written before there were numbers come first, by name.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.nightly.documents import decision_document, decision_of, outcome_document, outcome_of
@@ -31,6 +35,7 @@ from tfaot_pkg.storage import append_lines, locked, new_folder, remove_folder, s
 
 _FORMAT = 1
 _NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")
+_SEQUENCE = "sequence"
 _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
 
 
@@ -64,6 +69,22 @@ class NightFolder:
     def name(self) -> str:
         """`2026-11-21.1`: the day that it began, and its number among that day's."""
         return self.folder.name
+
+    @property
+    def sequence(self) -> int:
+        """Its number among all nights, from 1 on; 0 if it was made before nights had one."""
+        path = self.folder / _SEQUENCE
+        with storage_errors(f"read {path}"):
+            text = path.read_text() if path.exists() else "0"
+        try:
+            return int(text)
+        except ValueError as error:
+            raise StorageError(f"{path} is damaged: {error}", hint="move this night's folder away") from error
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Sorts nights by when they began."""
+        return _order(self.sequence, self.name)
 
     @property
     def logs(self) -> Path:
@@ -166,28 +187,36 @@ class State:
     def nights(self) -> tuple[NightFolder, ...]:
         """All nights, the first one first."""
         root = self.root / "nights"
-        found = [found for path in (root.iterdir() if root.is_dir() else ()) if (found := _NIGHT.fullmatch(path.name))]
-        ordered = sorted(found, key=lambda one: (one[1], int(one[2])))
-        return tuple(NightFolder(folder=root / one[0]) for one in ordered)
+        paths = [path for path in (root.iterdir() if root.is_dir() else ()) if _NIGHT.fullmatch(path.name)]
+        return tuple(sorted((NightFolder(folder=path) for path in paths), key=lambda one: one.order))
 
     def new_night(self, decisions: Sequence[Decision], day: date) -> NightFolder:
         """Begin a night of `day` with its plan."""
-        numbers = [int(one.name.partition(".")[2]) for one in self.nights() if one.name.startswith(f"{day}.")]
+        nights = self.nights()
+        numbers = [int(one.name.partition(".")[2]) for one in nights if one.name.startswith(f"{day}.")]
         folder = self.root / "nights" / f"{day}.{max(numbers, default=0) + 1}"
+        sequence = max((one.sequence for one in nights), default=0) + 1
         with storage_errors(f"write {folder}"), new_folder(folder) as temporary:
+            write_file(temporary / _SEQUENCE, f"{sequence}\n".encode())
             write_file(temporary / "plan.json", _plan_document(decisions))
             (temporary / "logs").mkdir()
         return NightFolder(folder=folder)
 
-    def history(self) -> Iterator[tuple[str, Outcome]]:
-        """Every build of every night: (the night's name, outcome), oldest month first; none twice."""
-        seen: set[tuple[str, str]] = set()
-        for path in (*sorted(self.root.glob("history-*.jsonl")), self._history):
-            for line in read_lines(path):
-                outcome = outcome_of(line, str(path))
-                if (line["night"], outcome.task) not in seen:
-                    seen.add((line["night"], outcome.task))
-                    yield line["night"], outcome
+    def history(self, *, before: NightFolder | None = None) -> Iterator[tuple[str, Outcome]]:
+        """Every build of every night, or of those before one: (the night's name, outcome), the first night first.
+
+        None comes twice.
+        """
+        lines = {
+            (line["night"], line["task"]): (line, path)
+            for path in (self._history, *sorted(self.root.glob("history-*.jsonl")))
+            for line in read_lines(path)
+        }
+        found = [(_order(line.get(_SEQUENCE, 0), line["night"]), line, path) for line, path in lines.values()]
+        end = before.order if before is not None else None
+        for order, line, path in sorted(found, key=lambda one: one[0]):
+            if end is None or order < end:
+                yield line["night"], outcome_of(line, str(path))
 
     def failing(self) -> frozenset[tuple[str, str]]:
         """(model, toolchain) of what failed when it was last tried.
@@ -199,15 +228,16 @@ class State:
         last = {(one.model, one.toolchain): one.kind for night, one in lines if night not in withheld}
         return frozenset(place for place, kind in last.items() if kind in FAILURES)
 
-    def add_history(self, night: str, outcomes: Iterable[Outcome]) -> None:
+    def add_history(self, night: NightFolder, outcomes: Iterable[Outcome]) -> None:
         """Record the builds of `night`; those that are recorded already are not again. Older months are moved away."""
-        known = {line["task"] for line in read_lines(self._history) if line["night"] == night}
+        known = {line["task"] for line in read_lines(self._history) if line["night"] == night.name}
         new = [one for one in outcomes if one.task not in known]
-        lines = [canonical_json({"night": night, **outcome_document(one)}) for one in new]
+        head = {"night": night.name, _SEQUENCE: night.sequence}
+        lines = [canonical_json({**head, **outcome_document(one)}) for one in new]
         with storage_errors(f"write {self._history}"):
             if lines:
                 append_lines(self._history, lines)
-            self._compact(_month(night))
+            self._compact(_month(night.name))
 
     def _compact(self, month: str) -> None:
         """Move the lines of months before `month` into files of their own.
@@ -237,6 +267,11 @@ def _plan_document(decisions: Sequence[Decision]) -> bytes:
     ).encode()
 
 
+def _order(sequence: int, name: str) -> tuple[int, str, int]:
+    day, _, number = name.partition(".")
+    return sequence, day, int(number)
+
+
 def _month(night: str) -> str:
     return night[:7]
 
@@ -245,7 +280,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     with storage_errors(f"read {path}"):
         text = path.read_bytes()
     try:
-        document = json.loads(text)
+        document = read_json(text)
     except ValueError as error:
         raise StorageError(f"{path} is damaged: {error}", hint="move this night's folder away and run again") from error
     if not isinstance(document, dict):
@@ -259,7 +294,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         data = path.read_bytes() if path.exists() else b""
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
-            value = json.loads(line)
+            value = read_json(line)
         except ValueError as error:
             raise StorageError(
                 f"{path}:{number} is damaged: {error}", hint="delete this line: what it told is lost, nothing else"

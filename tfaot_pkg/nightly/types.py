@@ -26,25 +26,36 @@ OutcomeKind = Literal[
     "validation failed",
     "not reproducible",
     "dependency failed",
+    "upload failed",
     "timed out",
     "out of memory",
     "infrastructure failed",
 ]
-"""`withheld`: verified, but so much else failed in that night that nothing was published."""
+"""`withheld`: verified, but so much else failed in that night that nothing was published. `upload failed`: the registry
+has it, but not every Conan remote."""
 
 MODEL_FAULTS: frozenset[OutcomeKind] = frozenset(
     {"build failed", "validation failed", "not reproducible", "timed out", "out of memory"}
 )
 """Faults of a model: trying again does not help. All others are of the machines, or of another model."""
 
+OF_MACHINES: frozenset[OutcomeKind] = frozenset({"infrastructure failed", "upload failed"})
+"""Faults of machines: the next night mends them by itself, if they are gone by then."""
+
 FAILURES: frozenset[OutcomeKind] = MODEL_FAULTS | {"dependency failed", "infrastructure failed"}
+
+
+ChangedSource = Literal["refuse", "build"]
+"""What becomes of a published version whose model's files changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Limits of a night. `max_failures` is the share of tasks built that may newly fail before nothing is published;
     `timeout` is in seconds and `memory` and `output` in bytes, per build; `retries` are of infrastructure failures.
-    With `reproduce` every build is made twice and compared. `keep_nights` is None where all of them stay.
+    With `reproduce` every build is made twice and compared. `keep_nights` is None where all of them stay. A night whose
+    cluster has no worker for `worker_wait` seconds ends.
+    `unverified_targets` are published without validation where no machine of the night can run their code.
     """
 
     max_failures: float = 0.2
@@ -54,6 +65,9 @@ class Policy:
     retries: int = 2
     reproduce: bool = False
     keep_nights: int | None = None
+    changed_source: ChangedSource = "refuse"
+    worker_wait: float = 1800.0
+    unverified_targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +206,7 @@ class Figures:
 class Outcome:
     """What became of a task in a night. `error` is the first error in its words, `error_class` a short one that equal
     failures share ("unsupported operation StringJoin"), `log` a path in the night's folder, `command` builds it by
-    hand.
+    hand; `builder` says who built it and on which machine, in that one's own words.
     """
 
     task: str
@@ -209,3 +223,4 @@ class Outcome:
     command: str = ""
     reasons: tuple[Reason, ...] = ()
     figures: Figures | None = None
+    builder: str = ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
@@ -19,3 +22,13 @@ def read_document(reader: RegistryReader, entry: RegistryEntry, role: str) -> by
         )
     with reader.open_blob(entry.blobs[role]) as file:
         return file.read()
+
+
+def parse_document(data: bytes, entry: RegistryEntry, role: str) -> Any:
+    """The value of what `read_document` gave. Raises RegistryError if it is damaged."""
+    try:
+        return read_json(data)
+    except ValueError as error:
+        raise RegistryError(
+            f"the {role} of {entry} is damaged: {error}", hint="ask who published the package for a new version of it"
+        ) from None

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.parts import LinkedPart
+from tfaot_pkg.sandbox import Level
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.verify.report import ValidationReport
-
-VERSION = 1
-"""Version of what both documents say: a part of every package's key."""
 
 PROVENANCE, SBOM, VALIDATION, GRAPH = "provenance", "sbom", "validation", "graph"
 """Roles of the documents' blobs in a registry entry."""
@@ -51,7 +49,8 @@ class Materials:
     """All that went into a package.
 
     `key` is the package's, `keys` those of its stages by name, `source` the digest of the model's files,
-    `validation_inputs` say what the inputs of the comparison with TensorFlow were (verify/validate.py).
+    `validation_inputs` say what the inputs of the comparison with TensorFlow were (verify/validate.py), `confinement`
+    the weakest level of the sandbox that the model or its library ran in.
     """
 
     spec: ModelSpec
@@ -61,6 +60,7 @@ class Materials:
     validation_inputs: dict[str, object]
     toolchain: ToolchainFacts
     compiler: Compiler
+    confinement: Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,8 @@ _EXIT_CODES: dict[Verdict, int] = {
     "differs": TrustError.exit_code,
     "cannot": RebuildError.exit_code,
 }
+_COMPILER = {"version": "version", "linker": "linker", "libc": "libc", "machine": "machine", "flags": "all_flags"}
+"""What a statement records of the compiler: its names of properties of `Compiler`."""
 _MARK = re.compile(r"\{[{%#]")
 
 
@@ -198,8 +200,8 @@ def _reasons(recorded: Recorded, plan: Plan) -> Iterator[str]:
     if plan.toolchain.identity != recorded.toolchain:
         here, there = plan.toolchain.toolchain.version, recorded.tensorflow
         yield f"another toolchain: TensorFlow {here} here, {there} there, or other pinned packages"
-    for name in ("version", "linker", "libc", "machine", "flags"):
-        here, there = _plain(getattr(plan.compiler, name)), _plain(recorded.compiler.get(name, ""))
+    for name, attribute in _COMPILER.items():
+        here, there = _plain(getattr(plan.compiler, attribute)), _plain(recorded.compiler.get(name, ""))
         if here != there:
             yield f"another compiler ({name}): {here or 'unknown'} here, {there or 'unknown'} there"
     inputs = inputs_document(plan.spec)

@@ -7,13 +7,13 @@ where and by whom: two builds from the same materials give the same bytes.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tfaot_pkg._version import __version__
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.listing import Tree
@@ -32,8 +32,17 @@ TREE_DIGEST = "tfaotTree1"
 _TENSORFLOW = "tensorflow-cpu"
 
 
-def statement(materials: Materials, tree: Tree) -> dict[str, object]:
-    """The statement for the package that holds `tree` besides the statement itself."""
+def statement(
+    materials: Materials, tree: Tree, *, glibc: str = "", validated: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """The statement for the package that holds `tree` besides the statement itself.
+
+    `glibc` is the oldest C library that its shared library loads with, `validated` how the code of each target was run
+    to validate it (verify/report.py).
+    """
+    measured: list[dict[str, object]] = [{"name": "glibc", "annotations": {"oldest": glibc}}] if glibc else []
+    if validated:
+        measured.append({"name": "validation", "annotations": {"targets": dict(validated)}})
     return {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(materials, tree),
@@ -45,7 +54,10 @@ def statement(materials: Materials, tree: Tree) -> dict[str, object]:
                 "internalParameters": _internal(materials),
                 "resolvedDependencies": _dependencies(materials),
             },
-            "runDetails": {"builder": {"id": BUILDER, "version": {"tfaot-pkg": __version__}}},
+            "runDetails": {
+                "builder": {"id": BUILDER, "version": {"tfaot-pkg": __version__}},
+                **({"byproducts": measured} if measured else {}),
+            },
         },
     }
 
@@ -80,13 +92,14 @@ def _internal(materials: Materials) -> dict[str, object]:
             "machine": compiler.machine,
             "linker": compiler.linker,
             "libc": compiler.libc,
-            "flags": list(compiler.flags),
+            "flags": list(compiler.all_flags),
         },
         "targets": [
             {"name": each.name, "triple": each.triple, "cpu": each.cpu, "flags": list(each.flags)}
             for each in (TARGETS[name] for name in spec.compilation.targets)
         ],
         "validationInputs": materials.validation_inputs,
+        "confinement": materials.confinement.value,
     }
 
 
@@ -162,7 +175,7 @@ class Recorded:
 def read_statement(data: bytes, what: str) -> Recorded:
     """Read what `statement` wrote; `what` names the package. Raises TrustError where it is anything else."""
     try:
-        document = json.loads(data)
+        document = read_json(data)
         if document["_type"] != STATEMENT_TYPE or document["predicateType"] != PREDICATE_TYPE:
             raise _unreadable(what, f"it is a {document['predicateType']} in a {document['_type']}")
         definition = document["predicate"]["buildDefinition"]

@@ -7,7 +7,6 @@ a moment.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
@@ -113,7 +113,7 @@ class SignedIndex:
         """The version of root that is trusted now."""
         with self._guarded():
             self._current()
-            version = json.loads((self._anchor.folder / "root.json").read_bytes())["signed"]["version"]
+            version = read_json((self._anchor.folder / "root.json").read_bytes())["signed"]["version"]
             return int(version)
 
     def bootstrap(self) -> bytes:
@@ -184,7 +184,7 @@ class SignedIndex:
 
     def _verified(self, role: str) -> dict[str, Any]:
         """What the last verified metadata of `role` says: the updater has written it."""
-        signed = json.loads((self._anchor.folder / f"{role}.json").read_bytes())["signed"]
+        signed = read_json((self._anchor.folder / f"{role}.json").read_bytes())["signed"]
         assert isinstance(signed, dict)
         return signed
 

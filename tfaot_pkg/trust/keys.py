@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.storage import make_folder, storage_errors, write_file
@@ -74,7 +75,7 @@ class KeyRing:
             except (FileNotFoundError, NotADirectoryError):
                 raise TrustError(f"there are no keys in {folder} (no {KEYS})", hint=KEYS_HINT) from None
         try:
-            records = tuple(_record(item) for item in json.loads(data)["keys"])
+            records = tuple(_record(item) for item in read_json(data)["keys"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TrustError(f"{path} is damaged ({error})", hint="restore it from a backup") from error
         return cls(folder=folder.absolute(), records=records, secrets=secrets)

@@ -16,6 +16,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.trust.keys import KEYS_HINT, ROLES, ROOT
@@ -175,7 +176,7 @@ class Succession:
     def parse(cls, data: bytes, where: str) -> Succession:
         """Read what `to_bytes` gave. Signatures are not looked at. Raises TrustError."""
         try:
-            document = json.loads(data)
+            document = read_json(data)
             if document["format"] != _FORMAT:
                 raise ValueError(f"format {document['format']}")
             base, *steps = (_root(item) for item in (document["base"], *document["steps"]))

@@ -32,30 +32,23 @@ class Change:
     before: OutcomeKind | None = None
 
 
-def night_order(name: str) -> tuple[str, int]:
-    """Sorts names of nights (`2026-11-21.1`) by when they began."""
-    day, _, number = name.partition(".")
-    return day, int(number)
-
-
 def day_of(night: str) -> str:
     return night.partition(".")[0]
 
 
-def pasts(tonight: Iterable[Outcome], night: str, earlier: Iterable[tuple[str, Outcome]]) -> dict[str, Past]:
-    """What each task of `tonight` did in the nights before `night`, by id; `earlier` may name others, and twice."""
+def pasts(tonight: Iterable[Outcome], earlier: Iterable[tuple[str, Outcome]]) -> dict[str, Past]:
+    """What each task of `tonight` did in earlier nights, by id; `earlier` begins with the first night."""
     outcomes = list(tonight)
     found: dict[str, dict[str, Outcome]] = {one.task: {} for one in outcomes}
     versions = Counter((one.model, one.toolchain) for one in outcomes)
     only = {(one.model, one.toolchain): one.task for one in outcomes if versions[one.model, one.toolchain] == 1}
-    now = night_order(night)
     for name, outcome in earlier:
         task = outcome.task if outcome.task in found else only.get((outcome.model, outcome.toolchain))
-        if task is not None and night_order(name) < now:
+        if task is not None:
             known = found[task].get(name)
             if known is None or known.task != task:  # of two versions in one night, the one that is tonight's counts
                 found[task][name] = outcome
-    return {task: sorted(past.items(), key=lambda item: night_order(item[0])) for task, past in found.items()}
+    return {task: list(past.items()) for task, past in found.items()}
 
 
 def change_of(outcome: Outcome, night: str, past: Past) -> Change:
@@ -89,6 +82,7 @@ def counts(outcomes: Iterable[Outcome]) -> Mapping[OutcomeKind, int]:
 
 ORDER: tuple[OutcomeKind, ...] = (
     "infrastructure failed",
+    "upload failed",
     "build failed",
     "validation failed",
     "not reproducible",

@@ -44,7 +44,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
         night.decisions(),
         night.outcomes(),
         before=(before.name, before.outcomes()) if before else ("", ()),
-        history=state.history(),
+        history=state.history(before=night),
         log_of=lambda outcome: _log(night, outcome),
         published=published,
         withheld=str(verdict) if verdict is not None and verdict.withheld else "",

@@ -11,7 +11,7 @@ from tfaot_pkg.nightly.report.failures import Group, blast_radius, groups_of
 from tfaot_pkg.nightly.report.log import Excerpt
 from tfaot_pkg.nightly.report.trends import Trend, regressions, trends_of
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
-from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
+from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Reason
 
 UNFINISHED = 27
 EXIT_CODES = {
@@ -85,7 +85,7 @@ class Report:
             return UNFINISHED
         if self.withheld:
             return WITHHELD
-        if "infrastructure failed" in kinds:
+        if OF_MACHINES & kinds:
             return INFRASTRUCTURE
         return FAILED if kinds & FAILURES else 0
 
@@ -125,7 +125,7 @@ def make_report(
     by_id = {one.task.id: one for one in decisions}
     tonight = [known.get(task) or _untouched(decision) for task, decision in by_id.items()]
     there = [one for one in tonight if one is not None]
-    past = pasts(there, night, [*history, *((before[0], one) for one in before[1])])
+    past = pasts(there, [*history, *((before[0], one) for one in before[1])])
     has_failed = any(one.kind in FAILURES for one in there)
     hit = blast_radius((one.task for one in decisions), there, published()) if has_failed else {}
 

@@ -15,6 +15,7 @@ TONES: dict[OutcomeKind, str] = {
     "withheld": "warn",
     "dependency failed": "warn",
     "infrastructure failed": "warn",
+    "upload failed": "warn",
 }
 """The colour of a kind of outcome, by the style sheet's names; all others are `bad`."""
 

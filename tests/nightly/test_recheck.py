@@ -1,0 +1,255 @@
+"""The publisher believes nothing of what lies in the state folder: each way to change it is found before it is signed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bad_input.conftest import write_spec
+from tests.nightly.nights import coordinator, home_of, task_of, to_build
+from tfaot_pkg.errors import StorageError, TrustError, ValidationError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.nightly.recheck import Recheck
+from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.registry.archive import pack, unpack
+from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.layout import PREFIX
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A verified build of the model `dense` in the state folder, and one of `conv` to put in its place."""
+
+    folders: Folders
+    state: State
+    decision: Decision
+    other: Decision
+
+    @property
+    def folder(self) -> Path:
+        return self.state.results.folder(self.decision.key)
+
+    def publish(self) -> None:
+        """What a publisher does with it before it signs. Raises as `Recheck`."""
+        with Recheck(folders=self.folders)(self.decision, self.state.results.release(self.decision.key)):
+            pass
+
+
+@pytest.fixture(scope="module")
+def made(shared_home_folder: Path, models: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    root, folders = tmp_path_factory.mktemp("made"), home_of(shared_home_folder)
+    decisions = [
+        to_build(task_of(write_spec(root / f"{name}.yaml", models[model]), name), folders)
+        for name, model in (("dense", "dense"), ("other", "two_inputs"))
+    ]
+    night = coordinator(root, folders).run(lambda: decisions)
+    assert [one.kind for one in night.outcomes] == ["published"] * 2
+    assert "tfaot-pkg" in night.outcomes[0].builder
+    assert len(FolderRegistry.open(root / "registry").names()) == 2
+    return Stored(folders, State(root=root / "state"), *decisions)
+
+
+@pytest.fixture
+def stored(made: Stored, tmp_path: Path) -> Stored:
+    """A copy that a test may change."""
+    shutil.copytree(made.state.root / "results", tmp_path / "state" / "results")
+    return replace(made, state=State(root=tmp_path / "state"))
+
+
+def test_what_nobody_touched_is_published(stored: Stored) -> None:
+    stored.publish()
+
+
+def repacked(stored: Stored, scratch: Path, change: Callable[[Path], None]) -> None:
+    """Change the files of the archive, and the digests in the index line with them."""
+    root = scratch / "tree"
+    root.mkdir()
+    archive = stored.folder / "blobs" / PREFIX
+    with archive.open("rb") as stream:
+        unpack(stream, root, what="it")
+    change(root)
+    with archive.open("wb") as stream:
+        tree = pack(root, stream)
+    edited(stored, tree=tree.digest)
+    refreshed(stored, PREFIX)
+
+
+def edited(stored: Stored, **fields: object) -> None:
+    line = stored.folder / "line"
+    line.write_text(json.dumps({**json.loads(line.read_text()), **fields}) + "\n")
+
+
+def refreshed(stored: Stored, role: str) -> None:
+    """Let the index line have the digest and size of a blob as it is now."""
+    path = stored.folder / "blobs" / role
+    blobs = json.loads((stored.folder / "line").read_text())["blobs"]
+    edited(stored, blobs={**blobs, role: {"sha256": sha256_file(path), "size": path.stat().st_size}})
+
+
+def swap_library(root: Path) -> None:
+    """Weights of the other sign: everything loads, and the answers are wrong. They are those of make_models.Dense."""
+    random = np.random.default_rng(1)
+    random.normal(size=(4, 64))
+    library = next((root / "lib").glob("*.so"))
+    data = library.read_bytes()
+    for weight in random.normal(size=(64, 3)).astype(np.float32).flat:
+        data = data.replace(weight.tobytes(), (-weight).tobytes())
+    assert data != library.read_bytes()
+    library.write_bytes(data)
+
+
+def with_provenance(root: Path) -> None:
+    """The provenance names the changed files as if they had been built so."""
+    swap_library(root)
+    (place,) = root.glob("share/*/provenance.json")
+    document = json.loads(place.read_text())
+    for subject in document["subject"]:
+        if (root / subject["name"]).is_file():
+            subject["digest"]["sha256"] = sha256_file(root / subject["name"])
+    place.write_text(json.dumps(document))
+
+
+def damaged_archive(stored: Stored, scratch: Path) -> None:
+    with (stored.folder / "blobs" / PREFIX).open("ab") as file:
+        file.write(b"x")
+
+
+def more_in_the_archive(stored: Stored, scratch: Path) -> None:
+    def change(root: Path) -> None:
+        (root / "bin").mkdir(exist_ok=True)
+        (root / "bin" / "cmake").write_text("#!/bin/sh\n")
+
+    repacked(stored, scratch, change)
+
+
+def changed_library(stored: Stored, scratch: Path) -> None:
+    repacked(stored, scratch, swap_library)
+
+
+def another_document(stored: Stored, scratch: Path) -> None:
+    place = stored.folder / "blobs" / "validation"
+    place.write_text(place.read_text().replace('"passed": true', '"passed": true '))
+    refreshed(stored, "validation")
+
+
+def another_model(stored: Stored, scratch: Path) -> None:
+    other = stored.state.results.folder(stored.other.key)
+    shutil.rmtree(stored.folder)
+    shutil.copytree(other, stored.folder)
+
+
+def another_licence(stored: Stored, scratch: Path) -> None:
+    edited(stored, license="Proprietary")
+
+
+def another_text(path: str, text: str) -> Callable[[Stored, Path], None]:
+    """Add `text` to a file of the package, of which the provenance tells as if it had been made so."""
+
+    def change(stored: Stored, scratch: Path) -> None:
+        def append(root: Path) -> None:
+            (place,) = root.glob(path)
+            place.write_text(place.read_text() + text)
+            relative = str(place.relative_to(root))
+            (provenance,) = root.glob("share/*/provenance.json")
+            document = json.loads(provenance.read_text())
+            for subject in document["subject"]:
+                if subject["name"] == relative:
+                    subject["digest"]["sha256"] = sha256_file(place)
+            provenance.write_text(json.dumps(document))
+
+        repacked(stored, scratch, append)
+        shutil.copy(next((scratch / "tree").glob("share/*/provenance.json")), stored.folder / "blobs" / "provenance")
+        refreshed(stored, "provenance")
+
+    return change
+
+
+def other_rows(stored: Stored, scratch: Path) -> None:
+    edited(stored, rows_independent=False)
+
+
+def pipe(stored: Stored, scratch: Path) -> None:
+    place = stored.folder / "blobs" / "validation"
+    place.unlink()
+    os.mkfifo(place)
+
+
+CASES: dict[str, tuple[Callable[[Stored, Path], None], str]] = {
+    "archive": (damaged_archive, "its prefix is no file of the size that its index line says"),
+    "a file more": (more_in_the_archive, "bin/cmake"),
+    "library": (changed_library, "its provenance is about other files"),
+    "document": (another_document, "its validation is not the one in its archive"),
+    "line": (another_licence, "its index line says license = Proprietary"),
+    "header": (
+        another_text("include/tfaot-model-*/model.h", "// more\n"),
+        "model.h is not the one that is made for this model",
+    ),
+    "CMake": (another_text("lib/cmake/*/*Config.cmake", "message(x)\n"), "Config.cmake is not the one that is made"),
+    "rows": (other_rows, "its index line says rows_independent = False"),
+    "pipe": (pipe, "its validation is no file of the size"),
+    "model": (another_model, "is rejected|about another build|not what was"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_changed_in_the_state_folder_is_not_signed(stored: Stored, tmp_path: Path, name: str) -> None:
+    change, said = CASES[name]
+    change(stored, tmp_path)
+    with pytest.raises(TrustError, match=said):
+        stored.publish()
+
+
+def test_a_link_in_the_state_folder_is_not_followed(stored: Stored) -> None:
+    place = stored.folder / "blobs" / "validation"
+    place.unlink()
+    place.symlink_to("/dev/zero")
+    with pytest.raises(StorageError, match="copy the stored result"):
+        stored.publish()
+
+
+def test_workers_cannot_change_what_the_publisher_compares(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy of the model, and the cache that holds the frozen one."""
+    writable: set[str] = set()
+    new_folder = WorkerPool.new_folder
+
+    def noted(pool: WorkerPool, name: str) -> Path:
+        writable.add(name)
+        return new_folder(pool, name)
+
+    monkeypatch.setattr(WorkerPool, "new_folder", noted)
+    stored.publish()
+    assert writable, "the workers made nothing"
+    assert not writable & {"model", "cache"}
+
+
+def test_a_library_with_other_answers_is_not_signed_though_all_documents_vouch_for_it(
+    stored: Stored, tmp_path: Path
+) -> None:
+    repacked(stored, tmp_path, with_provenance)
+    shutil.copy(next((tmp_path / "tree").glob("share/*/provenance.json")), stored.folder / "blobs" / "provenance")
+    refreshed(stored, "provenance")
+    with pytest.raises(ValidationError, match="does not give TensorFlow's answers"):
+        stored.publish()
+
+
+def test_a_model_that_changed_since_it_was_planned_is_not_signed(
+    made: Stored, shared_home_folder: Path, models: Mapping[str, Path], tmp_path: Path
+) -> None:
+    spec = write_spec(tmp_path / "spec.yaml", models["dense"])
+    decision = to_build(task_of(spec, "dense"), made.folders)
+    spec.write_text(spec.read_text().replace("batch_sizes", "weights: embedded\n  batch_sizes"))
+    with pytest.raises(StorageError, match="changed since the night was planned"):
+        with Recheck(folders=made.folders)(decision, made.state.results.release(made.decision.key)):
+            pass

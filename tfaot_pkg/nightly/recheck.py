@@ -1,0 +1,209 @@
+"""What a builder left is checked again before it is signed: builders run untrusted models, and share their folders.
+
+The publisher believes nothing that lies in the state folder. It takes a copy of its own, compares everything with what
+was planned and with the package's own documents, inspects the compiled files, and validates the library against
+TensorFlow in its own sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from stat import S_ISREG
+
+from tfaot_pkg.errors import StorageError, TrustError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.native.library import NativeLibrary
+from tfaot_pkg.nightly.task_spec import spec_for
+from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.package.check import Identity, require_sound
+from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.package.tree import PackageContents, render
+from tfaot_pkg.pipeline import Pipeline, Plan
+from tfaot_pkg.progress import Progress, Silent
+from tfaot_pkg.provenance.materials import FILES, PROVENANCE
+from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.publish import Release
+from tfaot_pkg.registry.archive import unpack
+from tfaot_pkg.registry.layout import LATENCY, PREFIX
+from tfaot_pkg.source.snapshot import copy_hashed
+from tfaot_pkg.storage import storage_errors
+from tfaot_pkg.temporary import temporary_folder
+from tfaot_pkg.toolchain.worker import WorkerPool
+
+_TEXTS = ("include/", "lib/", "etc/")
+_HINT = "the state folder, or the machine that built it, was tampered with or is damaged: find out before you go on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recheck:
+    """Checks results, each in a folder and with workers of its own: a model has no say in what is found of others."""
+
+    folders: Folders
+    progress: Progress = field(default_factory=Silent)
+
+    @contextmanager
+    def __call__(self, decision: Decision, release: Release) -> Iterator[Release]:
+        """`release` with blobs that nobody else can change, for as long as the block runs.
+
+        Raises TrustError if it is not what `decision` was to give, ValidationError if the library's answers are wrong,
+        StorageError if the model changed since the night was planned, and the errors of freezing it.
+        """
+        with temporary_folder(prefix="tfaot-publish-") as scratch:
+            own = _copied(release, scratch / "blobs")
+            root = scratch / "package"
+            root.mkdir()
+            tree = _unpacked(own, root)
+            plan = self._plan(decision)
+            _require_documents(own, root, tree, plan)
+            self._require_valid(own, plan, root, tree)
+            yield own
+
+    def _plan(self, decision: Decision) -> Plan:
+        pipeline = Pipeline(folders=self.folders, progress=self.progress)
+        plan = pipeline.plan(spec_for(decision.task, decision.release))
+        if plan.key != decision.key:
+            raise StorageError(
+                f"{decision.task.id} changed since the night was planned", hint="the next night builds it as it is then"
+            )
+        return plan
+
+    def _require_valid(self, release: Release, plan: Plan, root: Path, tree: Tree) -> None:
+        """The library gives TensorFlow's answers, and all that describes it says what is found out here."""
+        pipeline = Pipeline(folders=self.folders, progress=self.progress)
+        environment = pipeline.environment_of(plan)
+        with (
+            temporary_folder(prefix="tfaot-recheck-") as scratch,
+            WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
+        ):
+            frozen, library = pipeline.validate(plan, root / "lib", pool)
+            _require_entry(release, plan, frozen, library)
+            _require_texts(release, tree, _contents(plan, frozen, library, root))
+
+
+def _copied(release: Release, folder: Path) -> Release:
+    """`release` with blobs of our own. Raises TrustError where one is not what the entry says."""
+    copies: dict[str, Path | bytes] = {}
+    with storage_errors(f"copy the stored result of {release.entry}"):
+        folder.mkdir()
+        for role, blob in release.entry.blobs.items():
+            source, copies[role] = release.blobs[role], folder / role
+            assert isinstance(source, Path)
+            with open(source, "rb", opener=_at_once) as content:
+                if os.fstat(content.fileno()).st_size != blob.size or not S_ISREG(os.fstat(content.fileno()).st_mode):
+                    raise _tampered(release, f"its {role} is no file of the size that its index line says")
+                if copy_hashed(content, folder / role) != blob.sha256:
+                    raise _tampered(release, f"its {role} is not what its index line says")
+    return replace(release, blobs=copies)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Neither wait for a pipe nor follow a link: both could stand where a file was."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+
+
+def _unpacked(release: Release, root: Path) -> Tree:
+    entry, archive = release.entry, release.blobs[PREFIX]
+    assert isinstance(archive, Path)
+    with storage_errors(f"unpack {entry}"), archive.open("rb") as stream:
+        tree = unpack(stream, root, what=str(entry), durable=False)
+    if tree.digest != entry.tree:
+        raise _tampered(release, "its archive does not hold the files that its index line says")
+    with storage_errors(f"read {entry}"):
+        require_sound(root, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
+    return tree
+
+
+def _require_documents(release: Release, root: Path, tree: Tree, plan: Plan) -> None:
+    """The documents beside the package are those in it; the provenance is about these files and this plan."""
+    folder = f"share/{plan.spec.model.package_name}"
+    for role, name in FILES.items():
+        blob = release.entry.blobs.get(role)
+        if (blob.sha256 if blob else None) != tree.files.get(f"{folder}/{name}"):
+            raise _tampered(release, f"its {role} is not the one in its archive")
+    place = f"{folder}/{FILES[PROVENANCE]}"
+    if place not in tree.files:
+        raise _tampered(release, "it has no provenance")
+    recorded = read_statement((root / place).read_bytes(), str(release.entry))
+    expected = (plan.key, plan.source.digest, plan.toolchain.identity)
+    if (recorded.key, recorded.source, recorded.toolchain) != expected:
+        raise _tampered(release, "its provenance is about another build")
+    if recorded.files != {path: digest for path, digest in tree.files.items() if path != place}:
+        raise _tampered(release, "its provenance is about other files")
+
+
+def _contents(plan: Plan, frozen: FrozenModel, library: NativeLibrary, root: Path) -> PackageContents:
+    """What the package is made of, but for documents and licences."""
+    return PackageContents(
+        spec=plan.spec,
+        signature=frozen.signature,
+        rows=frozen.rows,
+        symbol=library.symbol,
+        uid=library.uid,
+        toolchain=f"tensorflow {plan.toolchain.toolchain.version}",
+        static_library=library.static,
+        shared_library=library.shared,
+        glibc=library.glibc,
+        objects=library.objects,
+        programs=tuple(sorted(root.glob("bin/*"))),
+        notices={},
+        validation={},
+    )
+
+
+def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> None:
+    """Headers and build files are the tool's own: they run, or are compiled, in their users' builds."""
+    share = f"share/{contents.package_name}"
+    own = {path: sha256_bytes(text) for path, text in render(contents).items()}
+    named = {path for path in tree.files if path.startswith(_TEXTS) and path not in contents.libraries}
+    named |= {path for path in own if path.startswith(_TEXTS)} | {f"{share}/info.json"}
+    for path in sorted(named):
+        if tree.files.get(path) != own.get(path):
+            raise _tampered(release, f"{path} is not the one that is made for this model")
+
+
+def _require_entry(release: Release, plan: Plan, frozen: FrozenModel, library: NativeLibrary) -> None:
+    """The index line says what the spec, the toolchain, the model and the library say, and nothing else."""
+    spec, entry = plan.spec, release.entry
+    expected: Mapping[str, object] = {
+        "name": spec.model.package_name,
+        "model": spec.model.name,
+        "version": spec.model.version,
+        "key": plan.key,
+        "toolchain": f"tensorflow {plan.toolchain.toolchain.version}",
+        "targets": spec.compilation.targets,
+        "batch_sizes": spec.compilation.batch_sizes,
+        "signature": frozen.signature,
+        "rows_independent": frozen.rows.independent,
+        "glibc": library.glibc,
+        "extra": {},
+        "license": spec.model.license,
+        "description": spec.model.description,
+        "yanked": None,
+    }
+    for name, value in expected.items():
+        if getattr(entry, name) != value:
+            raise _tampered(release, f"its index line says {name} = {getattr(entry, name)}, which should be {value}")
+    if unknown := sorted(set(entry.blobs) - {PREFIX, LATENCY, *FILES}):
+        raise _tampered(release, f"its index line names a blob {unknown[0]}")
+    if LATENCY in release.blobs and not _is_latency(release.blobs[LATENCY]):
+        raise _tampered(release, "its latencies are damaged")
+
+
+def _is_latency(blob: Path | bytes) -> bool:
+    assert isinstance(blob, Path)
+    try:
+        measurements = json.loads(blob.read_bytes())["measurements"]
+        return all(float(one["nanoseconds"]) > 0 for one in measurements)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _tampered(release: Release, why: str) -> TrustError:
+    return TrustError(f"the stored result of {release.entry} is not what was built: {why}", hint=_HINT)
