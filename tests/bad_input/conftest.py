@@ -199,19 +199,27 @@ def left_in_cache(home: Path) -> list[Path]:
 
 
 def running(scratch: Path) -> list[tuple[int, str]]:
-    """Processes (id, command) that were started by a command with this `scratch`, or by what it started."""
-    # A worker's environment keeps the one, those of other programs the other.
-    marks = {f"TMPDIR={scratch}".encode(), f"TFAOT_TEST_RUN={scratch}".encode()}
-    found = []
+    """Processes (id, command) that were started by a command with this `scratch`, or by what it started.
+
+    What runs in a sandbox has another environment: it is told by its ancestors or, once those have ended, by paths
+    beside `scratch` that it was given.
+    """
+    parents, commands, marked = {}, {}, set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if not marks.isdisjoint((folder / "environ").read_bytes().split(b"\0")):
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if command:  # a zombie has none
-                    found.append((int(folder.name), command))
+            command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            parent = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
         except OSError:
             continue
-    return found
+        if not command:  # a zombie has none
+            continue
+        process = int(folder.name)
+        parents[process], commands[process] = parent, command.replace(b"\0", b" ").decode(errors="replace")
+        if os.fsencode(scratch.parent) in command + environment:
+            marked.add(process)
+    while more := {process for process in parents if parents[process] in marked} - marked:
+        marked |= more
+    return [(process, commands[process]) for process in sorted(marked)]
 
 
 _UNSHARE = ["unshare", "--user", "--map-root-user", "--mount"]

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include <tfaot-model-odd_names/model.h>
+#include <tfaot-model-odd-names/model.h>
 
 int main() {
   using Model = tfaot_model::odd_names;

@@ -1,4 +1,4 @@
-"""SavedModels that try to reach outside: refused before anything of them runs, and confined where something does."""
+"""SavedModels that try to reach outside: what a signature runs is refused, and nothing else of the file ever runs."""
 
 from __future__ import annotations
 
@@ -6,25 +6,19 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.bad_input.conftest import CommandLine
-from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.toolchain.environment import external
-from tfaot_pkg.toolchain.worker import Worker, WorkerLimits, worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
-HOSTILE = {
-    "hostile_signature": "WriteFile",
-    "hostile_initializer": "WriteFile",
-    "hostile_restore": "WriteFile (node evil)",
-    "hostile_saver": "SaveV2",
-    "hostile_saver_function": "SaveV2",
-    "hostile_python": "PyFunc",
+REFUSED = {
+    "hostile_signature": ["WriteFile", "reads or writes files"],
+    "hostile_saver_function": ["SaveV2", "reads or writes the checkpoint"],
+    "hostile_python": ["PyFunc", "runs Python"],
 }
-WRITING = ("hostile_signature", "hostile_initializer", "hostile_restore", "hostile_saver", "hostile_saver_function")
+# The signature is honest; the initializer, or what restores the variables, is not.
+NEVER_RUN = ["hostile_initializer", "hostile_restore", "hostile_saver"]
 
 
 @pytest.fixture
@@ -41,8 +35,8 @@ def _empty(folder: Path) -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_model_is_refused_by_name_of_what_it_would_do(
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_signature_that_reaches_outside_is_refused(
     *,
     tfaot: CommandLine,
     tmp_path: Path,
@@ -52,9 +46,8 @@ def test_a_hostile_model_is_refused_by_name_of_what_it_would_do(
     canaries: Path,
 ) -> None:
     spec = spec_of(models[name])
-    tfaot.fails(
-        "publish", spec, "--registry", tmp_path / "registry", code=12, says=["read or write files", HOSTILE[name]]
-    )
+    says = ["the signature 'serving_default' runs operations that reach out of the model", *REFUSED[name]]
+    tfaot.fails("publish", spec, "--registry", tmp_path / "registry", code=12, says=says)
     assert list(canaries.iterdir()) == []
 
 
@@ -62,49 +55,13 @@ def test_a_hostile_model_is_refused_by_name_of_what_it_would_do(
 NO_NAMESPACES = "echo 0 > /proc/sys/user/max_user_namespaces"
 
 
-@pytest.mark.parametrize("name", ["hostile_initializer", "hostile_restore"])
-def test_it_is_refused_where_the_machine_cannot_confine_it(
+@pytest.mark.parametrize("name", NEVER_RUN)
+def test_initializers_and_restore_operations_never_run(
     tfaot: CommandLine, models: Mapping[str, Path], in_namespace: Callable[[str], list[str]], name: str, canaries: Path
 ) -> None:
     unconfined = tfaot.with_(wrapper=in_namespace(NO_NAMESPACES))
     assert (
         subprocess.run([*unconfined.wrapper, "unshare", "-r", "true"], capture_output=True, check=False).returncode != 0
     )
-    unconfined.fails("check", models[name], code=12, says=["read or write files", HOSTILE[name]])
+    assert unconfined.works("check", models[name])["compilable"]
     assert list(canaries.iterdir()) == []
-
-
-def run_hostile_ones(process: Worker, models: Mapping[str, Path], folder: Path) -> None:
-    """Make `process` load and run all of them, as nothing in the tool does before it has looked at a model."""
-    np.savez(folder / "in.npz", x=np.zeros((1, 4), np.float32))
-    for name in WRITING:
-        arguments = {
-            "folder": str(models[name]),
-            "tags": ["serve"],
-            "signature": "serving_default",
-            "inputs": str(folder / "in.npz"),
-            "out": str(folder / "out.npz"),
-            "batch_sizes": [1],
-            "batched": ["x"],
-            "stacked": ["y"],
-        }
-        try:
-            process.call("reference", arguments)
-        except TfaotError:
-            continue  # what it tried failed, as it should where it is confined
-
-
-@pytest.mark.parametrize("confine", [True, False])
-def test_confinement_keeps_even_a_running_one_from_writing(
-    *, toolchain_python: Path, models: Mapping[str, Path], tmp_path: Path, confine: bool, canaries: Path
-) -> None:
-    writable = tmp_path / "writable"
-    writable.mkdir()
-    limits = WorkerLimits(confine=confine)
-    log = tmp_path / "worker.log"
-    with worker(external(toolchain_python), log=log, writable=[writable], limits=limits) as process:
-        if confine and process.confined != "yes":
-            pytest.skip(f"this machine cannot confine: {process.confined}")
-        run_hostile_ones(process, models, writable)
-    written = {path.name.partition(".")[0] for path in canaries.iterdir()}
-    assert written == (set() if confine else set(WRITING)), "unconfined, they show that they are hostile"

@@ -200,7 +200,7 @@ def signal_worker(scratch: Path, number: signal.Signals) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for process, command in running(scratch):
-            if "worker_program" in command:
+            if "worker_program" in command and "bwrap" not in command.split()[0]:
                 time.sleep(0.3)
                 os.kill(process, number)
                 return

@@ -24,11 +24,11 @@ DESCRIPTION = 'Größe "µ" \\ */ --> ]]> ]=] \'; touch owned #\nsecond line }} 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.15)
 project(consumer LANGUAGES CXX)
-find_package(tfaot-model-odd_names REQUIRED)
+find_package(tfaot-model-odd-names REQUIRED)
 add_executable(consumer consumer.cpp)
 set_target_properties(consumer PROPERTIES CXX_STANDARD 17)
 target_compile_options(consumer PRIVATE -Wall -Wextra -Werror)
-target_link_libraries(consumer PRIVATE tfaot-model-odd_names::tfaot-model-odd_names)
+target_link_libraries(consumer PRIVATE tfaot-model-odd-names::tfaot-model-odd-names)
 """
 
 
@@ -67,13 +67,13 @@ def test_a_consumer_builds_with_cmake_and_reads_the_names_as_they_are(prefix: Pa
 
 
 def test_every_other_file_is_well_formed_and_says_the_same(prefix: Path, require_program: Callable[[str], str]) -> None:
-    tool = ET.parse(prefix / "etc" / "scram.d" / "tfaot-model-odd_names.xml").getroot()
-    assert tool.get("name") == "tfaot-model-odd_names"
+    tool = ET.parse(prefix / "etc" / "scram.d" / "tfaot-model-odd-names.xml").getroot()
+    assert tool.get("name") == "tfaot-model-odd-names"
     environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
-    pkg_config = [require_program("pkg-config"), "--libs", "--print-errors", "tfaot-model-odd_names"]
+    pkg_config = [require_program("pkg-config"), "--libs", "--print-errors", "tfaot-model-odd-names"]
     libraries = subprocess.run(pkg_config, env=environment, capture_output=True, text=True, check=True).stdout
-    assert libraries.split()[-1] == "-ltfaot-model-odd_names"
-    share = prefix / "share" / "tfaot-model-odd_names"
+    assert libraries.split()[-1] == "-ltfaot-model-odd-names"
+    share = prefix / "share" / "tfaot-model-odd-names"
     for path in share.glob("*.json"):
         json.loads(path.read_text())
     kept = yaml.safe_load((share / "spec.yaml").read_text())

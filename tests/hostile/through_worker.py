@@ -1,0 +1,49 @@
+"""Do the same as drive.py through a real worker, at the level of confinement that this machine allows.
+
+    python through_worker.py TOOLCHAIN_PYTHON FOLDER SCRATCH LOG NAME...
+
+Prints the level, then a JSON line per model, whose `errors` are what freezing and running it ended with.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.sandbox import required
+from tfaot_pkg.toolchain.environment import external
+from tfaot_pkg.toolchain.worker import Worker, worker
+
+
+def main() -> None:
+    python, folder, scratch, log = map(Path, sys.argv[1:5])
+    names = sys.argv[5:]
+    np.savez(scratch / "inputs.npz", x=np.full((1, 4), 7.5, np.float32))
+    with worker(external(python), log=log, readable=[folder], writable=[scratch]) as process:
+        print(json.dumps({"level": required().level.value}))
+        for name in names:
+            print(json.dumps({"model": name, "errors": _driven(process, folder / name, scratch)}), flush=True)
+
+
+def _driven(process: Worker, folder: Path, scratch: Path) -> list[str]:
+    model = {"folder": str(folder), "tags": ["serve"], "signature": "serving_default"}
+    freezing = {"shapes": {}, "order": {"inputs": [], "outputs": []}, "weights": "shared", "threshold": 1}
+    running = {"inputs": str(scratch / "inputs.npz"), "batch_sizes": [1], "batched": ["x"], "stacked": ["y"]}
+    errors = []
+    for operation, arguments in (
+        ("freeze", {**model, **freezing, "out": str(scratch)}),
+        ("reference", {**model, **running, "out": str(scratch / "answers.npz")}),
+    ):
+        try:
+            process.call(operation, arguments)
+        except TfaotError as error:
+            errors.append(f"{type(error).__name__}: {error}")
+    return errors
+
+
+if __name__ == "__main__":
+    main()
