@@ -85,7 +85,7 @@ class CompiledModel:
         prefix, package = str(self._prefix()), self.package_folder
         if not (self._prefix() / "include").is_dir():
             raise ConanException(f"no built package lies in {prefix}")
-        library = f"lib{self.name}.so*" if self.options.shared else f"lib{self.name}.a"
+        library = f"lib{self._library()}.so*" if self.options.shared else f"lib{self._library()}.a"
         if not copy(self, library, os.path.join(prefix, "lib"), os.path.join(package, "lib")):
             raise ConanException(f"{prefix} holds no lib/{library}")
         for folder in ("include", "share", "etc", "bin"):
@@ -97,12 +97,16 @@ class CompiledModel:
         del self.info.settings.build_type
 
     def package_info(self):
-        self.cpp_info.libs = [self.name]
+        self.cpp_info.libs = [self._library()]
         self.cpp_info.set_property("cmake_file_name", self.name)
         self.cpp_info.set_property("cmake_target_name", f"{self.name}::{self.name}")
         self.cpp_info.set_property("pkg_config_name", self.name)
         if not self.options.shared:
             self.cpp_info.system_libs = ["stdc++", "m"]
+
+    def _library(self):
+        """Recipes once had the `_` of the model's name in theirs; packages have `-`."""
+        return self.name.replace("_", "-")
 
     def _prefix(self):
         given = self.conf.get("user.tfaot:prefix", check_type=str)

@@ -59,6 +59,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.toolchain.worker import WorkerPool
 
@@ -66,8 +67,9 @@ line = Pipeline(folders=Folders.of_user(), progress=Silent(), toolchain_python=P
 spec = load_spec(Path(sys.argv[1]), {})
 plan = line.plan(spec)
 with WorkerPool(line.environment(spec), scratch_root=line.folders.builds, logs=line.folders.logs) as pool:
-    frozen = freeze(spec, plan.source, pool=pool, cache=line.cache, progress=line.progress)
-    compile_model(spec, frozen, pool=pool, compiler=plan.compiler, cache=line.cache, progress=line.progress)
+    keys, kept = plan.keys, {"pool": pool, "cache": line.cache, "progress": line.progress}
+    frozen = freeze(spec, Snapshot(plan.source, pool.new_folder), key=keys.frozen, **kept)
+    compile_model(spec, frozen, key=keys.compiled, compiler=plan.compiler, **kept)
 """
 
 

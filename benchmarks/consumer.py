@@ -50,7 +50,9 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze  # noqa: E402
 from tfaot_pkg.native.parts import Parts  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
+from tfaot_pkg.source.snapshot import Snapshot  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
+from tfaot_pkg.spec.names import package_name  # noqa: E402
 from tfaot_pkg.targets import TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.worker import WorkerPool  # noqa: E402
@@ -144,10 +146,12 @@ class Benchmark:
         """The stages until there are tfcompile's headers and objects; from the cache after a build."""
         line, spec = self._line, plan.spec
         with WorkerPool(line.environment(spec), scratch_root=line.folders.builds, logs=line.folders.logs) as pool:
-            frozen = freeze(spec, plan.source, pool=pool, cache=line.cache, progress=line.progress)
+            snapshot = Snapshot(plan.source, pool.new_folder)
+            frozen = freeze(spec, snapshot, key=plan.keys.frozen, pool=pool, cache=line.cache, progress=line.progress)
             made = compile_model(
-                spec, frozen, pool=pool, compiler=plan.compiler, cache=line.cache, progress=line.progress
-            )
+                spec, frozen,
+                key=plan.keys.compiled, pool=pool, compiler=plan.compiler, cache=line.cache, progress=line.progress,
+            )  # fmt: skip
         return frozen, made
 
     def _prepared(self, name: str) -> tuple[Path, Path, list[int]]:
@@ -167,7 +171,7 @@ class Benchmark:
         native = resources.templates() / "native"
         program = self._work / f"calls-{name}"
         _run([
-            "g++", *_FLAGS, f"-DMODEL={name}", f"-DMODEL_HEADER=<tfaot-model-{name}/model.h>",
+            "g++", *_FLAGS, f"-DMODEL={name}", f"-DMODEL_HEADER=<{package_name(name)}/model.h>",
             "-I", tree.root / "include", "-I", native, "-I", native / "classic", "-isystem", unit.folder,
             SOURCES / "calls.cc", *unit.objects, *parts.values(), tree.static_library,
             "-o", program,

@@ -35,6 +35,7 @@ from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.layout import PREFIX, index_path
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,7 +74,7 @@ def publish_all(root: Path, decisions: tuple[Decision, ...]) -> None:
     for decision in decisions:
         task = decision.task
         entry = RegistryEntry(
-            name=f"tfaot-model-{task.model}",
+            name=package_name(task.model),
             model=task.model,
             version=decision.release,
             key=decision.key,

@@ -25,6 +25,7 @@ from tfaot_pkg.folders import Folders  # noqa: E402 (after the path to the check
 from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
+from tfaot_pkg.spec.names import package_name  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 
@@ -44,7 +45,7 @@ def measured(name: str, *, work: Path, target: str, rounds: int, sizes: Sequence
     signature = build.frozen.signature
     sizes_of = {"INPUTS": signature.inputs[0].row_shape, "OUTPUTS": signature.outputs[0].row_shape}
     defines = [f"-D{name}={math.prod(shape)}" for name, shape in sizes_of.items()]
-    headers = [f"-DMODEL={name}", f"-DMODEL_HEADER=<tfaot-model-{name}/model.h>", "-I", build.tree.root / "include"]
+    headers = [f"-DMODEL={name}", f"-DMODEL_HEADER=<{package_name(name)}/model.h>", "-I", build.tree.root / "include"]
     program = work / f"parallel-{name}"
     command = ["g++", "-std=c++17", "-O2", "-DNDEBUG", "-pthread", *defines, *headers, HERE / "parallel" / "main.cc"]
     subprocess.run([*command, build.tree.static_library, "-o", program], check=True)

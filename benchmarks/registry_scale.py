@@ -31,6 +31,7 @@ from tfaot_pkg.registry.layout import blob_path, index_path
 from tfaot_pkg.registry.signed.making import Plan, initialize
 from tfaot_pkg.registry.summary import shard_path, summary_of
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.trust.client import Anchor
 from tfaot_pkg.trust.roles import hashed_path
 
@@ -47,7 +48,7 @@ def entry_of(model: str, version: str = "1.0") -> RegistryEntry:
     number = int(sha256_bytes(model.encode())[:8], 16)
     words = " ".join(_WORDS[(number >> shift) % len(_WORDS)] for shift in (0, 5, 10))
     return RegistryEntry(
-        name=f"tfaot-model-{model}",
+        name=package_name(model),
         model=model,
         version=version,
         key=key_of("benchmark", 1, {"model": model, "version": version}),

@@ -34,14 +34,16 @@ from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.frozen.model import freeze  # noqa: E402
 from tfaot_pkg.native.compiler import Compiler, find_compiler  # noqa: E402
 from tfaot_pkg.native.library import NativeLibrary, build_native  # noqa: E402
+from tfaot_pkg.pipeline import pinned_toolchain, stage_keys  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
+from tfaot_pkg.source.snapshot import Snapshot  # noqa: E402
 from tfaot_pkg.source.tree import fetch, source_tree  # noqa: E402
 from tfaot_pkg.spec.parse import load_spec  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 from tfaot_pkg.toolchain.worker import WorkerPool  # noqa: E402
-from tfaot_pkg.verify.validate import validate  # noqa: E402
+from tfaot_pkg.verify.validate import inputs_document, validate  # noqa: E402
 
 _TIMEOUT = 600.0
 
@@ -93,14 +95,22 @@ class Benchmark:
         spec = replace(spec, compilation=compilation)
         pool, cache, progress = self._pool, self._cache, Silent()
         source = source_tree(fetch(spec.source, folders=self._folders, progress=progress), Path(spec.model.saved_model))
-        frozen = freeze(spec, source, pool=pool, cache=cache, progress=progress)
-        compiled = compile_model(spec, frozen, pool=pool, compiler=self._compiler, cache=cache, progress=progress)
+        inputs = inputs_document(spec)
+        keys = stage_keys(spec, source, pinned_toolchain(version), self._compiler, inputs=inputs)
+        snapshot = Snapshot(source, pool.new_folder)
+        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=progress)
+        compiled = compile_model(
+            spec, frozen, key=keys.compiled, pool=pool, compiler=self._compiler, cache=cache, progress=progress
+        )
         library = build_native(
             spec, frozen, compiled,
-            environment=pool.environment, compiler=self._compiler, cache=cache, progress=progress,
+            key=keys.native, environment=pool.environment, compiler=self._compiler, cache=cache, progress=progress,
         )  # fmt: skip
         if kernels == "auto":
-            validate(spec, source, frozen, library, pool=pool, cache=cache, progress=progress)
+            validate(
+                spec, snapshot, frozen, library,
+                key=keys.validation, inputs=inputs, pool=pool, cache=cache, progress=progress,
+            )  # fmt: skip
         calls = compiled.units[0].calls
         return library, sum(len(call.layers) for call in calls), len(frozen.layers), len(calls)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.samples import Published, Sample, publish_samples, read_samples
 from tfaot_pkg.folders import Folders
@@ -22,6 +23,10 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# How long an example takes is the machine's doing: no test depends on it.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 # A shell starts background jobs with SIGINT ignored, and programs inherit that: the tests of Ctrl-C would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -85,6 +90,19 @@ def require_program() -> Callable[[str], str]:
         _missing(name)
 
     return require
+
+
+@pytest.fixture
+def without_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PATH with all programs but the emulators."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = folder / program.name
+            if not program.name.startswith("qemu-") and not link.is_symlink():
+                link.symlink_to(program)
+    monkeypatch.setenv("PATH", str(folder))
 
 
 @pytest.fixture(scope="session")

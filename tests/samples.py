@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -42,7 +43,7 @@ class Sample:
 
     @property
     def package(self) -> str:
-        return f"tfaot-model-{self.name}"
+        return package_name(self.name)
 
     def write_inputs(self, folder: Path) -> Path:
         """One file per input with all rows, as programs in C read them."""
@@ -64,14 +65,14 @@ class Published:
     prefix: Path
 
     def library(self, name: str, suffix: str) -> Path:
-        return self.prefix / "lib" / f"libtfaot-model-{name}.{suffix}"
+        return self.prefix / "lib" / f"lib{package_name(name)}.{suffix}"
 
 
 NAMES = ("digits", "wine")
 
 
 def recipe(name: str) -> Path:
-    return REPOSITORY / "recipes" / f"tfaot-model-{name}" / "all"
+    return REPOSITORY / "recipes" / package_name(name) / "all"
 
 
 def tfaot(home: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> str:
@@ -98,7 +99,7 @@ def read_samples(published: Published) -> dict[str, Sample]:
 
 
 def _sample(name: str, prefix: Path, pool: WorkerPool) -> Sample:
-    info = json.loads((prefix / "share" / f"tfaot-model-{name}" / "info.json").read_text())
+    info = json.loads((prefix / "share" / package_name(name) / "info.json").read_text())
     rows, labels = _held_out(recipe(name) / "data" / "held-out.csv")
     inputs = _split(rows, info["inputs"])
     outputs = [tensor["name"] for tensor in info["outputs"]]
@@ -129,7 +130,7 @@ def tensorflow_answers(
     np.savez(folder / "inputs.npz", **arrays)
     rows = len(next(iter(inputs.values())))
     arguments = {
-        "folder": str(saved_model),
+        "folder": str(pool.give(saved_model)),
         "tags": ["serve"],
         "signature": "serving_default",
         "inputs": str(folder / "inputs.npz"),

@@ -6,7 +6,9 @@ The library is the packaging tests' stand-in (package/fake_model.cpp): y = 2 x +
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,9 @@ import pytest
 import tfaot_pkg
 from tfaot_pkg import resources
 from tfaot_pkg.process import run
-from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, _fitting, load
+from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, _fitting, _rows_independent, load
 from tfaot_pkg.signature import DType, Tensor
+from tfaot_pkg.spec.names import package_name
 
 PACKAGE = Path(__file__).parent / "package"
 BIAS = np.array([0, 10, 20], "float32")
@@ -26,7 +29,7 @@ BIAS = np.array([0, 10, 20], "float32")
 def _library(folder: Path, name: str, source: str, symbol: str, **names: str) -> Path:
     """The shared library of a stand-in of the packaging tests, whose entry function is `symbol`."""
     folder.mkdir(parents=True, exist_ok=True)
-    entry, output = folder / "entry.cc", folder / f"libtfaot-model-{name}.so"
+    entry, output = folder / "entry.cc", folder / f"lib{package_name(name)}.so"
     entry.write_text(
         f'#include <tfaot/c_api.h>\nextern "C" const tfaot_model_table* {symbol}();\n'
         f'extern "C" const tfaot_model_table* tfaot_model_entry() {{ return {symbol}(); }}\n'
@@ -80,6 +83,79 @@ def test_any_number_of_rows_is_cut_into_compiled_batches(model: Model, count: in
     answers = model(x=x, **{"bias-in": BIAS})
     assert np.array_equal(answers["y"], 2 * x + BIAS)
     assert np.array_equal(answers["label"], np.full(count, 2)) and answers["label"].dtype == np.int64
+
+
+def _dependent(folder: Path) -> Model:
+    """`affine`, but with `centred` in its place: y = x - mean(x) over the batch, for 1 and 4 rows."""
+    symbol = "tfaot_model_centred_0123456789ab"
+    return load(_library(folder, "centred", "fake_others.cpp", symbol))
+
+
+def test_rows_that_depend_on_one_another_run_as_whole_batches_only(model: Model, tmp_path: Path) -> None:
+    centred = _dependent(tmp_path)
+    assert model.rows_independent and not centred.rows_independent
+    assert np.array_equal(centred(x=[1, 2, 3, 6])["y"], [-2, -1, 0, 3])
+    assert np.array_equal(centred(x=[5])["y"], [0])
+    for count in (0, 2, 5, 8):
+        with pytest.raises(RunError) as caught:
+            centred(x=np.zeros(count, "float32"))
+        assert str(caught.value) == (
+            f"model centred takes exactly 1 or 4 rows, got {count}: its rows depend on one another"
+        )
+        assert "compilation.batch_sizes" in str(caught.value.hint)
+
+
+def test_a_library_of_a_version_that_does_not_tell_of_rows_composes_batches() -> None:
+    info = _CInfo(struct_size=_CInfo.rows_independent.offset, rows_independent=0)
+    assert _rows_independent(info)
+    assert not _rows_independent(_CInfo(struct_size=ctypes.sizeof(_CInfo), rows_independent=0))
+
+
+def test_a_busy_library_is_a_clear_error(model: Model) -> None:
+    x = _rows(2)
+    x[0, 0] = -2000  # this stand-in answers TFAOT_BUSY then
+    with pytest.raises(RunError, match=r"^model affine: this instance is in use by another thread$"):
+        model(x=x, **{"bias-in": BIAS})
+
+
+def test_a_model_can_be_pickled(prefix: Path) -> None:
+    model = load(prefix, target="x86-64-v3")
+    stored = pickle.dumps(model)
+    again = pickle.loads(stored)
+    assert (again.path, again.uid, again.target) == (model.path, model.uid, "x86-64-v3")
+    assert np.array_equal(again(x=_rows(3), **{"bias-in": BIAS})["y"], 2 * _rows(3) + BIAS)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        answers = pool.submit(model, x=_rows(3), **{"bias-in": BIAS}).result()
+    assert np.array_equal(answers["y"], 2 * _rows(3) + BIAS)
+
+
+def test_a_pickled_model_whose_library_was_replaced_is_refused(tmp_path: Path) -> None:
+    names = {"NAME": '"affine"', "VERSION": '"1"', "UID": '"0123456789ab"', "SYMBOL": "first", "SLOPE": "2.0f"}
+    path = _library(tmp_path, "affine", "fake_model.cpp", "first", **names)
+    stored = pickle.dumps(load(path))
+    path.unlink()
+    _library(tmp_path, "affine", "fake_model.cpp", "second", **{**names, "UID": '"ba9876543210"', "SYMBOL": "second"})
+    # In a new process: the loader of this one has the path's first library, and gives it again.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with pytest.raises(
+            RunError, match=r"uid ba9876543210\) now, not the model that was pickled \(uid 0123456789ab\)"
+        ):
+            pool.submit(pickle.loads, stored).result()
+    path.unlink()
+    with pytest.raises(RunError, match="there is no library"):
+        pickle.loads(stored)
+
+
+def test_a_relative_folder_that_looks_like_a_name_is_taken_if_no_such_package_is_installed(
+    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(prefix.parent)
+    monkeypatch.setenv("TFAOT_PREFIX", str(tmp_path))
+    assert load(prefix.name).path == prefix / "lib" / "libtfaot-model-affine.so"
+    with pytest.raises(RunError, match="tfaot-model-nowhere is not installed"):
+        load("nowhere")
+    with pytest.raises(RunError, match=f"{prefix.name} is not installed"):
+        load(prefix.name, prefix=tmp_path)
 
 
 def test_no_rows_give_no_rows(model: Model) -> None:

@@ -23,9 +23,10 @@ class TfaotError(Exception):
     kind: ClassVar[str] = "error"
 
     def __init__(self, message: str, *, hint: str = "", log: Path | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        # File names and libraries' messages may hold what no UTF-8 can.
+        self.message = message.encode("utf-8", "backslashreplace").decode()
+        self.hint = hint.encode("utf-8", "backslashreplace").decode()
+        super().__init__(self.message)
         self.log = log
 
     def as_dict(self) -> dict[str, object]:
@@ -165,3 +166,10 @@ class RebuildError(TfaotError):
 
     exit_code = 23
     kind = "rebuild"
+
+
+class SandboxError(TfaotError):
+    """What a model runs cannot be confined on this machine, or would be shown what it must not see."""
+
+    exit_code = 29
+    kind = "sandbox"

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.model import freeze_arguments, signature_of
 from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.signature import Signature
+from tfaot_pkg.program.rows import rows_of
+from tfaot_pkg.rows import Rows
+from tfaot_pkg.signature import DType, Signature
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.licence import licence_note
 from tfaot_pkg.spec.names import name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +38,14 @@ class OperationCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What the toolchain says of a model. `table` (operation -> dtypes by kernel) is there where it was asked for."""
+    """What the toolchain says of a model.
+
+    `rows` is None if it cannot be compiled, `table` (operation -> dtypes by kernel) if it was not asked for.
+    """
 
     toolchain: str
     signature: Signature
+    rows: Rows | None
     operations: tuple[OperationCheck, ...]
     warnings: tuple[str, ...]
     table: Mapping[str, tuple[str, ...]] | None
@@ -55,6 +64,7 @@ class CheckResult:
             "toolchain": self.toolchain,
             "compilable": self.compilable,
             "signature": self.signature.as_dict(),
+            **({} if self.rows is None else self.rows.as_dict()),
             "operations": [
                 {"name": op.name, "count": op.count, "compilable": not op.problems, "problems": list(op.problems)}
                 for op in self.operations
@@ -85,21 +95,49 @@ def _unnamed_spec(folder: Path, signature: str) -> ModelSpec:
 
 
 def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckResult:
-    """Ask the toolchain about every operation of the model. Raises ModelError for faults that hide the operations."""
+    """Ask the toolchain about every operation of the model, and look at what else a build would refuse.
+
+    Raises ModelError for faults that hide the operations, SpecError for flags that the toolchain does not take.
+    """
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
     with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+        require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
-            arguments = {**freeze_arguments(spec, source), "only_check": True, "out": ""}
-            answer = pool.get().call("freeze", arguments)
+            with Snapshot(source, pool.given_folder).named() as model:
+                arguments = {**freeze_arguments(spec, model), "only_check": True, "out": ""}
+                answer = pool.get().call("freeze", arguments)
             listing = pool.get().call("operations", {})["operations"] if table else None
-    return CheckResult(
-        toolchain=f"tensorflow {environment.toolchain.version}",
-        signature=signature_of(answer),
-        operations=_operations(answer),
-        warnings=tuple(answer["warnings"]),
-        table=None if listing is None else {name: _kernels(listing[name]) for name in sorted(listing)},
-    )
+    with from_worker():
+        signature = signature_of(answer)
+        hlo = answer.get("hlo")  # of what can be compiled only
+        rows = None if hlo is None else rows_of(hlo, signature)
+        return CheckResult(
+            toolchain=f"tensorflow {environment.toolchain.version}",
+            signature=signature,
+            rows=rows,
+            operations=_operations(answer),
+            warnings=(*answer["warnings"], *_notes(spec, signature), *(() if rows is None else rows.warnings())),
+            table=None if listing is None else {name: _kernels(listing[name]) for name in sorted(listing)},
+        )
+
+
+def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
+    """What is worth knowing of the spec, beside its faults."""
+    if note := licence_note(spec.model.license):
+        yield note
+    floats = [tensor.name for tensor in signature.outputs if tensor.dtype in (DType.FLOAT32, DType.FLOAT64)]
+    if floats and spec.validation.atol == 0:
+        if spec.validation.rtol == 0:
+            yield (
+                "validation.rtol and validation.atol are 0: the build fails unless every answer has the very bits of "
+                f"TensorFlow's ({', '.join(floats)}); compiled code adds in another order, so few models pass"
+            )
+        else:
+            yield (
+                "validation.atol is 0: where TensorFlow's answer is 0, or tiny beside the terms of its sum, the build "
+                f"fails unless the library's is as exact ({', '.join(floats)})"
+            )
 
 
 def _operations(answer: Mapping[str, Any]) -> tuple[OperationCheck, ...]:
@@ -159,8 +197,9 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> dict[str, Any]:
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
     with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
-        arguments = {"folder": str(source.root / spec.model.saved_model), "tags": list(spec.model.tags)}
-        answer: dict[str, Any] = pool.get().call("inspect", arguments)["signatures"]
+        with Snapshot(source, pool.given_folder).named() as model:
+            arguments = {"folder": str(model), "tags": list(spec.model.tags)}
+            answer: dict[str, Any] = pool.get().call("inspect", arguments)["signatures"]
     return answer
 
 

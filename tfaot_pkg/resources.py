@@ -5,14 +5,20 @@ In a checkout at its top, in a wheel inside the package.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
+from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parent
 _BUNDLED = _PACKAGE / "_bundled"
+
+_Stamps = dict[Path, tuple[int, int, int]]
+_stamps: dict[Path, _Stamps] = {}
+"""What tells that a file changed, of all files that were digested."""
 
 
 @cache
@@ -25,9 +31,42 @@ def _resource(relative: str) -> Path:
 def digest(path: Path) -> str:
     """SHA-256 of one of these files, or of all names and contents below one of these folders.
 
-    It is taken once: they do not change while the tool runs.
+    It is taken once: `require_unchanged` says whether it still holds.
     """
-    return sha256_tree(path, files_below(path)) if path.is_dir() else sha256_file(path)
+    _stamps[path] = _stamps_of(path)
+    return _digest(path)
+
+
+def require_unchanged() -> None:
+    """Raise StorageError where a file is not what it was when it was digested.
+
+    What was made meanwhile may have been made with either content, so it must not be kept under a key.
+    """
+    for path, before in _stamps.items():
+        now = _stamps_of(path)
+        if now != before and (not now or _digest(path) != digest(path)):
+            raise StorageError(
+                f"a part of tfaot-pkg itself was changed while it ran: {path}",
+                hint="repeat the command; nothing that was made with it was kept",
+            )
+
+
+def _digest(path: Path) -> str:
+    return sha256_tree(path, _files(path)) if path.is_dir() else sha256_file(path)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in files_below(folder) if path.suffix != ".pyc"]
+
+
+def _stamps_of(path: Path) -> _Stamps:
+    """Empty where there is no such file any more."""
+    files = _files(path) if path.is_dir() else [path]
+    try:
+        found = {file: os.stat(file) for file in files}
+    except OSError:
+        return {}
+    return {file: (status.st_mtime_ns, status.st_size, status.st_ino) for file, status in found.items()}
 
 
 def templates() -> Path:

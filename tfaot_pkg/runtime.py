@@ -6,15 +6,16 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
-from tfaot_pkg.package.name import is_package_name, package_meant_by
+from tfaot_pkg.package.name import package_meant_by, spellings
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.names import PACKAGE_PREFIX
 from tfaot_pkg.tuning.composition import Planner
@@ -23,6 +24,7 @@ from tfaot_pkg.wording import counted
 ENTRY_POINT = "tfaot_model_entry"
 ABI_VERSION = 1
 _MESSAGE_SIZE = 256
+_BUSY = 6
 _DTYPES = (
     DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
     DType.UINT64, DType.FLOAT32, DType.FLOAT64,
@@ -61,6 +63,8 @@ class _CInfo(ctypes.Structure):
         ("num_targets", ctypes.c_size_t),
         ("targets", ctypes.POINTER(ctypes.c_char_p)),
         ("batch_costs", ctypes.POINTER(ctypes.c_double)),
+        ("rows_independent", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
     )
 
 
@@ -92,11 +96,12 @@ class Model:
         model(image=images)["probability"]
 
     Integers and floats are converted to the input's dtype where their values fit. Several threads may share a model,
-    one of them runs at a time.
+    one of them runs at a time. A model can be pickled: what is stored is the path of its library, its uid and `target`.
     """
 
     def __init__(self, path: Path, target: str | None) -> None:
         self.path = path
+        self._wanted_target = target
         self._instance = ctypes.c_void_p()
         self._lock = threading.Lock()  # an instance serves one thread at a time
         self._table = _table_of(path)
@@ -116,6 +121,11 @@ class Model:
 
         Empty for libraries of versions that do not tell.
         """
+        self.rows_independent: bool = _rows_independent(info)
+        """Whether each row of the outputs depends on the same row of the inputs alone; if not, only `batch_sizes` run.
+
+        True for libraries of versions that do not tell.
+        """
         message = ctypes.create_string_buffer(_MESSAGE_SIZE)
         wanted = None if target is None else target.encode()
         if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
@@ -125,6 +135,9 @@ class Model:
     def __del__(self) -> None:
         if getattr(self, "_instance", None):
             self._table.destroy(self._instance)
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None]]:
+        return _unpickled, (self.path, self.uid, self._wanted_target)
 
     @property
     def target(self) -> str:
@@ -150,7 +163,7 @@ class Model:
             return self._run(self.batch_sizes[0], inputs)
         if rows in self.batch_sizes:
             return self._run(rows, inputs)
-        self._require_batch_axes(rows)
+        self._require_composable(rows)
         parts: list[dict[str, Array]] = []
         start = 0
         while start < rows:
@@ -189,16 +202,20 @@ class Model:
             raise RunError(f"model {self.name}: inputs have different numbers of rows: {counts}")
         return next(iter(counts.values()), None)
 
-    def _require_batch_axes(self, rows: int) -> None:
-        """RunError where answers for batches of other sizes cannot be put together."""
+    def _require_composable(self, rows: int) -> None:
+        """RunError if a batch of this size cannot be composed of others."""
         whole = [str(tensor) for tensor in self.signature.outputs if not tensor.has_batch_axis]
         if whole:
-            taken = f"{_either(self.batch_sizes)} {'row' if self.batch_sizes == (1,) else 'rows'}"
-            raise RunError(
-                f"model {self.name} takes exactly {taken}, got {rows}: its output {whole[0]} "
-                "has no batch axis, so that answers for several batches cannot be joined",
-                hint="add the size to compilation.batch_sizes of the model's spec",
-            )
+            reason = f"its output {whole[0]} has no batch axis, so that answers for several batches cannot be joined"
+        elif not self.rows_independent:
+            reason = "its rows depend on one another"
+        else:
+            return
+        taken = f"{_either(self.batch_sizes)} {'row' if self.batch_sizes == (1,) else 'rows'}"
+        raise RunError(
+            f"model {self.name} takes exactly {taken}, got {rows}: {reason}",
+            hint="add the size to compilation.batch_sizes of the model's spec",
+        )
 
     def _next_size(self, rows: int) -> int:
         """The compiled size to run first for `rows` that are to go; more than `rows` where it is to be padded."""
@@ -225,6 +242,8 @@ class Model:
         outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in self.signature.outputs}
         with self._lock:
             status = self._table.run(self._instance, batch_size, _addresses(arrays), _addresses(list(outputs.values())))
+            if status == _BUSY:  # the message is that of the other thread's calls
+                raise RunError(f"model {self.name}: this instance is in use by another thread")
             if status != 0:
                 raise RunError(self._table.message(self._instance).decode(errors="replace"))
         return outputs
@@ -235,15 +254,44 @@ def load(model: str | Path, *, prefix: str | Path | None = None, target: str | N
 
     `model` is the name of an installed package ("digits" or "tfaot-model-digits"), the path of a shared model library,
     or the path of a prefix that holds exactly one. A name is looked for in `prefix`, or else in the prefixes that
-    TFAOT_PREFIX and CMAKE_PREFIX_PATH list (separated by colons) and in that of the Python environment. To name a file
-    or folder of the current folder that looks like a package's name, write "./digits".
+    TFAOT_PREFIX and CMAKE_PREFIX_PATH list (separated by colons) and in that of the Python environment; if it is not
+    installed there, a file or folder of this name is taken. To prefer these to a package, write "./digits".
     Raises RunError: not found, not a model's library, a CPU below the lowest target.
     """
-    if isinstance(model, str) and is_package_name(PACKAGE_PREFIX + model.removeprefix(PACKAGE_PREFIX)):
-        return Model(_installed(package_meant_by(model), prefix), target)
+    if isinstance(model, str) and _package_meant(model):
+        return Model(_named(model, prefix), target)
     if prefix is not None:
         raise RunError(f"{model} is not a package's name", hint="prefix= goes with a name; load a file without it")
     return Model(_library_at(Path(model)), target)
+
+
+def _unpickled(path: Path, uid: str, target: str | None) -> Model:
+    model = Model(_library_at(path), target)
+    if model.uid != uid:
+        raise RunError(
+            f"{path} holds {model.name} {model.version} (uid {model.uid}) now, "
+            f"not the model that was pickled (uid {uid})",
+            hint="install the version of the pickled model, or load the new one and pickle it again",
+        )
+    return model
+
+
+def _named(name: str, prefix: str | Path | None) -> Path:
+    """The library of an installed package, else that in a folder of this name."""
+    try:
+        return _installed(package_meant_by(name), prefix)
+    except RunError:
+        if prefix is None and Path(name).exists():
+            return _library_at(Path(name))
+        raise
+
+
+def _package_meant(text: str) -> str:
+    """The package that `text` names; empty if it cannot be a name."""
+    try:
+        return package_meant_by(text)
+    except RegistryError:
+        return ""
 
 
 def _installed(package: str, prefix: str | Path | None) -> Path:
@@ -251,8 +299,9 @@ def _installed(package: str, prefix: str | Path | None) -> Path:
     places = [Path(prefix)] if prefix is not None else _prefixes()
     library = f"lib{package}.so"
     for place in places:
-        if (place / "lib" / library).is_file():
-            return (place / "lib" / library).absolute()
+        for name in spellings(package):
+            if (place / "lib" / f"lib{name}.so").is_file():
+                return (place / "lib" / f"lib{name}.so").absolute()
     looked = ", ".join(str(place / "lib") for place in places)
     others = sorted({path.stem.removeprefix("lib") for place in places for path in _libraries(place)})
     found = f"; installed there: {', '.join(others)}" if others else ""
@@ -306,6 +355,11 @@ def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) ->
     return {
         target: {size: info.batch_costs[start + i] for i, size in enumerate(sizes)} for target, start in rows.items()
     }
+
+
+def _rows_independent(info: Any) -> bool:
+    known = info.struct_size >= _CInfo.rows_independent.offset + _CInfo.rows_independent.size
+    return bool(info.rows_independent) if known else True
 
 
 def _tensor(c: _CTensor) -> Tensor:

@@ -76,7 +76,7 @@ function row(one) {
   const item = element("li", "row");
   const head = element("div", "row-head");
   const link = element("a", "row-name", one.model);
-  link.href = `${TOP}packages/tfaot-model-${encodeURIComponent(one.model)}/index.html`;
+  link.href = `${TOP}packages/tfaot-model-${encodeURIComponent(one.model.replaceAll("_", "-"))}/index.html`;
   head.append(link, " ", element("span", "version", one.version));
   if (one.deprecated) head.append(" ", element("span", "tag warn", "deprecated"));
   if (one.yanked) head.append(" ", element("span", "tag bad", "yanked"));

@@ -25,7 +25,8 @@ Measure = Callable[..., tuple[dict[str, Taken], dict[str, Rates]]]
 def engine(tmp_path: Path) -> Callable[..., Program]:
     def made(name: str, *words: str) -> Program:
         journal = str(tmp_path / "journal")
-        return Program(argv=(sys.executable, "-I", "-S", str(ENGINE), "{}", journal, name, *(words or ("1000",))))
+        arguments = ("{}", journal, name, *(words or ("1000",)))
+        return Program(program=ENGINE, python=Path(sys.executable), arguments=arguments)
 
     return made
 
@@ -100,7 +101,7 @@ def test_an_engine_that_hangs_is_given_up(
 
 
 def test_a_program_that_is_not_there_is_a_reason(measured: Measure, tmp_path: Path) -> None:
-    taken, _ = measured(gone=native_program([tmp_path / "gone"]))
+    taken, _ = measured(gone=native_program(tmp_path / "gone"))
     assert "cannot start" in taken["gone"].failure
 
 

@@ -101,8 +101,8 @@ def test_no_more_times_are_written_than_there_is_room_for(calls: ctypes.CDLL, co
 
 @pytest.mark.parametrize("target", HERE)
 def test_limits_are_rates(programs: Programs, target: str, tmp_path: Path) -> None:
-    program = native_program([programs.limits[target]])
-    with Serving(program, core=free_core(), log=tmp_path / "log") as serving:
+    program = native_program(programs.limits[target])
+    with Serving(program, core=free_core(), writable=tmp_path, log=tmp_path / "log") as serving:
         peak, near, far = (serving.rate(f"{what} 1000000") for what in ("peak", "read 16384", "read 4194304"))
     # A second; no core of today does 64 multiply-adds or reads 256 bytes a cycle at 8 GHz.
     assert 0 < peak < 64 * 8e9 and 0 < far < 256 * 8e9 and 0 < near < 256 * 8e9
@@ -110,6 +110,11 @@ def test_limits_are_rates(programs: Programs, target: str, tmp_path: Path) -> No
 
 def test_a_library_that_cannot_be_loaded_is_told(programs: Programs, tmp_path: Path) -> None:
     (tmp_path / "inputs").write_bytes(bytes(64))
-    program = native_program([programs.library, tmp_path / "none.so", "x86-64", tmp_path / "inputs", "1"])
-    with Serving(program, core=free_core(), log=tmp_path / "log") as serving, pytest.raises(RunError, match="none"):
+    program = native_program(
+        programs.library, tmp_path / "none.so", "x86-64", tmp_path / "inputs", "1", readable=[tmp_path / "inputs"]
+    )
+    with (
+        Serving(program, core=free_core(), writable=tmp_path, log=tmp_path / "log") as serving,
+        pytest.raises(RunError, match="none"),
+    ):
         serving.start(1)

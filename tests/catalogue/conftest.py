@@ -17,14 +17,18 @@ from tests.catalogue.registries import small_registry
 from tests.server.conftest import REPOSITORY, tfaot_server
 from tfaot_pkg.catalogue.render import FOLDER, render
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.spec.names import package_name
 
 ARTIFACTS = REPOSITORY / "artifacts" / "catalogue"
 """Screenshots, to be looked at; CI keeps them."""
 
 _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-default-apps --disable-extensions --hide-scrollbars"
+    "--disable-component-update --disable-sync --disable-default-apps --disable-extensions --hide-scrollbars "
+    "--disable-component-extensions-with-background-pages --disable-domain-reliability --no-pings "
+    "--no-default-browser-check --disable-search-engine-choice-screen --metrics-recording-only"
 ).split()
+"""Without traffic of the browser's own, as far as it lets itself be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +39,7 @@ class Served:
     url: str
 
     def page(self, model: str) -> str:
-        return f"{self.url}packages/tfaot-model-{model}/index.html"
+        return f"{self.url}packages/{package_name(model)}/index.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +75,46 @@ class Browser:
         return path
 
     def faults(self, origin: str) -> list[str]:
-        said = [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[attr-defined]
-        return said + list(_requests_at_fault(self.driver.get_log("performance"), origin))  # type: ignore[attr-defined]
+        """Complaints since the last call about pages below `origin`, or about any page if it is empty."""
+        said = [entry["message"] for entry in self.driver.get_log("browser") if origin in entry["message"]]  # type: ignore[attr-defined]
+        left = [] if self.driver.current_url.startswith(origin) else [f"the page went to {self.driver.current_url}"]
+        return said + left + requests_at_fault(self.driver.get_log("performance"), origin)  # type: ignore[attr-defined]
 
 
-def _requests_at_fault(log: Sequence[dict[str, str]], origin: str) -> Iterator[str]:
+def requests_at_fault(log: Sequence[dict[str, str]], origin: str) -> list[str]:
+    """Requests that pages below `origin` made and that went elsewhere or failed, from Chromium's log of the network.
+
+    The browser's own requests (its start page, updates, ...) stand in the same log and are not counted: which there are
+    depends on its version.
+    """
+    ours, faults = set[str](), list[str]()
     for entry in log:
         message = json.loads(entry["message"])["message"]
         parameters = message["params"]
+        request = parameters.get("requestId")
         if message["method"] == "Network.requestWillBeSent":
-            url = parameters["request"]["url"]
-            if not url.startswith((origin, "data:", "chrome", "about:")):
-                yield f"a request to {url}"
+            if _is_asked_by(parameters, origin):
+                ours.add(request)
+                url = parameters["request"]["url"]
+                if not url.startswith((origin, "data:", "chrome", "about:")):
+                    faults.append(f"a request to {url}")
+        elif request not in ours:
+            continue
         elif message["method"] == "Network.responseReceived" and parameters["response"]["status"] >= 400:
-            yield f"{parameters['response']['status']} for {parameters['response']['url']}"
+            faults.append(f"{parameters['response']['status']} for {parameters['response']['url']}")
         elif message["method"] == "Network.loadingFailed" and not parameters.get("canceled"):
-            yield f"failed: {parameters}"
+            faults.append(f"failed: {parameters}")
+    return faults
+
+
+def _is_asked_by(parameters: dict[str, Any], origin: str) -> bool:
+    """Whether a page below `origin`, or whoever opened that page, made the request."""
+    headers = {name.lower(): value for name, value in parameters["request"]["headers"].items()}
+    return (
+        parameters["documentURL"].startswith(origin)
+        or headers.get("referer", "").startswith(origin)
+        or origin in json.dumps(parameters["initiator"])
+    )
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import PACKAGE_PREFIX
+from tfaot_pkg.spec.names import package_name
 
 HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'>{{ 7 * 7 }} & more"
 """What a publisher may try in a description, a licence, a reason."""
@@ -31,7 +31,7 @@ _ARCHIVE = b"what is published" * 60_000
 
 def entry_of(model: str, version: str = "1.0.0", **fields: Any) -> RegistryEntry:
     entry = RegistryEntry(
-        name=PACKAGE_PREFIX + model,
+        name=package_name(model),
         model=model,
         version=version,
         key=key_of("test", 1, {"model": model, "version": version}),
@@ -188,13 +188,13 @@ class Many:
     root_version: int | None = None
 
     def names(self) -> tuple[str, ...]:
-        return tuple(PACKAGE_PREFIX + self.model(number) for number in range(self.count))
+        return tuple(package_name(self.model(number)) for number in range(self.count))
 
     def model(self, number: int) -> str:
         return f"{_WORDS[number % len(_WORDS)]}_{_WORDS[number // 14 % len(_WORDS)]}_{number:06}"
 
     def entries(self, package: str) -> tuple[RegistryEntry, ...]:
-        number = int(package.rpartition("_")[2])
+        number = int(package.rpartition("-")[2])
         words = " ".join(_WORDS[(number >> shift) % len(_WORDS)] for shift in (0, 3, 6))
         when = f"{2020 + number % 7}-{number % 12 + 1:02}-{number % 28 + 1:02}T00:00:00Z"
         license_ = ("Apache-2.0", "MIT", "BSD-3-Clause")[number % 3]

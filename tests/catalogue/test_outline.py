@@ -20,10 +20,11 @@ import tfaot_pkg
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.catalogue.graph import Drawing, draw, nodes_of_document
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.frozen.model import freeze
+from tfaot_pkg.frozen.model import freeze, frozen_key
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import locked, new_folder
@@ -300,7 +301,10 @@ def real_outlines(
                 source=FolderSource(path=deep_models),
                 compilation=Compilation(batch_sizes=(1,), targets=("x86-64-v3",), tensorflow=DEFAULT_VERSION),
             )
-            frozen = freeze(spec, source_tree(deep_models, Path(name)), pool=pool, cache=cache, progress=Silent())
+            source = source_tree(deep_models, Path(name))
+            key = frozen_key(spec, source, environment.identity)
+            snapshot = Snapshot(source, pool.new_folder)
+            frozen = freeze(spec, snapshot, key=key, pool=pool, cache=cache, progress=Silent())
             assert frozen.outline is not None
             found[name] = json.loads(json.dumps(frozen.outline))["nodes"]
     return found

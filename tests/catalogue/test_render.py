@@ -20,6 +20,7 @@ from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.server.rules import FOREVER, find_file
+from tfaot_pkg.spec.names import package_name
 
 LARGEST = 200_000
 """Bytes that a page may have."""
@@ -44,7 +45,7 @@ def content(site: Path) -> dict[str, str]:
 
 
 def page(site: Path, model: str) -> str:
-    return (site / f"packages/tfaot-model-{model}/index.html").read_text()
+    return (site / f"packages/{package_name(model)}/index.html").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,15 @@ def test_a_page_says_all_that_the_registry_knows_of_a_package(shown: FolderRegis
         assert wanted in text, wanted
     for blob in entry.blobs.values():
         assert f'href="../../../blobs/sha256/{blob.sha256[:2]}/{blob.sha256[2:]}"' in text
+
+
+@pytest.mark.parametrize("known", [True, False, None])
+def test_a_page_says_if_only_compiled_batch_sizes_run(tmp_path: Path, known: bool | None) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    publish(registry, entry_of("centred", rows_independent=known))
+    render(registry, tmp_path / "site")
+    said = "no others: rows depend on one another" in page(tmp_path / "site", "centred")
+    assert said == (known is False)
 
 
 def test_nothing_that_a_publisher_wrote_is_markup(shown: FolderRegistry) -> None:

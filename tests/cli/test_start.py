@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import package_of, standard_files
+from tests.registry.conftest import package_of
+from tests.registry.tiny import tiny_files
 from tfaot_pkg.registry.folder import FolderRegistry
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ print(*sys.modules, file=sys.stderr)
     ids=lambda command: command.partition(" ")[0],
 )
 def test_a_command_over_a_folder_imports_nothing_that_it_does_not_need(command: str, tmp_path: Path) -> None:
-    package = package_of(tmp_path, "digits", "1", standard_files("digits", "1"))
+    package = package_of(tmp_path, "digits", "1", tiny_files("digits", "1"))
     FolderRegistry.create(tmp_path / "registry").publish(package.entry, package.blobs)
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TFAOT_HOME": str(tmp_path / "home")}
     argv = [sys.executable, "-c", _RUN, *command.split()]

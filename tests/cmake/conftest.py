@@ -19,6 +19,7 @@ from tfaot_pkg.package.tree import write_tree
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.spec.names import package_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -35,7 +36,7 @@ def add_model(registry: FolderRegistry, folder: Path, name: str, version: str, s
     with archive.open("wb") as file:
         tree = pack(libraries / "tree", file)
     entry = RegistryEntry(
-        name=f"tfaot-model-{name}",
+        name=package_name(name),
         model=name,
         version=version,
         key=key_of("test", 1, {"name": name, "version": version}),

@@ -266,3 +266,65 @@ def test_what_only_the_tool_knows_is_told_when_the_project_is_built(
     one.write(f"tfaot_add_model(NAME simple SPEC spec.yaml {arguments})")
     one.configure("-G", "Ninja")
     assert message in build(one, fails=True)
+
+
+LIBRARY = """
+add_subdirectory("sub folder")
+add_library(answers answers.cpp)
+target_include_directories(answers PUBLIC "$<INSTALL_INTERFACE:include>")
+set_target_properties(answers PROPERTIES INSTALL_RPATH "$ORIGIN" POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(answers PRIVATE dense)
+tfaot_install_model(NAME dense)
+install(TARGETS answers EXPORT answers-targets)
+install(EXPORT answers-targets NAMESPACE answers:: DESTINATION lib/cmake/answers)
+install(FILES answersConfig.cmake DESTINATION lib/cmake/answers)
+"""
+CONFIG = """
+include(CMakeFindDependencyMacro)
+find_dependency(tfaot-model-dense)
+include("${CMAKE_CURRENT_LIST_DIR}/answers-targets.cmake")
+"""
+CONSUMER = """
+cmake_minimum_required(VERSION 3.20)
+project(consumer CXX)
+find_package(answers REQUIRED)
+add_executable(program main.cpp)
+target_link_libraries(program PRIVATE answers::answers)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+def test_a_library_that_links_a_model_is_installed_and_exported(
+    project: MakeProject, shared_home: Path, models: Mapping[str, Path], tmp_path: Path
+) -> None:
+    made, _ = one_model(project, shared_home, models["dense"])
+    body = PROGRAM.replace("NAME", "dense").replace("int main()", "void answer()")
+    (made.source / "answers.cpp").write_text(body)
+    (made.source / "answersConfig.cmake").write_text(CONFIG)
+    made.write(LIBRARY, languages="CXX")
+    consumer = tmp_path / "consumer"
+    consumer.mkdir()
+    (consumer / "CMakeLists.txt").write_text(CONSUMER)
+    (consumer / "main.cpp").write_text("void answer();\nint main() { answer(); }\n")
+    for shared in ("OFF", "ON"):
+        assert made.configure(f"-DBUILD_SHARED_LIBS={shared}").code == 0
+        build(made)
+        prefix = tmp_path / f"prefix {shared}"
+        run([f"{TOOLS}/cmake", "--install", made.build, "--prefix", prefix])
+        assert not list(prefix.glob(".tfaot*"))
+        folder = tmp_path / f"build-{shared}"
+        options = [
+            f"-DCMAKE_PREFIX_PATH={prefix}",
+            f"-DBUILD_SHARED_LIBS={shared}",
+            f"-DCMAKE_MAKE_PROGRAM={TOOLS}/ninja",
+        ]
+        run([f"{TOOLS}/cmake", "-G", "Ninja", "-S", consumer, "-B", folder, *options])
+        run([f"{TOOLS}/cmake", "--build", folder])
+        assert run([folder / "program"]).stdout == dense(seed=1)
+
+
+def test_only_models_of_the_project_can_be_installed(project: MakeProject) -> None:
+    made = project("a project")
+    made.write("tfaot_install_model(NAME nosuch)\n", languages="CXX")
+    assert "this project has no model nosuch" in made.configure(code=1).text

@@ -35,7 +35,7 @@ def test_the_example_in_c_is_strict_c11_and_as_accurate_as_tensorflow(
     strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{published.prefix}/include"]
     library = published.library("digits", "a")
     program = tmp_path / "accuracy"
-    run([require_program(compiler), *strict, EXAMPLES / "c" / "main.c", library, "-lstdc++", "-lm", "-o", program])
+    run([require_program(compiler), *strict, EXAMPLES / "c" / "main.c", library, "-lm", "-o", program])
     assert run([program, held_out("digits")], env=environment()).stdout == accuracy(samples["digits"])
 
 
@@ -55,7 +55,7 @@ def test_the_example_in_c_refuses_what_is_no_table_of_images(
 ) -> None:
     (tmp_path / "table.csv").write_text(text)
     library = published.library("digits", "a")
-    flags: list[str | Path] = [f"-I{published.prefix}/include", EXAMPLES / "c" / "main.c", library, "-lstdc++", "-lm"]
+    flags: list[str | Path] = [f"-I{published.prefix}/include", EXAMPLES / "c" / "main.c", library, "-lm"]
     run(["gcc", "-std=c11", *flags, "-o", tmp_path / "accuracy"])
     with pytest.raises(CommandFailed, match=message):
         run([tmp_path / "accuracy", tmp_path / "table.csv"])

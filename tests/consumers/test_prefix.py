@@ -15,6 +15,7 @@ import pytest
 from tests.consumers.conftest import PROJECT, TOOLS, WARNINGS, Check, cmake_build, environment
 from tests.samples import REPOSITORY, Published, Sample, recipe
 from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.spec.names import package_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
@@ -90,7 +91,7 @@ def test_a_plain_command_line(
     compiler: str, kind: str, built: Path, check: Check, require_program: RequireProgram, tmp_path: Path
 ) -> None:
     require_program(compiler)
-    libraries = [built / "lib" / f"libtfaot-model-{name}.{kind}" for name in ("digits", "wine")]
+    libraries = [built / "lib" / f"lib{package_name(name)}.{kind}" for name in ("digits", "wine")]
     sources = [PROJECT / "main.cpp", PROJECT / "classify.cpp"]
     program = tmp_path / "program"
     run(
@@ -114,7 +115,7 @@ PROJECT_FLAGS = [
 def test_the_static_library_bears_what_projects_compile_with(
     flags: str, built: Path, check: Check, tmp_path: Path
 ) -> None:
-    libraries = [built / "lib" / f"libtfaot-model-{name}.a" for name in ("digits", "wine")]
+    libraries = [built / "lib" / f"lib{package_name(name)}.a" for name in ("digits", "wine")]
     sources = [PROJECT / "main.cpp", PROJECT / "classify.cpp"]
     program, include = tmp_path / "program", f"-I{built}/include"
     run(
@@ -125,7 +126,7 @@ def test_the_static_library_bears_what_projects_compile_with(
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("libraries", [["a", "-lstdc++", "-lm"], ["so"]], ids=["static", "shared"])
+@pytest.mark.parametrize("libraries", [["a", "-lm"], ["so"]], ids=["static", "shared"])
 def test_a_program_in_c(
     compiler: str,
     libraries: list[str],

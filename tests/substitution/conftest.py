@@ -18,8 +18,10 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native
+from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.types import Compilation, FolderSource, Kernels, ModelInfo, ModelSpec, Tuning, Weights
@@ -76,11 +78,15 @@ class Builder:
         architecture = TARGETS[targets[0]].architecture
         compiler = find_compiler(architecture, log=self._folders.logs / f"{name}.log", output=lambda _: None)
         source = source_tree(self._models, Path(name))
-        frozen = freeze(spec, source, pool=pool, cache=builds, progress=progress)
-        compiled = compile_model(spec, frozen, pool=pool, compiler=compiler, cache=builds, progress=progress)
+        keys = stage_keys(spec, source, pinned_toolchain(DEFAULT_VERSION), compiler, inputs={})
+        snapshot = Snapshot(source, pool.new_folder)
+        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=builds, progress=progress)
+        compiled = compile_model(
+            spec, frozen, key=keys.compiled, pool=pool, compiler=compiler, cache=builds, progress=progress
+        )
         library = build_native(
             spec, frozen, compiled,
-            environment=pool.environment, compiler=compiler, cache=builds, progress=progress,
+            key=keys.native, environment=pool.environment, compiler=compiler, cache=builds, progress=progress,
         )  # fmt: skip
         with np.load(self._models / name / "answers.npz") as answers:
             return Model(frozen=frozen, compiled=compiled, library=library, answers=dict(answers))

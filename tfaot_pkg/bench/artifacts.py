@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg.bench.environments import ensure_packages
 from tfaot_pkg.bench.peers import Form
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import key_of, sha256_tree
 from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process import CommandFailed, run
-from tfaot_pkg.toolchain.installation import clean_environment
+from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.sandbox import Command, Limits, Sandbox
 from tfaot_pkg.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.verify.latency import processor
 
 STAGE = "bench"
-_VERSION = 1
 PROGRAM = Path(__file__).resolve().parents[1] / "bench_program"
-_TIMEOUT = 1800.0
+_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OPENBLAS_NUM_THREADS")
+QUIET = {**dict.fromkeys(_THREADS, "1"), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+"""For programs that import peers: one thread, no GPU, nothing on their output."""
 _SUFFIXES = {"graph": "pb", "tflite": "tflite", "onnx": "onnx", "iree": "vmfb"}
 _IREE = (
     "--iree-hal-target-device=local",
@@ -80,7 +81,7 @@ class Converter:
             else:
                 self._convert(form, batch_sizes, folder, frozen, onnx)
 
-        folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, _VERSION, parts), make)
+        folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, code_digest(__name__), parts), make)
         return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
 
     def _convert(
@@ -99,31 +100,32 @@ class Converter:
             "files": {size: str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
             "paths": [str(onnx.site_packages)] if onnx else [],
         }
-        self._run([self.python, "-I", "-B", PROGRAM / "convert.py"], f"TensorFlow cannot convert it to {form}", request)
+        box = Sandbox(
+            readable=(*([frozen.graph] if frozen else []), *([onnx.site_packages] if onnx else [])),
+            writable=(folder,), limits=Limits.of_user(),
+        )  # fmt: skip
+        command = box.python(self.python, PROGRAM / "convert.py", env=QUIET)
+        self._run(command, f"TensorFlow cannot convert it to {form}", request)
 
     def _compile_with_iree(self, models: Mapping[int, Path], environment: PythonEnvironment, folder: Path) -> None:
+        programs = environment.python.parent
         for size, onnx in models.items():
             text, file = folder / f"{size}.mlir", folder / f"{size}.{_SUFFIXES['iree']}"
-            self._run([environment.python.parent / "iree-import-onnx", onnx, "-o", text], "IREE cannot import it")
-            self._run([environment.python.parent / "iree-compile", text, *_IREE, "-o", file], "IREE cannot compile it")
+            box = Sandbox(readable=(onnx,), writable=(folder,), limits=Limits.of_user())
+            importing = box.python(environment.python, programs / "iree-import-onnx", [onnx, "-o", text], env=QUIET)
+            self._run(importing, "IREE cannot import it")
+            # It starts its compiler and a linker, which are in its package.
+            box = replace(box, readable=(), starts_programs=True)
+            words: list[str | Path] = [text, *_IREE, "-o", file]
+            compiling = box.python(environment.python, programs / "iree-compile", words, env=QUIET)
+            self._run(compiling, "IREE cannot compile it")
             text.unlink()
 
-    def _run(self, argv: Sequence[str | Path], what: str, request: object = None) -> None:
+    def _run(self, command: Command, what: str, request: object = None) -> None:
         stdin = None if request is None else json.dumps(request).encode()
         log = self.pipeline.folders.logs / "bench-convert.log"
         try:
-            run(argv, env=quiet_environment(), timeout=_TIMEOUT, log=log, stdin=stdin)
+            command.run(log=log, stdin=stdin)
         except CommandFailed as error:
             last = [line for line in error.tail.splitlines() if line.strip()][-1:] or [error.reason]
             raise ModelError(f"{what}: {last[0].strip()[:300]}", log=log) from error
-
-
-def quiet_environment() -> dict[str, str]:
-    """For programs that import peers: one thread, no GPU, nothing that changes which modules they see."""
-    threads = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OPENBLAS_NUM_THREADS")
-    return {
-        **clean_environment(os.environ),
-        **dict.fromkeys(threads, "1"),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "CUDA_VISIBLE_DEVICES": "",
-    }

@@ -96,8 +96,11 @@ class Field:
         return self.pipeline.build(self.pipeline.plan(spec)).library.shared
 
     def _library(self, row: Row, library: Path) -> Contender:
-        argv: list[str | Path] = [self.programs.library, library, row.target, self.inputs.file, str(self.inputs.rows)]
-        return Contender(row=replace(row, model_bytes=library.stat().st_size), program=native_program(argv))
+        program = native_program(
+            self.programs.library, library, row.target, self.inputs.file, str(self.inputs.rows),
+            readable=(library, self.inputs.file),
+        )  # fmt: skip
+        return Contender(row=replace(row, model_bytes=library.stat().st_size), program=program)
 
     def _engine(self, peer: Peer, row: Row) -> Contender:
         python, site, environment = self.toolchain.python, self.toolchain.site_packages, None
@@ -105,9 +108,10 @@ class Field:
             environment = installed_here(peer.distributions) or ensure_packages(peer.packages, python, self.pipeline)
             python, site = environment.python, environment.site_packages
         files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
+        identity = self.converter.identity(peer.form, environment)
         options = {
             "engine": peer.name,
-            "identity": str(self.converter.identity(peer.form, environment)),
+            "identity": str(identity),
             "models": {str(size): str(file) for size, file in files.items()},
             **self.inputs.options(),
             "calls": str(self.programs.calls),
@@ -120,7 +124,8 @@ class Field:
             model_bytes=sum(file.stat().st_size for file in files.values()),
             runtime_bytes=sum(path.stat().st_size for path in runtime),
         )
-        return Contender(row=filled, program=python_program(python, PROGRAM, options))
+        readable = (identity, *files.values(), *self.inputs.files.values(), self.programs.calls, site)
+        return Contender(row=filled, program=python_program(python, PROGRAM, options, readable))
 
 
 def _versions(site: Path, peer: Peer) -> str:

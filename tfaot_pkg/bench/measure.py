@@ -69,16 +69,20 @@ def measure(
     taken = {name: Taken() for name in engines}
     rates = {target: Rates(multiply_adds=[], reads={size: [] for size in sizes_read}) for target in limits}
     for name, program in engines.items():
-        _start_anew(program, taken[name], schedule, logs / f"bench-{name}.log")
+        _start_anew(program, taken[name], schedule, answers, logs / f"bench-{name}.log")
         step.advance(note=f"{name}, first inference")
     with ExitStack() as stack:
         running = {
-            name: stack.enter_context(Serving(program, core=schedule.core, log=logs / f"bench-{name}.log"))
+            name: stack.enter_context(
+                Serving(program, core=schedule.core, writable=answers, log=logs / f"bench-{name}.log")
+            )
             for name, program in engines.items()
             if not taken[name].failure
         }
         machines = {
-            target: stack.enter_context(Serving(program, core=schedule.core, log=logs / f"bench-limits-{target}.log"))
+            target: stack.enter_context(
+                Serving(program, core=schedule.core, writable=answers, log=logs / f"bench-limits-{target}.log")
+            )
             for target, program in limits.items()
         }
         for name, serving in running.items():
@@ -95,14 +99,14 @@ def measure(
     return taken, rates
 
 
-def _start_anew(program: Program, taken: Taken, schedule: Schedule, log: Path) -> None:
+def _start_anew(program: Program, taken: Taken, schedule: Schedule, writable: Path, log: Path) -> None:
     """First inference and memory, from processes that do nothing else; the median of some, where they are quick."""
     log.unlink(missing_ok=True)
     firsts: list[float] = []
     peaks: list[Memory] = []
     try:
         while not firsts or (len(firsts) < _STARTS and sum(firsts) < _STARTS_TIME):
-            with Serving(program, core=schedule.core, log=log) as serving:
+            with Serving(program, core=schedule.core, writable=writable, log=log) as serving:
                 firsts.append(serving.start(schedule.batch_sizes[0]))
                 for size in schedule.batch_sizes:
                     serving.times(size, shortest=0, duration=0)

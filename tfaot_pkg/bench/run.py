@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfaot_pkg.arrays import read_arrays
 from tfaot_pkg.bench.artifacts import Converter
 from tfaot_pkg.bench.contenders import Contender, Field
 from tfaot_pkg.bench.inputs import difference, write_inputs
@@ -24,10 +25,11 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.runtime import Array
 from tfaot_pkg.signature import Signature
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.temporary import temporary_folder
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
 
@@ -55,14 +57,16 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
     spec = replace(spec, compilation=replace(spec.compilation, targets=tuple(levels), batch_sizes=sizes))
     plan = pipeline.plan(spec)
     library = library or pipeline.build(plan).library.shared
-    toolchain = pipeline.environment(spec)
+    toolchain = pipeline.environment_of(plan)
     with (
         temporary_folder(prefix="tfaot-bench-") as folder,
         WorkerPool(toolchain, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool,
     ):
-        frozen = _frozen(plan, pool, pipeline)
-        values = validation_inputs(spec.validation, frozen.signature, max(sizes))
-        theirs = _reference(plan, frozen.signature, pool, values)
+        snapshot = Snapshot(plan.source, pool.given_folder)
+        frozen = _frozen(plan, snapshot, pool, pipeline)
+        sha256 = plan.inputs.get("sha256")
+        values = validation_inputs(spec.validation, frozen.signature, max(sizes), sha256=sha256)
+        theirs = _reference(plan, snapshot, frozen.signature, pool, values)
         field = Field(
             spec=spec, targets=targets, library=library, toolchain=toolchain,
             converter=Converter(frozen=frozen, python=toolchain.python, pipeline=pipeline),
@@ -71,8 +75,10 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         )  # fmt: skip
         contenders = list(field.contenders(request.peers))
         schedule = Schedule(batch_sizes=sizes, rounds=request.rounds, core=_core(request))
-        taken, rates = _measured(contenders, field, frozen, schedule, folder)
-        return _bench(plan, frozen, contenders, taken, rates, schedule, theirs, folder)
+        answers = folder / "answers"
+        answers.mkdir()
+        taken, rates = _measured(contenders, field, frozen, schedule, answers)
+        return _bench(plan, frozen, contenders, taken, rates, schedule, theirs, answers)
 
 
 def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ...]:
@@ -107,20 +113,22 @@ def _core(request: Request) -> int:
     return free_core() if request.core is None else request.core
 
 
-def _frozen(plan: Plan, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
+def _frozen(plan: Plan, snapshot: Snapshot, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
     """The model as peers get it: one graph with its weights inside, nothing replaced."""
     plain = replace(plan.spec, compilation=replace(plan.spec.compilation, weights="embedded", kernels="none"))
-    return freeze(plain, plan.source, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+    key = plan.keys_for(plain).frozen
+    return freeze(plain, snapshot, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
 
 
-def _reference(plan: Plan, signature: Signature, pool: WorkerPool, values: Mapping[str, Array]) -> dict[str, Array]:
+def _reference(
+    plan: Plan, snapshot: Snapshot, signature: Signature, pool: WorkerPool, values: Mapping[str, Array]
+) -> dict[str, Array]:
     """TensorFlow's answers, by "SIZE/OUTPUT"."""
     spec, folder = plan.spec, pool.new_folder("bench")
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
     np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
     arguments = {
-        "folder": str(plan.source.root / spec.model.saved_model),
         "tags": list(spec.model.tags),
         "signature": spec.model.serving_key,
         "inputs": str(folder / "inputs.npz"),
@@ -129,16 +137,17 @@ def _reference(plan: Plan, signature: Signature, pool: WorkerPool, values: Mappi
         "batched": batched,
         "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
     }
-    pool.get().call("reference", arguments)
-    with np.load(folder / "answers.npz", allow_pickle=False) as file:
-        return dict(file)
+    with snapshot.named() as model:
+        pool.get().call("reference", {**arguments, "folder": str(model)})
+    with from_worker():
+        return read_arrays(folder / "answers.npz")
 
 
 def _measured(
     contenders: Sequence[Contender], field: Field, frozen: FrozenModel, schedule: Schedule, folder: Path
 ) -> tuple[dict[str, Taken], dict[str, Rates]]:
     engines = {each.row.name: each.program for each in contenders if each.program is not None}
-    limits = {target: native_program([program]) for target, program in field.programs.limits.items()}
+    limits = {target: native_program(program) for target, program in field.programs.limits.items()}
     amounts = sizes_read(frozen.work, frozen.signature, schedule.batch_sizes)
     pipeline = field.pipeline
     with pipeline.progress.step("measure", total=len(engines) + schedule.rounds, unit="turns") as step:

@@ -12,22 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.bench.artifacts import quiet_environment
+from tfaot_pkg.bench.artifacts import QUIET
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.process import describe_exit, end, start
+from tfaot_pkg.process import CommandFailed, describe_exit, end
+from tfaot_pkg.sandbox import Command, Sandbox
 
 _TIMEOUT = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How to start an engine: `argv` with the number of the file descriptor for answers at `{}`.
+    """How to start an engine: `program` with `arguments`, the number of the file descriptor for answers at `{}`.
 
-    `greeting` is the first line on its standard input ("" for none); `has_overhead` says whether it can be asked what a
-    call costs.
+    `python` is the interpreter of a program in Python, `readable` what an engine reads beside itself. `greeting` is the
+    first line on its standard input ("" for none); `has_overhead` says whether it can be asked what a call costs.
     """
 
-    argv: tuple[str, ...]
+    program: Path
+    arguments: tuple[str, ...]
+    python: Path | None = None
+    readable: tuple[Path, ...] = ()
     greeting: str = ""
     has_overhead: bool = False
 
@@ -41,28 +45,21 @@ class Memory:
 
 
 class Serving:
-    """One running engine. Errors of the engine are RunError."""
+    """One running engine, in the sandbox: it writes below `writable`. Errors of the engine are RunError."""
 
-    def __init__(self, program: Program, *, core: int, log: Path) -> None:
+    def __init__(self, program: Program, *, core: int, writable: Path, log: Path) -> None:
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         self._answers, theirs = os.pipe()
         try:
             with log.open("ab") as output:
-                self._process = start(
-                    [word.replace("{}", str(theirs)) for word in program.argv],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=[theirs],
-                    env=quiet_environment(),
-                )
-        except OSError as error:
+                command = _command(program, theirs, core, writable)
+                self._process = command.start(stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[theirs])
+        except (OSError, CommandFailed) as error:
             os.close(self._answers)
-            raise RunError(f"cannot start {program.argv[0]}: {error.strerror}", log=log) from error
+            raise RunError(f"cannot start {program.program}: {error}", log=log) from error
         finally:
             os.close(theirs)
-        os.sched_setaffinity(self._process.pid, {core})
         self._buffer = b""
         if program.greeting:
             self._send(program.greeting)
@@ -140,10 +137,20 @@ class Serving:
         return RunError(f"the process ended ({describe_exit(code)}){last}", log=self._log)
 
 
-def python_program(python: Path, program: Path, options: object) -> Program:
-    return Program(argv=(str(python), "-I", "-B", str(program), "{}"), greeting=json.dumps(options), has_overhead=True)
+def _command(program: Program, answers: int, core: int, writable: Path) -> Command:
+    box = Sandbox(readable=program.readable, writable=(writable,), core=core)
+    words = [word.replace("{}", str(answers)) for word in program.arguments]
+    if program.python is None:
+        return box.native([program.program, *words], env=QUIET)
+    return box.python(program.python, program.program, words, env=QUIET)
 
 
-def native_program(argv: Sequence[str | Path]) -> Program:
-    first, *others = map(str, argv)
-    return Program(argv=(first, "{}", *others))
+def python_program(python: Path, program: Path, options: object, readable: Sequence[Path]) -> Program:
+    return Program(
+        program=program, arguments=("{}",), python=python, readable=tuple(readable), greeting=json.dumps(options),
+        has_overhead=True,
+    )  # fmt: skip
+
+
+def native_program(program: Path, *arguments: str | Path, readable: Sequence[Path] = ()) -> Program:
+    return Program(program=program, arguments=("{}", *map(str, arguments)), readable=tuple(readable))

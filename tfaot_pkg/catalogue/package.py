@@ -5,7 +5,6 @@ Documents come from publishers: each is read as far as it has the form that is e
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from packaging.version import Version
 from tfaot_pkg.catalogue.graph import Drawing, GraphNode, draw, nodes_of_document, nodes_of_signature
 from tfaot_pkg.catalogue.plot import latency_plot
 from tfaot_pkg.catalogue.record import shown_entry
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.layout import PREFIX, blob_path
@@ -48,7 +48,7 @@ def document_reader(reader: RegistryReader) -> DocumentReader:
             return None
         try:
             with reader.open_blob(blob) as file:
-                document = json.loads(file.read())
+                document = read_json(file.read())
         except (TfaotError, ValueError, RecursionError):
             return None
         return document if isinstance(document, dict) else None
@@ -175,6 +175,7 @@ def _validation(document: Mapping[str, Any] | None) -> dict[str, object] | None:
             for row in rows[:_ROWS]
         ],
         "count": len(rows),
+        "targets": [(_text(name), _text(how)) for name, how in [*_dict(document.get("targets")).items()][:_NOTES]],
         "not_run": [_text(item) for item in _list(document.get("not_run"))[:_NOTES]],
         "warnings": [_text(item, 160) for item in _list(document.get("warnings"))[:_NOTES]],
     }

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
-from tfaot_pkg.spec.names import PACKAGE_PREFIX
+from tfaot_pkg.spec.names import package_name
 
 _DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD = 160, 40, 8, 24, 24
 _STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
@@ -30,7 +31,7 @@ class Record:
 
     @property
     def package(self) -> str:
-        return PACKAGE_PREFIX + self.model
+        return package_name(self.model)
 
     def as_list(self) -> list[object]:
         """The JSON form, in the order of the fields; site.js reads it."""
@@ -76,7 +77,7 @@ def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None)
     """The record of a package with these versions, of which there is at least one."""
     shown = shown_entry(entries)
     return Record(
-        model=shown.name.removeprefix(PACKAGE_PREFIX),
+        model=model_of(shown.name),
         version=shown.version,
         description=_cut(shown.description, _DESCRIPTION),
         license=_cut(shown.license, _LICENSE),

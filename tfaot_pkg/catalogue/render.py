@@ -18,6 +18,7 @@ from tfaot_pkg.catalogue import tree
 from tfaot_pkg.catalogue.package import DocumentReader, blob_link, document_reader, page_context
 from tfaot_pkg.catalogue.record import Record, record_of
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
+from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TfaotError
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.progress import Progress, Silent
@@ -35,7 +36,7 @@ NIGHTLY = "nightly"
 """Where the report of the last night is, below the catalogue; its front page links what is there."""
 
 HOME = "home.json"
-_FORMAT = 1
+_FORMAT = 2  # 1 had pages under the former spelling of packages' names
 _FACETS = ("license", "target", "toolchain")
 _NEWEST, _OPTIONS = 30, 40
 _OURS = frozenset({"packages", "list", "words", "assets"})
@@ -98,7 +99,7 @@ class Home:
     def parse(cls, data: bytes) -> Home:
         """Raises ValueError."""
         try:
-            document = json.loads(data)
+            document = read_json(data)
             if document["format"] != _FORMAT:
                 raise ValueError("another format")
             facets = {
@@ -209,6 +210,8 @@ class _Renderer:
             return None
         context = page_context(name, entries, deprecation, self._read, self._link)
         self._site.page(page_file(name), "package.html.j2", context)
+        for former in {entry.name for entry in entries} - {name}:
+            self._site.redirect(page_file(former), page_file(name))
         return record_of(entries, deprecation)
 
     def lists(self, records: Iterable[Record]) -> None:

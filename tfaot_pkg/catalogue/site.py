@@ -66,6 +66,10 @@ class Site:
         os.replace(temporary, final)
         self.written.add(path)
 
+    def redirect(self, path: str, target: str) -> None:
+        """Write a page that leads to `target`, another page of the site. Raises OSError."""
+        self.page(path, "moved.html.j2", {"target": target})
+
     def page(self, path: str, template: str, context: Mapping[str, object]) -> None:
         """Render a page. Raises OSError."""
         self.write(path, render(template, path, context))

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tfaot_pkg.documents import read_json
+
 LEAF = 100
 """Items of a leaf at most."""
 
@@ -42,7 +44,7 @@ class Node:
     def parse(cls, prefix: str, data: bytes) -> Node:
         """Raises ValueError."""
         try:
-            document = json.loads(data)
+            document = read_json(data)
             items = {str(key): _list(value) for key, value in document["items"]}
             children = document.get("children")
             if children is not None:

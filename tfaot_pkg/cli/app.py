@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from tfaot_pkg.cli import (
     toolchains,
     tune,
 )
+from tfaot_pkg.cli.display import printable
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
 from tfaot_pkg.errors import StorageError, TfaotError
 from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals
@@ -48,7 +50,7 @@ _HELP = """A package manager for compiled models: one YAML spec in, a verified n
 
 Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 14 compiler; 15 validation; 16 registry;
 17 network; 18 trust; 19 Conan; 20 storage; 21 running a library; 22 prefix; 23 cannot rebuild;
-24 to 27 nightly; 28 bench: slower; 130 interrupted.
+24 to 27 nightly; 28 bench: slower; 29 sandbox; 130 interrupted.
 """
 
 app = typer.Typer(
@@ -101,6 +103,9 @@ def main() -> None:
 def run(arguments: list[str], program: str = "tfaot-pkg", commands: typer.Typer = app) -> int:
     """Run the command line; the exit code. Every expected failure is a message on standard error."""
     take_signals()
+    for stream in (sys.stdout, sys.stderr):  # descriptions are in any language, terminals are not
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         get_command(commands).main(args=arguments, prog_name=program, standalone_mode=True)
     except SystemExit as end:
@@ -137,9 +142,9 @@ def _report(error: TfaotError) -> None:
     if said.json:
         print(json.dumps({"error": error.as_dict()}, indent=2))
         return
-    print(f"{_styled('error', '1;31')}: {error.message}", file=sys.stderr)
+    print(f"{_styled('error', '1;31')}: {printable(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"{_styled('hint', '1;36')}: {error.hint}", file=sys.stderr)
+        print(f"{_styled('hint', '1;36')}: {printable(error.hint)}", file=sys.stderr)
     if error.log is not None and error.log.exists():
         print(f"log: {error.log}", file=sys.stderr)
 
@@ -167,7 +172,7 @@ def _report_internal(error: Exception) -> None:
         print(json.dumps({"error": {"kind": "internal", "exit_code": INTERNAL, "message": message}}, indent=2))
     else:
         hint = "this is a fault of tfaot-pkg: repeat the command with --debug and report what it prints"
-        print(f"{message}\n{_styled('hint', '1;36')}: {hint}", file=sys.stderr)
+        print(f"{printable(message)}\n{_styled('hint', '1;36')}: {hint}", file=sys.stderr)
 
 
 def _styled(text: str, code: str) -> str:

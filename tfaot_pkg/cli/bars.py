@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from tfaot_pkg.cli.display import printable
 from tfaot_pkg.progress import Step
 
 
@@ -33,11 +34,11 @@ class TerminalProgress:
                 self._bars = None
 
     def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        self._console.print(printable(text), markup=False, highlight=False)
 
     def output(self, text: str) -> None:
         if self._verbose and text.strip():
-            self._console.print(text.rstrip(), markup=False, highlight=False, style="dim")
+            self._console.print(printable(text.rstrip()), markup=False, highlight=False, style="dim")
 
     def _opened(self) -> tuple[Progress, bool]:
         """The running display, and whether this call opened it: stages may lie inside of one another."""
@@ -45,11 +46,11 @@ class TerminalProgress:
             return self._bars, False
         self._bars = Progress(
             SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<10}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("[dim]{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=self._console,
         )
         self._bars.start()
@@ -62,7 +63,7 @@ class _BarStep:
         self._skipped = ""
 
     def advance(self, amount: float = 1, *, note: str = "") -> None:
-        self._bars.update(self._task, advance=amount, note=note)
+        self._bars.update(self._task, advance=amount, note=printable(note))
 
     def skip(self, reason: str) -> None:
         self._skipped = reason

@@ -19,6 +19,7 @@ from tfaot_pkg.cli.options import (
     RegistryOption,
     SpecArgument,
     ToolchainPythonOption,
+    UnconfinedFlag,
     VerboseFlag,
     WheelhouseOption,
     keys_of,
@@ -49,6 +50,7 @@ def init(
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
+    unconfined: UnconfinedFlag = False,
     json_: JsonFlag = False,
     verbose: VerboseFlag = False,
     debug: DebugFlag = False,
@@ -77,13 +79,15 @@ def check(
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
+    unconfined: UnconfinedFlag = False,
     json_: JsonFlag = False,
     verbose: VerboseFlag = False,
     debug: DebugFlag = False,
 ) -> None:
     """Say for each operation of a model whether its toolchain can compile it; exit code 0 or 12.
 
-    Also said: what compiled code does differently from TensorFlow without saying so.
+    Also said: what compiled code does differently from TensorFlow without saying so, tolerances that hardly any model
+    meets, and licences that are no SPDX expressions. Flags that the toolchain does not take are an error (10).
 
     Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table
     """
@@ -146,6 +150,7 @@ def build(
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
+    unconfined: UnconfinedFlag = False,
     json_: JsonFlag = False,
     verbose: VerboseFlag = False,
     debug: DebugFlag = False,
@@ -188,6 +193,7 @@ def build(
         "prefix": str(done.prefix),
         "key": made.plan.key,
         "status": done.status,
+        "confinement": made.confinement.value,
         "validation": made.report.as_dict(),
         "kernels": made.kernels.as_dict(),
         **({"scram": tool.as_dict()} if tool is not None else {}),
@@ -207,9 +213,18 @@ def publish(
         str | None,
         typer.Option(metavar="NAME", help="Also upload the Conan package to this remote (see conan-remote add)."),
     ] = None,
+    unverified_target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unverified-target",
+            metavar="TARGET",
+            help="Publish this target although neither this machine nor an emulator can run its code. Repeatable.",
+        ),
+    ] = None,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
+    unconfined: UnconfinedFlag = False,
     json_: JsonFlag = False,
     verbose: VerboseFlag = False,
     debug: DebugFlag = False,
@@ -232,6 +247,7 @@ def publish(
         keys=keys_of(keys, passphrase_file),
         pipeline=session.pipeline(toolchain_python, wheelhouse),
         conan=conan,
+        unverified=unverified_target or (),
     )
     uploaded = uploader.upload(done) if uploader is not None else None
     document = {**done.as_dict(), "upload": uploaded.as_dict() if uploaded else None}
@@ -244,13 +260,20 @@ def publish(
 
 
 def built_text(made: Build) -> str:
+    from tfaot_pkg.sandbox import Level
+    from tfaot_pkg.verify.summary import findings  # NumPy takes time to import
+
     report = made.report
     lines = []
     if report.comparisons:
         difference = f"largest difference {report.max_absolute:.2g} (relative {report.max_relative:.2g})"
         lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.toolchain}, {difference}")
+    lines += [f"{name}: verified under {emulator}" for name, emulator in report.emulated.items()]
     if report.not_run:
         lines.append(f"not verified, because this machine cannot run them: {', '.join(report.not_run)}")
+    if made.confinement is Level.NONE:
+        lines.append("not confined: the model and its library ran without a sandbox")
+    lines += findings(report)
     lines.append(str(made.kernels))
     lines += [f"note: {warning}" for warning in report.warnings]
     return "\n".join(lines)
@@ -258,6 +281,8 @@ def built_text(made: Build) -> str:
 
 def _published_text(done: Publication, registry: str | None) -> str:
     lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
+    if done.validated is not None:
+        lines.append("verified: " + ", ".join(f"{name} ({how})" for name, how in done.validated.items()))
     if done.kernels is not None:
         lines.append(str(done.kernels))
     if done.conan is not None:

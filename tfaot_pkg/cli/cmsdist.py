@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.options import DebugFlag, DefinesOption, JsonFlag, SpecArgument, VerboseFlag
+from tfaot_pkg.cli.options import DebugFlag, DefinesOption, JsonFlag, SpecArgument, UnconfinedFlag, VerboseFlag
 from tfaot_pkg.cli.session import Session, defines_of
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def compile_(
         Path | None,
         typer.Option(metavar="DIR", envvar="TFAOT_WHEELHOUSE", help="Install TensorFlow from the wheels in DIR."),
     ] = None,
+    unconfined: UnconfinedFlag = False,
     verbose: VerboseFlag = False,
     debug: DebugFlag = False,
 ) -> None:

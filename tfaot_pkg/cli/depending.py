@@ -150,7 +150,7 @@ def _resolution_lines(opened: StaticRegistry, resolution: Resolution) -> list[st
             lines.append(f"  note: this version was yanked: {entry.yanked}")
         if deprecation := opened.deprecation(entry.name):
             lines.append(f"  note: the package is deprecated: {deprecation}")
-        lines += [f"  not {one.version}: {one.reason}" for one in resolution.rejected if one.package == entry.name]
+        lines += [f"  not {one.version}: {one.reason}" for one in resolution.rejected if one.package == entry.package]
     return lines
 
 

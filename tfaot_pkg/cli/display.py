@@ -5,12 +5,21 @@ Always on standard error: standard output is for results.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tfaot_pkg.progress import Progress, Step
+
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal does not show but obeys: but for ends of lines and tabs."""
+
+
+def printable(text: str) -> str:
+    """`text`, which a model or a server may have written, without power over the terminal."""
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class PlainProgress:
@@ -30,7 +39,7 @@ class PlainProgress:
         self.note(f"{name}: {step.skipped or f'done in {time.monotonic() - start:.1f} s'}")
 
     def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
     def output(self, text: str) -> None:
         if self._verbose and text.strip():

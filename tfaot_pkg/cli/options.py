@@ -54,6 +54,22 @@ DebugFlag = Annotated[
     bool,
     typer.Option("--debug", help="Show Python's traceback of an error.", callback=_remember_debug, is_eager=True),
 ]
+
+
+def _allow_unconfined(value: bool) -> bool:
+    if value:
+        os.environ["TFAOT_UNCONFINED"] = "1"  # also for what this process starts
+    return value
+
+
+UnconfinedFlag = Annotated[
+    bool,
+    typer.Option(
+        "--unconfined",
+        help="Run the model and what is made of it without a sandbox: it can do all that you can.",
+        callback=_allow_unconfined,
+    ),
+]
 SpecArgument = Annotated[Path, typer.Argument(help="The model's spec (YAML).", metavar="SPEC")]
 DefinesOption = Annotated[
     list[str] | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,11 +19,13 @@ from tfaot_pkg.cli.options import (
     PrefixOption,
     RegistryOption,
     ToolchainPythonOption,
+    UnconfinedFlag,
     VerboseFlag,
     WheelhouseOption,
 )
 from tfaot_pkg.cli.registries import open_registry
 from tfaot_pkg.cli.session import Session
+from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.wording import counted
 
@@ -100,36 +102,61 @@ def show(
         show_documents(session, opened, entry, roles)
         return
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)
+    validated = _validated(opened, entry)
     document = {
         **entry.as_dict(),
+        "validated": validated,
         "versions": [other.version for other in others],
         "deprecated": deprecation.as_dict() if deprecation else None,
     }
-    session.result(document, _show_text(entry, others, deprecation))
+    session.result(document, _show_text(entry, others, deprecation, validated))
 
 
 def show_documents(session: Session, reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> None:
     """Print documents of `entry` as they are in the registry; several as one JSON object by role."""
-    from tfaot_pkg.provenance.documents import read_document
+    from tfaot_pkg.provenance.documents import parse_document, read_document
 
-    texts = {role: read_document(reader, entry, role).decode() for role in roles}
-    documents = {role: json.loads(text) for role, text in texts.items()}
+    texts = {role: read_document(reader, entry, role) for role in roles}
+    documents = {role: parse_document(text, entry, role) for role, text in texts.items()}
     if len(roles) == 1:
-        session.result(documents[roles[0]], texts[roles[0]])
+        session.result(documents[roles[0]], texts[roles[0]].decode())
     else:
         session.result(documents, json.dumps(documents, indent=2, ensure_ascii=False))
 
 
-def _show_text(entry: RegistryEntry, others: Sequence[RegistryEntry], deprecation: Deprecation | None) -> str:
+def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
+    """How the code of each target was run to validate it; empty if the report is not there or cannot be had now."""
+    from tfaot_pkg.provenance.documents import parse_document, read_document
+    from tfaot_pkg.provenance.materials import VALIDATION
+
+    if VALIDATION not in entry.blobs:
+        return {}
+    try:
+        document = parse_document(read_document(reader, entry, VALIDATION), entry, VALIDATION)
+    except (RegistryError, NetworkError):
+        return {}
+    targets = document.get("targets") if isinstance(document, dict) else None
+    ways = {name: targets.get(name) for name in entry.targets} if isinstance(targets, dict) else {}
+    return {name: how for name, how in ways.items() if isinstance(how, str) and how.isprintable()}
+
+
+def _show_text(
+    entry: RegistryEntry,
+    others: Sequence[RegistryEntry],
+    deprecation: Deprecation | None,
+    validated: Mapping[str, str],
+) -> str:
     rows = {
         "package": str(entry),
         "description": entry.description,
         "licence": entry.license,
         "inputs": "\n".join(map(str, entry.signature.inputs)),
         "outputs": "\n".join(map(str, entry.signature.outputs)),
-        "batch sizes": ", ".join(map(str, entry.batch_sizes)),
+        "batch sizes": entry.batch_sizes_text,
         "targets": ", ".join(entry.targets),
+        "verified": ", ".join(f"{name} ({how})" for name, how in validated.items()),
         "toolchain": entry.toolchain,
+        "glibc": entry.glibc and f"{entry.glibc} or newer",
         "published": entry.published,
         "size": ", ".join(f"{role} {counted(blob.size, 'byte')}" for role, blob in entry.blobs.items()),
         "key": entry.key,
@@ -216,6 +243,7 @@ def rebuild_check(
     ] = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
+    unconfined: UnconfinedFlag = False,
     json_: JsonFlag = False,
     verbose: VerboseFlag = False,
     debug: DebugFlag = False,

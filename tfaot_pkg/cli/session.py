@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfaot_pkg.cli.display import make_progress
+from tfaot_pkg.cli.display import make_progress, printable
 from tfaot_pkg.cli.options import said
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
@@ -32,7 +32,7 @@ class Session:
             json.dump(document, sys.stdout, indent=2)
             sys.stdout.write("\n")
         elif text:
-            sys.stdout.write(text.rstrip("\n") + "\n")
+            sys.stdout.write(printable(text.rstrip("\n")) + "\n")
         sys.stdout.flush()
 
     def pipeline(

@@ -116,7 +116,12 @@ def _costs_table(tuned: Tuned, target: str) -> list[str]:
 def _compositions(tuned: Tuned, target: str) -> Mapping[int, tuple[int, ...]]:
     """What a few sizes that are not compiled are made of; nothing where no batch can be put together, or is known."""
     costs = tuned.tuning.batch_costs.get(target, {})
-    if not costs or not all(tensor.has_batch_axis for tensor in tuned.build.frozen.signature.outputs):
+    frozen = tuned.build.frozen
+    if (
+        not costs
+        or not frozen.rows.independent
+        or not all(tensor.has_batch_axis for tensor in frozen.signature.outputs)
+    ):
         return {}
     planner = Planner(costs)
     return {rows: planner.sizes(rows) for rows in unseen(sorted(costs))}

@@ -18,6 +18,13 @@
 #   simple_benchmark   latency per batch size; see --help. Links to both programs lie in the binary folder.
 #   simple_model       makes all of these
 #
+# tfaot_install_model(NAME name [DESTINATION folder] [COMPONENT component])
+#
+# installs the model's package with the project, so that a library of the project that links the model can be installed
+# and exported (install(TARGETS ... EXPORT ...)). The package configuration file of the project finds it there:
+#
+#   find_dependency(tfaot-model-simple)
+#
 # The tool runs again when the spec, its tuning file, the SavedModel, the validation's inputs, the arguments or the tool
 # change; what comes out as it was is not linked again. A build that fails leaves no library of an earlier one behind.
 
@@ -66,6 +73,12 @@ function(_tfaot_model_arguments)
   endforeach()
 endfunction()
 
+# The package of the model NAME: - stands for _.
+function(_tfaot_package_of OUT NAME)
+  string(REPLACE "_" "-" name "${NAME}")
+  set(${OUT} "tfaot-model-${name}" PARENT_SCOPE)
+endfunction()
+
 # Words for the tool: OPTION before each of the values.
 function(_tfaot_each OUT OPTION)
   set(words "")
@@ -84,8 +97,8 @@ function(_tfaot_tuning OUT SPEC)
   set(${OUT} "${tuning}" PARENT_SCOPE)
 endfunction()
 
-# The headers of the package of NAME, relative to its include folder.
-function(_tfaot_headers OUT NAME)
+# The headers of PACKAGE, relative to its include folder.
+function(_tfaot_headers OUT PACKAGE)
   # The tool's headers and templates lie in a checkout, or inside of the Python package.
   get_property(here GLOBAL PROPERTY TFAOT_PKG_CMAKE_DIR)
   set(root "${here}/../_bundled")
@@ -97,7 +110,7 @@ function(_tfaot_headers OUT NAME)
   set(templates "${root}/templates/package/include")
   file(GLOB_RECURSE generated RELATIVE "${templates}" "${templates}/*.h.j2")
   list(TRANSFORM generated REPLACE "\\.j2$" "")
-  list(TRANSFORM generated REPLACE "NAME" "${NAME}")
+  list(TRANSFORM generated REPLACE "tfaot-model-NAME" "${PACKAGE}")
   set(${OUT} ${headers} ${generated} PARENT_SCOPE)
 endfunction()
 
@@ -108,8 +121,9 @@ function(_tfaot_build_rule NAME SPEC PREFIX)
   _tfaot_each(sizes --batch-size ${BATCH_SIZES})
   _tfaot_each(defines --define ${DEFINES})
   _tfaot_tuning(tuning "${SPEC}")
-  _tfaot_headers(headers "${NAME}")
-  set(files "lib/libtfaot-model-${NAME}.a" "lib/libtfaot-model-${NAME}.so")
+  _tfaot_package_of(package "${NAME}")
+  _tfaot_headers(headers "${package}")
+  set(files "lib/lib${package}.a" "lib/lib${package}.so")
   foreach(header IN LISTS headers)
     list(APPEND files "include/${header}")
   endforeach()
@@ -142,29 +156,30 @@ endfunction()
 function(_tfaot_library NAME PREFIX)
   # The include folder must exist before it is filled.
   file(MAKE_DIRECTORY "${PREFIX}/include")
-  set(file "${PREFIX}/lib/libtfaot-model-${NAME}")
+  _tfaot_package_of(package "${NAME}")
+  set(file "${PREFIX}/lib/lib${package}")
+  # The name that find_package gives: what install(EXPORT) writes of a library that links the model is found by it.
+  set(target "${package}::${package}")
   if(BUILD_SHARED_LIBS)
-    add_library(${NAME} SHARED IMPORTED GLOBAL)
-    set_target_properties(${NAME} PROPERTIES IMPORTED_LOCATION "${file}.so")
+    add_library(${target} SHARED IMPORTED GLOBAL)
+    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION "${file}.so")
   else()
-    # The library uses the C++ runtime: the C++ linker gives it, a project in C alone names it.
-    get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-    set(language CXX)
-    set(system m)
-    if(NOT "CXX" IN_LIST languages)
-      set(language C)
-      list(APPEND system stdc++)
-    endif()
-    add_library(${NAME} STATIC IMPORTED GLOBAL)
-    set_target_properties(${NAME} PROPERTIES
+    add_library(${target} STATIC IMPORTED GLOBAL)
+    set_target_properties(${target} PROPERTIES
       IMPORTED_LOCATION "${file}.a"
-      IMPORTED_LINK_INTERFACE_LANGUAGES ${language}
-      INTERFACE_LINK_LIBRARIES "${system}")
+      INTERFACE_LINK_LIBRARIES m)
   endif()
-  set_target_properties(${NAME} PROPERTIES
+  set_target_properties(${target} PROPERTIES
+    TFAOT_PREFIX "${PREFIX}"
     INTERFACE_INCLUDE_DIRECTORIES "${PREFIX}/include"
     INTERFACE_COMPILE_FEATURES cxx_std_17)
-  add_library(tfaot-model-${NAME}::tfaot-model-${NAME} ALIAS ${NAME})
+  # Packages once kept the _ of the model's name.
+  set(names "${NAME}" "tfaot-model-${NAME}::tfaot-model-${NAME}")
+  list(REMOVE_ITEM names "${target}")
+  foreach(name IN LISTS names)
+    add_library(${name} ALIAS ${target})
+  endforeach()
+  add_dependencies(${target} ${NAME}_model)
 endfunction()
 
 function(tfaot_add_model)
@@ -177,10 +192,37 @@ function(tfaot_add_model)
     add_executable(${program} IMPORTED GLOBAL)
     set_target_properties(${program} PROPERTIES IMPORTED_LOCATION "${prefix}/bin/${program}")
   endforeach()
-  foreach(target IN ITEMS "${NAME}" "${NAME}_test" "${NAME}_benchmark")
+  foreach(target IN ITEMS "${NAME}_test" "${NAME}_benchmark")
     add_dependencies(${target} ${NAME}_model)
   endforeach()
   if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
     add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
   endif()
+endfunction()
+
+# Install the model's package with the project: libraries, headers, CMake files, programs, documents.
+function(tfaot_install_model)
+  cmake_parse_arguments(PARSE_ARGV 0 "" "" "NAME;DESTINATION;COMPONENT" "")
+  set(TFAOT_CALL "tfaot_install_model(${_NAME})")
+  if(NOT DEFINED _NAME OR DEFINED _UNPARSED_ARGUMENTS OR DEFINED _KEYWORDS_MISSING_VALUES)
+    _tfaot_fail("unknown or missing arguments: ${_UNPARSED_ARGUMENTS} ${_KEYWORDS_MISSING_VALUES}"
+      "write tfaot_install_model(NAME simple), and DESTINATION or COMPONENT with a value each")
+  endif()
+  _tfaot_package_of(package "${_NAME}")
+  set(prefix "")
+  if(TARGET "${package}::${package}")
+    get_target_property(prefix "${package}::${package}" TFAOT_PREFIX)
+  endif()
+  if(NOT prefix)
+    _tfaot_fail("this project has no model ${_NAME}" "write tfaot_add_model(NAME ${_NAME} SPEC ...) before it")
+  endif()
+  if(NOT DEFINED _DESTINATION)
+    set(_DESTINATION ".")
+  endif()
+  set(component "")
+  if(DEFINED _COMPONENT)
+    set(component COMPONENT "${_COMPONENT}")
+  endif()
+  install(DIRECTORY "${prefix}/" DESTINATION "${_DESTINATION}" ${component}
+    USE_SOURCE_PERMISSIONS PATTERN ".tfaot-*" EXCLUDE)
 endfunction()

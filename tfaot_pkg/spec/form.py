@@ -17,6 +17,7 @@ from tfaot_pkg.spec import names, rules
 from tfaot_pkg.spec.document import scalar
 from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.spec.names import shown
+from tfaot_pkg.spec.types import INPUT_CLASSES
 from tfaot_pkg.targets import TARGETS
 
 MAX_ITEMS = 256
@@ -173,7 +174,7 @@ class ModelForm(Form):
     """The model and what is told about it."""
 
     name: Annotated[str, _check(names.name_fault), _as_pattern(names.NAME_PATTERN)] = Field(
-        description="Name of the model: the package is tfaot-model-NAME, the C++ class tfaot_model::NAME.",
+        description="The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _.",
         examples=["digits"],
     )
     version: Annotated[
@@ -286,6 +287,14 @@ class ValidationForm(Form):
         Field(None, description="Relative tolerance.")
     )
     atol: Number | None = Field(None, description="Absolute tolerance.")
+    classes: (
+        Annotated[
+            list[Annotated[str, _check(rules.class_fault), _as_choice(*INPUT_CLASSES)]],
+            _list_of("classes of inputs"),
+            AfterValidator(_distinct),
+        ]
+        | None
+    ) = Field(None, description="Classes of inputs that are tried as well, beside the given or random ones.")
 
 
 class PackageForm(Form):
@@ -297,6 +306,12 @@ class PackageForm(Form):
     objects: Truth | None = Field(
         None, description="Put an object file per batch size into the package, for builds that link objects."
     )
+    cmssw: Truth | None = Field(
+        None, description="Put the headers NAME_bsN.h and NAME.h of cms-tfaot's packages beside model.h."
+    )
+    glibc: (
+        Annotated[str, _check(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
+    ) = Field(None, description="Newest glibc that a published shared library may need.", examples=["2.28"])
 
 
 class SpecForm(Form):

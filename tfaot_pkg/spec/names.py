@@ -48,8 +48,8 @@ _FOREIGN_NAMESPACES = frozenset({"std", "posix", "tfaot", "tensorflow", "tsl", "
 
 
 def package_name(name: str) -> str:
-    """The package of the model `name`, by which CMake, Conan, pkg-config and SCRAM know it."""
-    return PACKAGE_PREFIX + name
+    """The package of the model `name`, by which CMake, Conan, pkg-config and SCRAM know it: `-` stands for `_`."""
+    return PACKAGE_PREFIX + name.replace("_", "-")
 
 
 def name_fault(name: str) -> str:
@@ -61,6 +61,8 @@ def name_fault(name: str) -> str:
         )
     if len(name) > _MAX_NAME:
         return f"must have at most {_MAX_NAME} characters, got {len(name)}"
+    if name.endswith("_objects"):
+        return "must not end in '_objects': the tools of SCRAM that link another model's objects are called so"
     return _identifier_fault(name)
 
 

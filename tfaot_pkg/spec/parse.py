@@ -30,6 +30,7 @@ from tfaot_pkg.spec.rules import archive_url_fault, described, git_url_fault, in
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
+    INPUT_CLASSES,
     ArchiveSource,
     Compilation,
     FolderSource,
@@ -316,6 +317,8 @@ def _validation(form: ValidationForm | None, folder: Path) -> Validation:
     given = _given(form) if form else {}
     if form and form.inputs:
         given["inputs"] = _absolute(form.inputs, folder)
+    if form and form.classes is not None:
+        given["classes"] = tuple(name for name in INPUT_CLASSES if name in form.classes)
     return Validation(**given)
 
 

@@ -6,10 +6,12 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 from tfaot_pkg.spec.names import shown
+from tfaot_pkg.spec.types import INPUT_CLASSES
 from tfaot_pkg.targets import TARGETS
 
 MAX_BATCH_SIZE = 65_536
 FLAG_PATTERN = r"--[A-Za-z][A-Za-z0-9_]*(=[^\s'\"\\`$]*)?"
+GLIBC_PATTERN = r"2\.[0-9]{1,3}"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -58,6 +60,12 @@ def flag_fault(flag: str) -> str:
     return f"must be one flag such as --xla_cpu_enable_fast_math=true, without blanks or quotes, got {shown(flag)}"
 
 
+def glibc_fault(version: str) -> str:
+    if re.fullmatch(GLIBC_PATTERN, version):
+        return ""
+    return f"must be a version of glibc such as 2.28, got {shown(version)}"
+
+
 def target_fault(target: str) -> str:
     if target in TARGETS:
         return ""
@@ -70,6 +78,10 @@ def weights_fault(weights: str) -> str:
 
 def kernels_fault(kernels: str) -> str:
     return "" if kernels in ("auto", "none") else f"must be auto or none, got {shown(kernels)}"
+
+
+def class_fault(name: str) -> str:
+    return "" if name in INPUT_CLASSES else f"must be one of {', '.join(INPUT_CLASSES)}, got {shown(name)}"
 
 
 def path_fault(path: str) -> str:

@@ -105,10 +105,10 @@ def tuning_bytes(tuning: Tuning) -> bytes:
 
 def _json(content: bytes, file: str) -> Any:
     try:
-        return json.loads(content)
+        return json.loads(content)  # NaN has a line in the fault that `check` reports
     except json.JSONDecodeError as error:
         line, message = error.lineno, f"is not JSON: {error.msg} (column {error.colno})"
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         line, message = 1, f"is not JSON: {error}"
     raise SpecError([Fault(file=file, line=line, path="", message=message)], hint=_HINT)
 

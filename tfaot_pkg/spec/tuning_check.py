@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -88,7 +88,7 @@ def _check_units(document: Document, path: Path, around: Mapping[str, Any], what
 def _check_cost(document: Document, path: Path, cost: object) -> None:
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         document.report(path, f"must be a number of nanoseconds, got {described(cost)}")
-    elif not 0 < cost < math.inf:
+    elif not 0 < cost <= sys.float_info.max:
         document.report(path, f"must be a finite number above 0, got {described(cost)}")
 
 

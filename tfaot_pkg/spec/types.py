@@ -17,6 +17,9 @@ from tfaot_pkg.targets import DEFAULT_TARGETS
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
 
+INPUT_CLASSES = ("scaled", "large", "huge", "subnormal", "boundary", "integers", "nonfinite", "branches")
+"""Inputs that validation tries beside those of the spec (tfaot_pkg/verify/classes.py)."""
+
 Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]
 
@@ -105,7 +108,7 @@ class Validation:
     """How the library's answers are compared with TensorFlow's: `|ours - theirs| <= atol + rtol * |theirs|`.
 
     `inputs` is a `.npz` file (absolute path) with one array per input; without it, `samples` rows are drawn from
-    the generator seeded with `seed`.
+    the generator seeded with `seed`. `classes` are those of INPUT_CLASSES that are tried as well.
     """
 
     seed: int = 0
@@ -113,6 +116,7 @@ class Validation:
     samples: int = 64
     rtol: float = 1e-4
     atol: float = 1e-5
+    classes: tuple[str, ...] = INPUT_CLASSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +124,14 @@ class PackageOptions:
     """What the package holds beside libraries and headers.
 
     `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
-    file of its own, for builds that link objects.
+    file of its own, for builds that link objects. `cmssw`: the headers `NAME_bsN.h` and `NAME.h`,
+    as cms-tfaot makes them. `glibc`: the newest C library that the shared library may need to be published.
     """
 
     tools: bool = False
     objects: bool = False
+    cmssw: bool = False
+    glibc: str = "2.28"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +221,11 @@ def _source_document(source: Source, folder: Path) -> dict[str, object]:
 
 
 def _validation_document(validation: Validation, folder: Path) -> dict[str, object]:
-    tolerance: dict[str, object] = {"rtol": validation.rtol, "atol": validation.atol}
+    tolerance: dict[str, object] = {
+        "rtol": validation.rtol,
+        "atol": validation.atol,
+        "classes": list(validation.classes),
+    }
     if validation.inputs is not None:
         return {"inputs": _portable_path(validation.inputs, folder), **tolerance}
     return {"seed": validation.seed, "samples": validation.samples, **tolerance}

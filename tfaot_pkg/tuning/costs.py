@@ -15,9 +15,6 @@ from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import Tuning
 from tfaot_pkg.targets import TARGETS, Target
 
-VERSION = 1
-"""Of the formula: a part of every library's key."""
-
 _CALL = 50.0  # nanoseconds: entering the compiled code, binding buffers
 _BANDWIDTH = 32.0  # bytes per nanosecond, between a core and its caches
 _RATE = 4.0  # operations per nanosecond and element of a vector register

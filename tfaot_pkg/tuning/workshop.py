@@ -15,6 +15,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
 from tfaot_pkg.native.library import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
+from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.types import ModelSpec, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
@@ -94,15 +95,19 @@ class Workshop:
 
     def compiled(self, variant: Variant) -> CompiledModel:
         """Raises what a toolchain raises where it does not like the flags."""
+        spec = self._spec(variant)
         return compile_model(
-            self._spec(variant), self.frozen,
+            spec, self.frozen,
+            key=self.plan.keys_for(spec).compiled,
             pool=self.pool, compiler=self.plan.compiler, cache=self.cache, progress=Silent(),
         )  # fmt: skip
 
     def library(self, variant: Variant) -> Path:
         """The shared library of `variant`: it has its units at least."""
+        spec = self._spec(variant)
         made = build_native(
-            self._spec(variant), self.frozen, self.compiled(variant),
+            spec, self.frozen, self.compiled(variant),
+            key=self.plan.keys_for(spec).native,
             environment=self.pool.environment, compiler=self.plan.compiler, cache=self.cache, progress=Silent(),
             parts_cache=self.parts_cache,
         )  # fmt: skip
@@ -143,15 +148,22 @@ def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
     plan = pipeline.plan(spec)
     folders = pipeline.folders
     with (
-        WorkerPool(pipeline.environment(spec), scratch_root=folders.builds, logs=folders.logs) as pool,
+        WorkerPool(pipeline.environment_of(plan), scratch_root=folders.builds, logs=folders.logs) as pool,
         timer(plan.compiler) as clock,
     ):
         yield Workshop(
             plan=plan,
-            frozen=freeze(spec, plan.source, pool=pool, cache=pipeline.cache, progress=pipeline.progress),
+            frozen=freeze(
+                spec,
+                Snapshot(plan.source, pool.given_folder),
+                key=plan.keys.frozen,
+                pool=pool,
+                cache=pipeline.cache,
+                progress=pipeline.progress,
+            ),
             pool=pool,
             clock=clock,
-            cache=BuildCache(root=pool.new_folder("variants")),
+            cache=BuildCache(root=pool.given_folder("variants")),
             parts_cache=pipeline.cache,
             progress=pipeline.progress,
         )

@@ -92,7 +92,7 @@ class LiveTable:
 
     def outcome(self, outcome: Outcome) -> None:
         self._counts[outcome.kind] += 1
-        if outcome.kind in ("published", "dependency failed"):
+        if outcome.kind in ("published", "upload failed", "dependency failed"):
             self._last.append((outcome.task, outcome.kind, outcome.release + _why(outcome.error)))
 
     def __rich__(self) -> RenderableType:

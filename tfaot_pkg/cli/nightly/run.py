@@ -22,6 +22,7 @@ from tfaot_pkg.cli.options import (
     JsonFlag,
     KeysOption,
     PassphraseFileOption,
+    UnconfinedFlag,
     WheelhouseOption,
     keys_of,
     said,
@@ -64,6 +65,7 @@ def run(
     keys: KeysOption = None,
     passphrase_file: PassphraseFileOption = None,
     wheelhouse: WheelhouseOption = None,
+    unconfined: UnconfinedFlag = False,
     json_: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
@@ -77,6 +79,7 @@ def run(
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
     from tfaot_pkg.nightly.publisher import Publisher
+    from tfaot_pkg.nightly.recheck import Recheck
     from tfaot_pkg.nightly.run import Coordinator
     from tfaot_pkg.nightly.secrets import hide_secrets
     from tfaot_pkg.nightly.state import State
@@ -86,11 +89,14 @@ def run(
     session = Session()
     loaded = load_definition(definition)
     root = state_folder(loaded, state)
+    recheck = Recheck(folders=session.folders)
     publisher = Publisher(
         registry=loaded.registry,
         keys=keys_of(keys, passphrase_file),
         folders=session.folders,
         remotes=_remotes(loaded, session.folders),
+        note=session.progress.note,
+        recheck=recheck,
     )
     publisher.require()  # before the passphrase is hidden
     hide_secrets(os.environ)
@@ -99,7 +105,15 @@ def run(
             state=State(root=root),
             policy=loaded.policy,
             publisher=publisher,
-            executor=_executors(loaded.policy, root, workers, no_dask, scheduler, scheduler_file),
+            executor=_executors(
+                loaded.policy,
+                root,
+                session.progress.note,
+                workers=workers,
+                no_dask=no_dask,
+                scheduler=scheduler,
+                scheduler_file=scheduler_file,
+            ),
             watch=watch,
             cache=session.folders.cache,
             prepare=lambda versions: _unmade(versions, session, wheelhouse),
@@ -149,7 +163,14 @@ def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
 
 
 def _executors(
-    policy: Policy, root: Path, workers: int | None, no_dask: bool, scheduler: str, scheduler_file: Path | None
+    policy: Policy,
+    root: Path,
+    note: Callable[[str], None],
+    *,
+    workers: int | None,
+    no_dask: bool,
+    scheduler: str,
+    scheduler_file: Path | None,
 ) -> Callable[[int], Executor]:
     from tfaot_pkg.nightly.executors import LocalExecutor, slots_here
 
@@ -167,7 +188,13 @@ def _executors(
                 hint="pip install 'tfaot-pkg[nightly]', or give --no-dask",
             ) from error
         if scheduler or scheduler_file is not None:
-            return DaskExecutor(scratch=root / "dask", scheduler=scheduler, scheduler_file=scheduler_file)
+            return DaskExecutor(
+                scratch=root / "dask",
+                scheduler=scheduler,
+                scheduler_file=scheduler_file,
+                worker_wait=policy.worker_wait,
+                note=note,
+            )
         return DaskExecutor(slots=slots, memory=_WORKER_MEMORY, scratch=root / "dask")
 
     return make
