@@ -22,7 +22,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.materials import FILES
+from tfaot_pkg.provenance.documents import FILES
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry

@@ -16,7 +16,7 @@ from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.provenance.materials import PROVENANCE, VALIDATION
+from tfaot_pkg.provenance.documents import PROVENANCE, VALIDATION
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry

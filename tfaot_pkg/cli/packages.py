@@ -126,8 +126,7 @@ def show_documents(session: Session, reader: RegistryReader, entry: RegistryEntr
 
 def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
     """How the code of each target was run to validate it; empty if the report is not there or cannot be had now."""
-    from tfaot_pkg.provenance.documents import parse_document, read_document
-    from tfaot_pkg.provenance.materials import VALIDATION
+    from tfaot_pkg.provenance.documents import VALIDATION, parse_document, read_document
 
     if VALIDATION not in entry.blobs:
         return {}

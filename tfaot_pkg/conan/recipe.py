@@ -19,7 +19,7 @@ from tfaot_pkg.errors import SourceError
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
-from tfaot_pkg.provenance.materials import FILES, PROVENANCE
+from tfaot_pkg.provenance.documents import FILES, PROVENANCE
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.document import Dumper

@@ -30,7 +30,7 @@ from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance import documents
-from tfaot_pkg.provenance.materials import PROVENANCE, VALIDATION
+from tfaot_pkg.provenance.documents import PROVENANCE, VALIDATION
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry

@@ -27,7 +27,7 @@ from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.tree import PackageContents, render
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.provenance.materials import FILES, PROVENANCE
+from tfaot_pkg.provenance.documents import FILES, PROVENANCE
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.publish import Release
 from tfaot_pkg.registry.archive import unpack

@@ -9,9 +9,15 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 
+PROVENANCE, SBOM, VALIDATION, GRAPH = "provenance", "sbom", "validation", "graph"
+"""Roles of the documents' blobs in a registry entry."""
+
+FILES = {PROVENANCE: "provenance.json", SBOM: "sbom.cdx.json", VALIDATION: "validation.json", GRAPH: "graph.json"}
+"""The documents' names in `share/tfaot-model-NAME/`, by role."""
+
 
 def read_document(reader: RegistryReader, entry: RegistryEntry, role: str) -> bytes:
-    """The document of `entry` in `role` (provenance.materials.FILES).
+    """The document of `entry` in `role` (`FILES`).
 
     Raises RegistryError where the version was published without it, TrustError where it was changed.
     """

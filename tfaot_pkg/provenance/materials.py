@@ -13,12 +13,6 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.verify.report import ValidationReport
 
-PROVENANCE, SBOM, VALIDATION, GRAPH = "provenance", "sbom", "validation", "graph"
-"""Roles of the documents' blobs in a registry entry."""
-
-FILES = {PROVENANCE: "provenance.json", SBOM: "sbom.cdx.json", VALIDATION: "validation.json", GRAPH: "graph.json"}
-"""The documents' names in `share/tfaot-model-NAME/`, by role."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:

@@ -23,7 +23,7 @@ from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.difference import Difference, differences
-from tfaot_pkg.provenance.materials import FILES, PROVENANCE
+from tfaot_pkg.provenance.documents import FILES, PROVENANCE
 from tfaot_pkg.provenance.statement import Recorded, read_statement
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
