@@ -18,8 +18,10 @@ VENV := .venv
 # What is in the virtual environment: it is made anew when any of it changes.
 STAMP := $(VENV)/.made-$(shell cat requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
 PYTEST_JOBS ?= auto
-# A file's tests stay together: they share fixtures that are made once.
-PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+# What is expensive is made once for all workers (tests/kept.py), so a worker without work may take any test of another.
+PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxprocesses 4 --dist worksteal --durations=10
+# Thousands of tests start the command line: without bytecode each start would compile it again.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help
@@ -46,12 +48,16 @@ demo: $(STAMP) ## publish the sample model, use it from C++, print its accuracy 
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" bash tools/demo.sh
 
 .PHONY: test
-test: $(STAMP) system-packages lint ## everything: set-up, lint, types, all tests
-	@$(PYTEST)
+test: $(STAMP) system-packages lint ## set-up, lint, types, and all tests but long sweeps
+	@$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
+
+.PHONY: test-nightly
+test-nightly: $(STAMP) system-packages ## the long sweeps (tests/README.md): what `make test` leaves out
+	@$(PYTEST) -m nightly $(PYTEST_ARGS)
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## the tests that take seconds
-	@$(PYTEST) -m 'not slow'
+	@$(PYTEST) -m 'not slow and not nightly' $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff (format and rules) and mypy --strict

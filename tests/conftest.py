@@ -13,12 +13,12 @@ from typing import NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kept import saved_models
 from tests.samples import Published, Sample, publish_samples, read_samples
+from tests.sweeps import pytest_collection_modifyitems, pytest_itemcollected  # noqa: F401 (hooks)
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.storage import locked, new_folder
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 
@@ -68,9 +68,9 @@ def shared_home(shared_home_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.fixture(scope="session")
-def published(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Published:
-    """Both sample models, built, published and installed once per run. For slow tests."""
-    return publish_samples(shared_home_folder, tmp_path_factory.mktemp("published"))
+def published(shared_home_folder: Path) -> Published:
+    """Both sample models, built, published and installed once for all workers. For slow tests."""
+    return publish_samples(shared_home_folder)
 
 
 @pytest.fixture(scope="session")
@@ -137,10 +137,5 @@ def toolchain_python(shared_home_folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def models(shared_home_folder: Path, toolchain_python: Path) -> Mapping[str, Path]:
     """The small SavedModels of tests/models/make_models.py by name. Read only: copy what is to be changed."""
-    maker = REPOSITORY / "tests" / "models" / "make_models.py"
-    folder = shared_home_folder / "models" / sha256_file(maker)[:16]
-    with locked(folder.with_name(folder.name + ".lock"), what="the tests' models"):
-        if not folder.is_dir():
-            with new_folder(folder) as made:
-                run([toolchain_python, "-I", maker, made, folder / "canaries"], timeout=600)
+    folder = saved_models(shared_home_folder, REPOSITORY / "tests" / "models" / "make_models.py", toolchain_python)
     return {path.name: path for path in folder.iterdir() if (path / "saved_model.pb").is_file()}

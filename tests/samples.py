@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.kept import digest_of_tool, kept
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
@@ -67,6 +69,15 @@ class Published:
     def library(self, name: str, suffix: str) -> Path:
         return self.prefix / "lib" / f"lib{package_name(name)}.{suffix}"
 
+    def copied(self, folder: Path) -> Published:
+        """A copy of home and registry that a test may change. It has the same builds and the same prefix."""
+        home, registry = folder / "home of the publisher", folder / "registry of the publisher"
+        home.mkdir()
+        (home / "cache").symlink_to((self.home / "cache").resolve())
+        shutil.copytree(self.home / "data", home / "data", symlinks=True)
+        shutil.copytree(self.registry, registry, symlinks=True)
+        return Published(home=home, registry=registry, prefix=self.prefix)
+
 
 NAMES = ("digits", "wine")
 
@@ -81,34 +92,66 @@ def tfaot(home: Path, *arguments: str | Path, env: Mapping[str, str] | None = No
     return run([sys.executable, "-m", "tfaot_pkg", *arguments], cwd=REPOSITORY, env=variables, timeout=1800).stdout
 
 
-def publish_samples(home: Path, folder: Path) -> Published:
-    """Publish the sample models into a new registry below `folder`; what the cache of `home` has is not built again."""
-    published = Published(home=home, registry=folder / "registry", prefix=folder / "prefix")
+def publish_samples(shared_home: Path) -> Published:
+    """The sample models, published and installed once for each state of the tool; builds are those of `shared_home`."""
+    folder = kept(shared_home, "published", digest_of_tool(), lambda made: _publish(shared_home, _published(made)))
+    return _published(folder)
+
+
+def _published(folder: Path) -> Published:
+    return Published(home=folder / "home", registry=folder / "registry", prefix=folder / "prefix")
+
+
+def _publish(shared_home: Path, published: Published) -> None:
+    published.home.mkdir()
+    (shared_home / "cache").mkdir(parents=True, exist_ok=True)
+    (published.home / "cache").symlink_to(shared_home / "cache")
     for name in NAMES:
-        tfaot(home, "publish", recipe(name) / "spec.yaml", "--registry", published.registry)
-        tfaot(home, "install", name, "--registry", published.registry, "--prefix", published.prefix)
-    return published
+        tfaot(published.home, "publish", recipe(name) / "spec.yaml", "--registry", published.registry)
+    tfaot(published.home, "install", *NAMES, "--registry", published.registry, "--prefix", published.prefix)
 
 
 def read_samples(published: Published) -> dict[str, Sample]:
-    """The samples by name, with TensorFlow's answers, which are computed now."""
-    folders = Folders(cache=published.home / "cache", data=published.home / "data")
-    environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
-    with WorkerPool(environment, scratch_root=folders.builds, logs=folders.logs) as pool:
-        return {name: _sample(name, published.prefix, pool) for name in NAMES}
+    """The samples by name, with TensorFlow's answers, which are computed when they are asked for the first time."""
+
+    def compute(folder: Path) -> None:
+        folders = Folders(cache=published.home / "cache", data=published.home / "data")
+        environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+        with WorkerPool(environment, scratch_root=folders.builds, logs=folders.logs) as pool:
+            for name in NAMES:
+                inputs, outputs = _inputs_and_outputs(name, published.prefix)
+                answers: dict[str, Any] = tensorflow_answers(recipe(name) / "saved_model", inputs, outputs, pool)
+                np.savez(folder / f"{name}.npz", **answers)
+
+    return {name: _sample(name, published.prefix, kept(published.home, "answers", [], compute)) for name in NAMES}
 
 
-def _sample(name: str, prefix: Path, pool: WorkerPool) -> Sample:
+def _sample(name: str, prefix: Path, answers: Path) -> Sample:
+    inputs, _ = _inputs_and_outputs(name, prefix)
+    with np.load(answers / f"{name}.npz", allow_pickle=False) as file:
+        return Sample(
+            name=name,
+            symbol=_info(name, prefix)["symbol"],
+            inputs=inputs,
+            labels=_held_out(name)[1],
+            answers=dict(file),
+        )
+
+
+def _inputs_and_outputs(name: str, prefix: Path) -> tuple[dict[str, Array], list[str]]:
+    """Held-out rows by input, and the names of outputs."""
+    info = _info(name, prefix)
+    return _split(_held_out(name)[0], info["inputs"]), [tensor["name"] for tensor in info["outputs"]]
+
+
+def _info(name: str, prefix: Path) -> dict[str, Any]:
     info = json.loads((prefix / "share" / package_name(name) / "info.json").read_text())
-    rows, labels = _held_out(recipe(name) / "data" / "held-out.csv")
-    inputs = _split(rows, info["inputs"])
-    outputs = [tensor["name"] for tensor in info["outputs"]]
-    answers = tensorflow_answers(recipe(name) / "saved_model", inputs, outputs, pool)
-    return Sample(name=name, symbol=info["symbol"], inputs=inputs, labels=labels, answers=answers)
+    assert isinstance(info, dict)
+    return info
 
 
-def _held_out(path: Path) -> tuple[Array, Array]:
-    with path.open(newline="") as file:
+def _held_out(name: str) -> tuple[Array, Array]:
+    with (recipe(name) / "data" / "held-out.csv").open(newline="") as file:
         cells = np.array([[float(cell) for cell in row] for row in csv.reader(file)])
     return cells[:, :-1].astype(np.float32), cells[:, -1].astype(np.int64)
 

@@ -29,6 +29,9 @@ RUN = [
 ]
 
 
+COMMANDS = get_command(app)
+
+
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
@@ -67,7 +70,7 @@ def test_commands_that_a_page_names_exist_with_these_options(page: Path) -> None
     for words in commands(page):
         if words[0].startswith("-"):
             continue
-        command, path, rest = get_command(app), "", words
+        command, path, rest = COMMANDS, "", words
         while hasattr(command, "commands"):
             assert rest and rest[0] in command.commands, words
             command, path, rest = command.commands[rest[0]], f"{path} {rest[0]}", rest[1:]
@@ -75,6 +78,7 @@ def test_commands_that_a_page_names_exist_with_these_options(page: Path) -> None
         assert {word.partition("=")[0] for word in rest if word.startswith("-")} <= known | {"--help"}, words
 
 
+@pytest.mark.sweep("make-a-package.md")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
 def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path, shared_home: Path) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.kept import digest_of_tool, kept
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 _PROGRESS = re.compile(r"[a-z][\w .,/-]*( \([^)]*\))?( \.\.\.|: (cached|done in [0-9.]+ s|.* MB.*))|note: .*|")
@@ -112,17 +114,17 @@ def tfaot(shared_home_folder: Path, toolchain_python: Path, scratch: Path) -> Co
 
 
 @pytest.fixture(scope="session")
-def dense_registry(
-    shared_home_folder: Path, models: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """A registry with `dense` 1.0.0, published once per run. Read only. The runtime parts that it needs are cached then."""
-    folder = tmp_path_factory.mktemp("dense")
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    spec = write_spec(folder / "spec.yaml", models["dense"], compilation={"batch_sizes": [1, 2]})
-    tfaot = CommandLine(home=shared_home_folder, scratch=scratch)
-    tfaot.works("publish", spec, "--registry", folder / "registry", "--no-conan")
-    return folder / "registry"
+def dense_registry(shared_home_folder: Path, models: Mapping[str, Path]) -> Path:
+    """A registry with `dense` 1.0.0, published once for all. Read only. The runtime parts that it needs are cached then."""
+
+    def publish(folder: Path) -> None:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        spec = write_spec(folder / "spec.yaml", models["dense"], compilation={"batch_sizes": [1, 2]})
+        tfaot = CommandLine(home=shared_home_folder, scratch=scratch)
+        tfaot.works("publish", spec, "--registry", folder / "registry", "--no-conan")
+
+    return kept(shared_home_folder, "dense", [digest_of_tool(), str(models["dense"])], publish) / "registry"
 
 
 @pytest.fixture

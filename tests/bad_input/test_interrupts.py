@@ -74,6 +74,7 @@ def require_nothing_left(tfaot: CommandLine, registry: Path) -> None:
 STAGES = {"freeze": 0.5, "compile": 0.5, "link": 2.0, "validate": 0.1, "package": 0.0, "publish": 0.0, "conan": 1.5}
 
 
+@pytest.mark.nightly
 def test_ctrl_c_in_every_stage(
     *,
     dense_registry: Path,

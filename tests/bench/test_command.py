@@ -35,6 +35,7 @@ def _engines(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {engine["name"]: engine for engine in answer["engines"]}
 
 
+@pytest.mark.nightly
 def test_engines_are_measured_and_agree_with_tensorflow_on_inputs_that_only_names_tell_apart(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_engines_are_measured_and_agree_with_tensorflow_on_inputs_that_only_name
         assert file.read_text().lstrip().startswith("<?xml") and str(file) in answer["files"]
 
 
+@pytest.mark.nightly
 def test_inputs_without_batch_axis_and_an_earlier_run(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_published_package_is_measured_itself(tfaot: CommandLine, published: P
     tfaot.fails(*words, "--source", source, "--target", "x86-64", code=21, says=["no code for x86-64"])
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_all_engines_and_leaves_nothing(tfaot: CommandLine, spec_of: Callable[..., Path]) -> None:
     words = tfaot.argv("bench", spec_of("two_inputs"), "--peers", "litert", "--rounds", "1000")
     process = subprocess.Popen(words, env=tfaot.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -17,17 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tfaot_pkg
+from tests.kept import saved_models
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.catalogue.graph import Drawing, draw, nodes_of_document
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze, frozen_key
-from tfaot_pkg.keys import sha256_file
-from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
-from tfaot_pkg.storage import locked, new_folder
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -277,12 +275,7 @@ def assert_readable(nodes: list[dict[str, Any]]) -> Drawing:
 @pytest.fixture(scope="module")
 def deep_models(shared_home_folder: Path, toolchain_python: Path) -> Path:
     """The SavedModels of tests/models/deep.py. Read only."""
-    folder = shared_home_folder / "deep" / sha256_file(MAKER)[:16]
-    with locked(folder.with_name(folder.name + ".lock"), what="the deep models"):
-        if not folder.is_dir():
-            with new_folder(folder) as made:
-                run([toolchain_python, "-I", MAKER, made], timeout=300)
-    return folder
+    return saved_models(shared_home_folder, MAKER, toolchain_python)
 
 
 @pytest.fixture(scope="module")

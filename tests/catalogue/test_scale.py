@@ -19,7 +19,7 @@ from tfaot_pkg.catalogue.render import FOLDER, render, update
 from tfaot_pkg.registry.config import RegistryConfig
 from tfaot_pkg.registry.entry import RegistryEntry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(900)]
 
 _LARGEST = 200_000
 _TRANSFERRED = "return performance.getEntriesByType('resource').reduce((sum, r) => sum + r.decodedBodySize, 0)"

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kept import kept
 from tests.samples import Published, Sample, assert_agrees, recipe, tfaot
 from tfaot_pkg.process import run
 
@@ -34,12 +35,14 @@ def moved(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="session")
-def built(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A prefix that `build -o` filled with both models."""
-    prefix = tmp_path_factory.mktemp("built") / "prefix"
-    for name in ("digits", "wine"):
-        tfaot(published.home, "build", recipe(name) / "spec.yaml", "-o", prefix)
-    return prefix
+def built(published: Published) -> Path:
+    """A prefix that `build -o` filled with both models. Read only."""
+
+    def build(folder: Path) -> None:
+        for name in ("digits", "wine"):
+            tfaot(published.home, "build", recipe(name) / "spec.yaml", "-o", folder / "prefix")
+
+    return kept(published.home, "built", [], build) / "prefix"
 
 
 Check = Callable[..., None]

@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 
 
 @pytest.fixture
-def publishers_home(published: Published) -> Path:
-    """The Conan home that `publish` filled."""
-    return published.home / "data" / "conan"
+def publishers_home(published: Published, tmp_path: Path) -> Path:
+    """The Conan home that `publish` filled. A copy: Conan writes into a home whatever it does there."""
+    return published.copied(tmp_path).home / "data" / "conan"
 
 
 def conan(home: Path, *arguments: str | Path, **variables: str) -> Finished:
@@ -71,6 +71,7 @@ def test_one_binary_serves_every_compiler_and_build_type(publishers_home: Path) 
     assert len(found) == 1
 
 
+@pytest.mark.sweep("repository as a remote")
 @pytest.mark.parametrize("route", ["exported base", "repository as a remote"])
 def test_conan_create_of_a_recipe_in_an_empty_home_builds_and_tests_the_model(
     route: str, published: Published, tmp_path: Path

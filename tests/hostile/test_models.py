@@ -69,6 +69,7 @@ def seen_in(log: Path, *, allowed: list[Path], scratch: Path) -> Seen:
     return Seen(read=read, written=written, started=started[1:], connected=connected)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tensorflow", TOOLCHAINS)
 def test_nothing_of_the_corpus_reaches_out_though_nothing_confines_it(
     tensorflow: str, make_corpus: Callable[[str], Corpus], require_program: Callable[[str], str], tmp_path: Path
@@ -112,6 +113,7 @@ _NO_NAMESPACES = [
 ]
 
 
+@pytest.mark.sweep("namespaces")
 @pytest.mark.parametrize("wrapper", [[], _NO_NAMESPACES], ids=["namespaces", "no namespaces"])
 def test_the_same_in_a_worker(
     wrapper: list[str], make_corpus: Callable[[str], Corpus], require_program: Callable[[str], str], tmp_path: Path
@@ -142,6 +144,7 @@ def test_the_same_in_a_worker(
     corpus.require_untouched(scratch)
 
 
+@pytest.mark.nightly
 def test_what_computes_without_end_or_measure_is_stopped(make_corpus: Callable[[str], Corpus], tmp_path: Path) -> None:
     corpus = make_corpus(DEFAULT_VERSION)
     for name in corpus.named("endless"):

@@ -42,7 +42,14 @@ def server(require_program: Callable[[str], str]) -> Server:
     return command
 
 
-@pytest.fixture(scope="session", params=[*(target.name for target in RUNNABLE), *EMULATED])
+_NAMES = [*(target.name for target in RUNNABLE), *EMULATED]
+_DAILY = ("x86-64-v3", "aarch64")
+
+
+@pytest.fixture(
+    scope="session",
+    params=[name if name in _DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in _NAMES],
+)
 def kernels(request: pytest.FixtureRequest, server: Server) -> Iterator[Kernels]:
     """The kernels of one target, by the system's C++ compiler if nothing else is said. Arrays end at a forbidden page."""
     name: str = request.param

@@ -19,6 +19,7 @@ from tfaot_pkg.targets import TARGETS, lowest
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sweep("x86-64-v3-clang++--O0")
 @pytest.mark.parametrize(("compiler", "level"), list(itertools.product(("g++", "clang++"), ("-O0", "-O3"))))
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])
 def test_every_compiler_compiles_the_kernels_without_a_warning(
@@ -28,6 +29,7 @@ def test_every_compiler_compiles_the_kernels_without_a_warning(
     compile_library(REPOSITORY / "build" / "kernels", TARGETS[target], compiler=compiler, more=(level,))
 
 
+@pytest.mark.nightly
 def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it(tmp_path: Path) -> None:
     objects: list[Path] = []
     for name in ("x86-64-v2", "x86-64-v3"):
@@ -47,6 +49,7 @@ def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it
     assert wanted <= {"memcpy", "memset", "__stack_chk_fail"}
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("compiler", "more"), [("g++", ()), ("clang++", ("-shared-libasan",))], ids=("gcc", "clang"))
 def test_the_tests_of_the_kernels_pass_under_address_and_undefined_behaviour_sanitizers(

@@ -11,6 +11,7 @@ from tests.kernels.machines import Elsewhere
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sweep("aarch64-behind")
 @pytest.mark.parametrize("place", ["behind", "before"])
 @pytest.mark.parametrize("name", EMULATED)
 def test_an_emulated_kernel_that_leaves_its_array_is_caught(name: str, place: str, server: Server) -> None:

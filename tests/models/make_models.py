@@ -225,8 +225,9 @@ def hostile_python(folder, canary):
 
 
 def main():
-    root, canaries = sys.argv[1:]
-    os.mkdir(os.path.join(root, "canaries"))
+    (root,) = sys.argv[1:]
+    canaries = os.path.join(root, "canaries")
+    os.mkdir(canaries)
     for name, make in _MAKERS.items():
         make(os.path.join(root, name), os.path.join(canaries, name))
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.kept import kept
 from tests.samples import Published, Sample, assert_agrees, recipe, tfaot
 from tfaot_pkg import resources
 from tfaot_pkg.process import Finished, run
@@ -94,12 +95,11 @@ Variant = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def variant(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Variant:
+def variant(published: Published) -> Variant:
     """`variant("wine", targets=["x86-64-v4"], env={"CXX": "clang++"})`: the prefix of a sample, built so.
 
     `tensorflow` is another toolchain than the default; `more` are other values of the spec, by section.
     """
-    made: dict[tuple[object, ...], Path] = {}
 
     def build(
         name: str,
@@ -109,20 +109,19 @@ def variant(published: Published, tmp_path_factory: pytest.TempPathFactory) -> V
         tensorflow: str | None = None,
         more: Mapping[str, Mapping[str, object]] | None = None,
     ) -> Path:
-        key = (name, tuple(targets), tensorflow, str(more), *sorted((env or {}).items()))
-        if key not in made:
-            folder = tmp_path_factory.mktemp("variant")
-            document = yaml.safe_load((recipe(name) / "spec.yaml").read_text())
-            document["source"] = {"path": str(recipe(name))}
-            document["compilation"]["targets"] = list(targets)
-            if tensorflow is not None:
-                document["compilation"]["tensorflow"] = tensorflow
-            for section, values in (more or {}).items():
-                document.setdefault(section, {}).update(values)
+        document = yaml.safe_load((recipe(name) / "spec.yaml").read_text())
+        document["source"] = {"path": str(recipe(name))}
+        document["compilation"]["targets"] = list(targets)
+        if tensorflow is not None:
+            document["compilation"]["tensorflow"] = tensorflow
+        for section, values in (more or {}).items():
+            document.setdefault(section, {}).update(values)
+
+        def make(folder: Path) -> None:
             (folder / "spec.yaml").write_text(yaml.safe_dump(document))
             tfaot(published.home, "build", folder / "spec.yaml", "-o", folder / "prefix", env=env)
-            made[key] = folder / "prefix"
-        return made[key]
+
+        return kept(published.home, "variant", [document, env], make) / "prefix"
 
     return build
 

@@ -22,6 +22,7 @@ from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.targets import TARGETS
 
 pytestmark = [
+    pytest.mark.sweep("test_shared_and_static_library_give_tensorflows_answers"),
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(1200),
@@ -37,6 +38,7 @@ def cross(require_program: RequireProgram) -> str:
     return require_program("aarch64-linux-gnu-gcc")
 
 
+@pytest.mark.sweep("wine")
 @pytest.mark.parametrize("name", NAMES)
 def test_shared_and_static_library_give_tensorflows_answers(
     name: str,

@@ -105,6 +105,7 @@ def test_the_static_library_chooses_as_the_shared_one(
         run([emulator, "-cpu", "qemu64", static, "-", "-", inputs["digits"], tmp_path])
 
 
+@pytest.mark.nightly
 def test_a_library_for_the_fourth_level_only_is_built_and_refused_elsewhere(
     variant: Variant,
     samples: Mapping[str, Sample],

@@ -75,6 +75,7 @@ def program(pair: list[tuple[Path, Sample]], ways: tuple[str, ...], output: Path
     return compile_c("pair", output, *flags, "-lm")
 
 
+@pytest.mark.sweep("dense 1.0.0, dense 2.0.0")
 @pytest.mark.parametrize(
     "names",
     [*itertools.permutations(("dense 1.0.0", "dense 2.0.0")), *itertools.permutations(("digits", "wine"))],

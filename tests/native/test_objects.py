@@ -65,6 +65,7 @@ def entry(prefix: Path, name: str) -> str:
     return found[0]
 
 
+@pytest.mark.sweep("wine shared")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_program_of_the_objects_alone_gives_tensorflows_answers(
     case: Case, build: Build, samples: Mapping[str, Sample], inputs: Mapping[str, Path], tmp_path: Path
@@ -80,6 +81,7 @@ def test_a_program_of_the_objects_alone_gives_tensorflows_answers(
         outputs.rename(tmp_path / target)
 
 
+@pytest.mark.sweep("wine shared")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_there_is_an_object_per_batch_size_and_a_common_one_and_all_but_the_entry_function_is_hidden(
     case: Case, build: Build, samples: Mapping[str, Sample]
@@ -103,6 +105,7 @@ def exported(path: Path) -> set[str]:
     return {r[7] for r in rows if len(r) == 8 and r[4] in ("GLOBAL", "WEAK") and r[5] != "HIDDEN" and r[6] != "UND"}
 
 
+@pytest.mark.nightly
 def test_an_object_that_is_left_out_is_a_linkers_error(build: Build, tmp_path: Path) -> None:
     prefix = build(CASES[0])
     some = [path for path in objects(prefix) if path.name != "digits_bs4.o"]
@@ -111,6 +114,7 @@ def test_an_object_that_is_left_out_is_a_linkers_error(build: Build, tmp_path: P
     assert re.search("undefined reference to `tfaot_model_digits_[0-9a-f]{12}_b4_x86_64_v[23]'", failure.value.output)
 
 
+@pytest.mark.nightly
 def test_objects_of_two_models_and_of_several_builds_of_one_go_into_one_program(build: Build, tmp_path: Path) -> None:
     prefixes = [build(case) for case in CASES]
     symbols = [entry(prefix, case.name) for prefix, case in zip(prefixes, CASES, strict=True)]
@@ -129,6 +133,7 @@ def test_objects_of_two_models_and_of_several_builds_of_one_go_into_one_program(
     ]
 
 
+@pytest.mark.nightly
 def test_the_libraries_are_the_same_with_and_without_objects_and_those_are_in_the_packages_documents(
     build: Build, published: Published
 ) -> None:
@@ -144,6 +149,7 @@ def test_the_libraries_are_the_same_with_and_without_objects_and_those_are_in_th
     assert all(f'"file:{name}"' in (share / "sbom.cdx.json").read_text() for name in names)
 
 
+@pytest.mark.nightly
 def test_a_second_build_gives_the_same_objects(build: Build, published: Published, tmp_path: Path) -> None:
     prefix = build(CASES[1])
     home = tmp_path / "home"

@@ -13,7 +13,12 @@ from tests.native.conftest import MOST_GROWTH, VALGRIND, Variant, check_answers
 from tests.samples import Sample
 from tfaot_pkg.process import run
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.sweep("test_every_level_gives_tensorflows_answers[clang++-this one]"),
+    pytest.mark.slow,
+    pytest.mark.needs_tensorflow,
+    pytest.mark.timeout(1200),
+]
 
 TARGETS = ["x86-64-v2", "x86-64-v3"]
 BUILDS = ["clang++", "tensorflow 2.21.0"]

@@ -18,7 +18,7 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 Array = npt.NDArray[Any]
 _PREFIX = "__xla_cpu_runtime_"

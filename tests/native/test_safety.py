@@ -18,6 +18,7 @@ Program = Callable[[str], Path]
 RequireProgram = Callable[[str], str]
 
 
+@pytest.mark.sweep("wine--")
 @pytest.mark.parametrize("target", ["-", "x86-64-v2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_valgrind_sees_neither_errors_nor_leaks(
@@ -65,6 +66,7 @@ def test_an_instance_survives_a_fork(
         check_answers(outputs, samples["digits"], ["aligned", "misaligned"])
 
 
+@pytest.mark.sweep("clang++")
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_an_instance_per_thread_gives_right_answers_and_no_race(
     compiler: str,

@@ -31,7 +31,13 @@ from tfaot_pkg.nightly.dask_executor import DaskExecutor
 from tfaot_pkg.nightly.types import Decision, Policy
 from tfaot_pkg.registry.folder import FolderRegistry
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.sweep(
+        "test_a_lost_worker_costs_only_what_was_in_flight", "test_a_cluster_of_our_own_that_does_not_start_is_told"
+    ),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 
 class Killer(Seen):

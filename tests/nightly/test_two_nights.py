@@ -26,7 +26,7 @@ from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import Outcome
 from tfaot_pkg.registry.folder import FolderRegistry
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 _SECRET = "hunter2-planted-secret"
 _HOOKED = REPOSITORY / "tests" / "nightly" / "hooked_build.py"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.kept import kept
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import signature_of
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
@@ -17,7 +18,6 @@ from tfaot_pkg.process import run
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.rows import Rows
-from tfaot_pkg.storage import locked, new_folder
 from tfaot_pkg.toolchain.environment import ensure
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,11 +32,8 @@ def models_of(version: str, home: Path) -> Models:
     program = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
     folders = Folders(cache=home / "cache", data=home / "data")
     python = ensure(version, folders=folders, progress=Silent()).python
-    folder = home / "rows" / f"{version}-{sha256_file(MAKER)[:16]}-{program[:16]}"
-    with locked(folder.with_name(folder.name + ".lock"), what="the tests' models"):
-        if not folder.is_dir():
-            with new_folder(folder) as made:
-                run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900)
+    parts = {"maker": sha256_file(MAKER), "python": str(python), "worker": program}
+    folder = kept(home, "rows", parts, lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900))
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 

@@ -70,6 +70,7 @@ def another_checkout(folder: Path) -> Path:
     return checkout
 
 
+@pytest.mark.nightly
 def test_digits_is_the_same_on_another_path_user_locale_time_zone_and_core_count(
     published: Published, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def signed_start(tmp_path: Path, make_package: MakePackage) -> Path:
     return registry.root
 
 
+@pytest.mark.sweep("signed-rename:signal=KILL")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", FAULTS)
@@ -175,6 +176,7 @@ def publish_here(root: Path, new: Path) -> None:
     registry.publish(one.entry, {role: new / role for role in one.entry.blobs})
 
 
+@pytest.mark.sweep("rename")
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["rename", "fsync"])
 def test_killed_while_the_registry_itself_is_made(

@@ -11,21 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.kept import saved_models
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
-from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.types import Compilation, FolderSource, Kernels, ModelInfo, ModelSpec, Tuning, Weights
-from tfaot_pkg.storage import locked, new_folder
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
@@ -95,11 +93,7 @@ class Builder:
 @pytest.fixture(scope="session")
 def build(shared_home_folder: Path, toolchain_python: Path) -> Iterator[Callable[..., Model]]:
     """`build("dense", kernels="none")`: see Builder.build."""
-    models = shared_home_folder / "substitution" / sha256_file(MODELS)[:16]
-    with locked(models.with_name(models.name + ".lock"), what="the models"):
-        if not models.is_dir():
-            with new_folder(models) as made:
-                run([toolchain_python, "-I", MODELS, made], timeout=600)
+    models = saved_models(shared_home_folder, MODELS, toolchain_python)
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
     with WorkerPool(environment, scratch_root=folders.builds, logs=folders.logs) as pool:

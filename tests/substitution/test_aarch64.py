@@ -15,6 +15,7 @@ from tests.substitution.test_answers import CENTRED, MODELS, UNSTABLE, assert_an
 from tfaot_pkg.process import run
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(1200),

@@ -57,6 +57,7 @@ def outputs_of(answers: Answers) -> set[str]:
     return {name.rpartition("/")[2] for name in answers if "/out/" in name}
 
 
+@pytest.mark.sweep("*-dense")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_answers_are_tensorflows_at_each_batch_size(name: str, target: str, build: Callable[..., Model]) -> None:
@@ -65,6 +66,7 @@ def test_answers_are_tensorflows_at_each_batch_size(name: str, target: str, buil
         _compare(model, target, batch, outputs_of(model.answers))
 
 
+@pytest.mark.sweep("*-dense")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_what_is_not_finite_spreads_as_in_tensorflow(name: str, target: str, build: Callable[..., Model]) -> None:
@@ -72,6 +74,7 @@ def test_what_is_not_finite_spreads_as_in_tensorflow(name: str, target: str, bui
     _compare(model, target, "broken", outputs_of(model.answers) - UNSTABLE)
 
 
+@pytest.mark.sweep("*-dense")
 @pytest.mark.parametrize("name", CENTRED)
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_inputs_far_from_zero_are_centred_first(name: str, target: str, build: Callable[..., Model]) -> None:

@@ -108,6 +108,7 @@ STRUCTURE: Mapping[str, Chains] = {
 }
 
 
+@pytest.mark.sweep("dense")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("dense", DENSE), ("items", ITEMS), ("images", IMAGES), ("structure", STRUCTURE)],
@@ -126,6 +127,7 @@ def test_layers_take_along_what_stands_around_them(
     assert found == expected
 
 
+@pytest.mark.sweep("dense")
 @pytest.mark.parametrize(
     ("name", "not_inputs"),
     [

@@ -34,6 +34,7 @@ def test_the_file_is_as_the_tool_writes_it_and_every_class_is_known(known: Mappi
     assert [name for name, kind in known.items() if not _CLASS.fullmatch(kind)] == []
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 def test_every_operation_of_a_toolchain_is_classified(known: Mapping[str, str], operations: Mapping[str, bool]) -> None:

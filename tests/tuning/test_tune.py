@@ -64,6 +64,7 @@ def test_measured_costs_reach_the_library_the_key_and_the_provenance(
     assert rebuilt["verdict"] == "reproducible"
 
 
+@pytest.mark.nightly
 def test_one_target_is_measured_anew_and_the_others_stay_where_the_machine_is_the_same(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_one_target_is_measured_anew_and_the_others_stay_where_the_machine_is_th
     assert list(other["tuning"]["batch_costs"]) == [TARGETS[0]] and other["dropped"] == [TARGETS[1]]
 
 
+@pytest.mark.nightly
 def test_without_options_all_is_tuned_and_the_next_build_takes_it(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ def _has_kernels(prefix: Path) -> bool:
     return "runtime/kernels.cc" in (prefix / "share" / "tfaot-model-dense" / "sbom.cdx.json").read_text()
 
 
+@pytest.mark.nightly
 def test_a_file_for_layers_that_the_model_has_no_more_is_an_error_that_tuning_mends(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ VERSIONS = [DEFAULT_VERSION, NEWEST_VERSION]
 X = np.array([[-1e4, -1e30, -3.4e38, 1e30, -7.0, -4.0, 0.5, math.nan]], np.float32)
 
 
+@pytest.mark.sweep("gelu-2.17.1")
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("name", ["gelu", "gelu_in_a_loop"])
 def test_gelu_of_large_negative_numbers_is_zero(name: str, tensorflow: str, build: Build) -> None:
@@ -27,6 +28,7 @@ def test_gelu_of_large_negative_numbers_is_zero(name: str, tensorflow: str, buil
     assert answers[3] == X[0, 3] and abs(answers[4]) < 1e-5 and math.isnan(answers[7])
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_loops_that_small_kernels_compute_give_their_results(tensorflow: str, build: Build) -> None:
     x = np.full((3, 8), 5.0, np.float32)

@@ -60,6 +60,7 @@ def planned(
     return pipeline.plan(load_spec(write_spec(path, model, **{"compilation": compilation, **changes})))
 
 
+@pytest.mark.sweep("dense-2.17.1")
 @pytest.mark.parametrize("tensorflow", ["2.17.1", "2.21.0"])
 @pytest.mark.parametrize("name", ["dense", "two_inputs"])
 def test_a_foreign_target_is_compared_under_the_emulator(
@@ -207,6 +208,7 @@ def test_the_emulator_runs_confined_without_namespaces(
     assert report["targets"] == {foreign: str(emulator_of(TARGETS[foreign]))} and report["passed"] is True
 
 
+@pytest.mark.sweep("x86-64-v2-True")
 @pytest.mark.skipif(os.uname().machine == "aarch64", reason="levels of x86-64")
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])

@@ -9,21 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.kept import saved_models
 from tests.zoo.cases import Case
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
-from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation, Weights
-from tfaot_pkg.storage import locked, new_folder
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -49,12 +47,7 @@ Build = Callable[..., Built]
 @pytest.fixture(scope="session")
 def zoo(shared_home_folder: Path, toolchain_python: Path) -> Path:
     """The folder of the zoo's SavedModels. Read only."""
-    folder = shared_home_folder / "zoo" / sha256_file(ZOO)[:16]
-    with locked(folder.with_name(folder.name + ".lock"), what="the zoo"):
-        if not folder.is_dir():
-            with new_folder(folder) as made:
-                run([toolchain_python, "-I", ZOO, made], timeout=600)
-    return folder
+    return saved_models(shared_home_folder, ZOO, toolchain_python)
 
 
 class Builder:

@@ -30,6 +30,19 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     assert models == set(BY_NAME)
 
 
+@pytest.mark.sweep(
+    "dense-2.17.1",
+    "dense-2.21.0",
+    "lstm-2.17.1",
+    "jet_tagger-2.17.1",
+    "version1_loop-2.17.1",
+    "conv3d-2.21.0",
+    "half_border-2.17.1",
+    "wide_output-2.17.1",
+    "counter-2.17.1",
+    "python_function-2.17.1",
+    "stateless_random-2.17.1",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=[f"{case.name}-{version}" for case, version in _BUILDS])
 def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorflow: str, build: Build) -> None:
@@ -45,6 +58,7 @@ def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorfl
     assert caught.value.hint
 
 
+@pytest.mark.sweep("dense-2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 @pytest.mark.parametrize("name", ["dense", "conv_kinds", "while_loop", "large_constant_output"])
@@ -55,6 +69,7 @@ def test_embedded_weights_give_the_same_answers(name: str, tensorflow: str, buil
     assert built.frozen.weights == () and not built.report.failed
 
 
+@pytest.mark.sweep("conv1d")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense", "conv1d", "half_inside", "sorting", "complex_inside"])
 def test_the_lowest_target_gives_the_same_answers(name: str, build: Build) -> None:
@@ -75,6 +90,7 @@ def test_a_weight_that_xla_must_know_stays_in_the_code_and_the_others_are_shared
     assert shared - packed <= {weight["node"] for weight in whole.frozen.weights}
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 def test_a_model_of_layers_that_have_kernels_is_one_call(tensorflow: str, build: Build) -> None:
@@ -89,6 +105,7 @@ def test_weights_that_no_output_needs_are_left_out(build: Build) -> None:
     assert [weight["shape"] for weight in built.frozen.weights] == [[20, 20]]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_signatures_say_which_axes_grow_with_the_batch(build: Build) -> None:
     signature = build(BY_NAME["unbatched_output_from_batch"], tensorflow=DEFAULT_VERSION).frozen.signature
@@ -99,6 +116,7 @@ def test_signatures_say_which_axes_grow_with_the_batch(build: Build) -> None:
     assert {tensor.name: tensor.shape for tensor in unknown.outputs} == {"y": (None,), "z": (None, 6)}
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 def test_inputs_of_one_shape_are_told_apart_by_name(tensorflow: str, build: Build) -> None:
@@ -110,6 +128,7 @@ def test_inputs_of_one_shape_are_told_apart_by_name(tensorflow: str, build: Buil
     assert np.array_equal(model(x, y)["x_again"], x)
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 def test_every_dtype_goes_through_whole(tensorflow: str, build: Build) -> None:
@@ -131,6 +150,7 @@ def test_every_dtype_goes_through_whole(tensorflow: str, build: Build) -> None:
         assert answers[f"{name}_out"].dtype == values.dtype
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 def test_sorting_survives_nan_and_keeps_the_order_of_equals(tensorflow: str, build: Build) -> None:
@@ -148,12 +168,14 @@ def test_sorting_survives_nan_and_keeps_the_order_of_equals(tensorflow: str, bui
     assert sorted(survived["order"][0].tolist()) == list(range(9))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_random_models_are_warned_of(build: Build) -> None:
     built = build(BY_NAME["stateful_random"], tensorflow=DEFAULT_VERSION)
     assert "RandomUniform: random numbers differ from TensorFlow's" in built.report.warnings
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 def test_libraries_are_the_same_bytes_however_they_are_built(
