@@ -26,6 +26,7 @@ def provenance(prefix: Path) -> dict[str, Any]:
     return parameters
 
 
+@pytest.mark.sweep("landlock")
 @pytest.mark.parametrize("level", ["namespaces", "landlock"])
 def test_the_level_is_in_the_package_and_in_what_build_says(
     *,

@@ -22,19 +22,23 @@ NEVER_RUN = ["hostile_initializer", "hostile_restore", "hostile_saver"]
 
 
 @pytest.fixture
-def canaries(models: Mapping[str, Path]) -> Iterator[Path]:
-    """The folder that hostile models write into; empty before and after."""
-    folder = models["dense"].parent / "canaries"
-    _empty(folder)
-    yield folder
-    _empty(folder)
+def written(models: Mapping[str, Path], name: str) -> Iterator[Callable[[], list[Path]]]:
+    """`written()`: what the hostile model `name` has written, into the folder that all of them write into."""
+
+    def found() -> list[Path]:
+        return list((models["dense"].parent / "canaries").glob(f"{name}*"))
+
+    _remove(found())
+    yield found
+    _remove(found())
 
 
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
         path.unlink()
 
 
+@pytest.mark.sweep("hostile_signature")
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_signature_that_reaches_outside_is_refused(
     *,
@@ -43,25 +47,30 @@ def test_a_signature_that_reaches_outside_is_refused(
     models: Mapping[str, Path],
     spec_of: Callable[..., Path],
     name: str,
-    canaries: Path,
+    written: Callable[[], list[Path]],
 ) -> None:
     spec = spec_of(models[name])
     says = ["the signature 'serving_default' runs operations that reach out of the model", *REFUSED[name]]
     tfaot.fails("publish", spec, "--registry", tmp_path / "registry", code=12, says=says)
-    assert list(canaries.iterdir()) == []
+    assert written() == []
 
 
 # Without user namespaces nobody is confined: hardened kernels, containers.
 NO_NAMESPACES = "echo 0 > /proc/sys/user/max_user_namespaces"
 
 
+@pytest.mark.sweep("hostile_restore")
 @pytest.mark.parametrize("name", NEVER_RUN)
 def test_initializers_and_restore_operations_never_run(
-    tfaot: CommandLine, models: Mapping[str, Path], in_namespace: Callable[[str], list[str]], name: str, canaries: Path
+    tfaot: CommandLine,
+    models: Mapping[str, Path],
+    in_namespace: Callable[[str], list[str]],
+    name: str,
+    written: Callable[[], list[Path]],
 ) -> None:
     unconfined = tfaot.with_(wrapper=in_namespace(NO_NAMESPACES))
     assert (
         subprocess.run([*unconfined.wrapper, "unshare", "-r", "true"], capture_output=True, check=False).returncode != 0
     )
     assert unconfined.works("check", models[name])["compilable"]
-    assert list(canaries.iterdir()) == []
+    assert written() == []

@@ -54,6 +54,7 @@ def build_and_run(project: Project) -> str:
     return run([project.build / "program"]).stdout
 
 
+@pytest.mark.sweep("Ninja")
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
 def test_a_required_model_is_fetched_once_verified_and_linked(
     generator: str, registry: FolderRegistry, project: MakeProject, tmp_path: Path
@@ -127,6 +128,9 @@ def test_a_lock_file_decides_and_its_change_configures_anew(
     assert "tfaot-pkg failed (18)" in failed.text and "is not what was locked" in plain(failed.text)
 
 
+@pytest.mark.sweep(
+    "tfaot-model-affine VERSION 3-*", "tfaot-model-affine WITH more-*", "tfaot-model-affine LOCK missing.lock-*"
+)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -196,6 +200,7 @@ def test_another_copy_that_was_found_earlier_does_not_win(
     assert f"in {one.build}/tfaot-packages/" in one.configure(f"-DCMAKE_PREFIX_PATH={tmp_path}/other").text
 
 
+@pytest.mark.sweep("True")
 @pytest.mark.parametrize("shared", [False, True])
 def test_two_projects_are_configured_at_the_same_time(
     shared: bool, registry: FolderRegistry, project: MakeProject, tmp_path: Path
@@ -312,6 +317,7 @@ def publish_former(registry: FolderRegistry, folder: Path, version: str) -> None
         commit.apply({index_path(old): index.to_bytes()})
 
 
+@pytest.mark.sweep("tfaot-model-jet_tagger-former", "tfaot-model-jet-tagger-new")
 @pytest.mark.parametrize("published", ["former", "new"])
 @pytest.mark.parametrize("name", ["tfaot-model-jet-tagger", "tfaot-model-jet_tagger"])
 def test_either_spelling_of_a_name_finds_what_was_published_under_either(

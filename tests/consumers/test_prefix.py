@@ -31,6 +31,7 @@ def needed(program: Path) -> set[str]:
 MODELS = {"libtfaot-model-digits.so", "libtfaot-model-wine.so"}
 
 
+@pytest.mark.sweep("g++")
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_find_package_in_a_moved_prefix_in_a_path_with_blanks(
     compiler: str, moved: Path, check: Check, require_program: RequireProgram, tmp_path: Path
@@ -51,6 +52,7 @@ def test_find_package_in_a_moved_prefix_in_a_path_with_blanks(
             assert not [name for name in needed(program) if "tensorflow" in name]
 
 
+@pytest.mark.sweep("OFF-False")
 @pytest.mark.parametrize(("option", "shared"), [("ON", True), ("OFF", False)])
 def test_build_shared_libs_chooses_in_a_prefix_of_build(
     option: str, shared: bool, built: Path, check: Check, tmp_path: Path
@@ -85,6 +87,7 @@ def test_pkg_config_and_one_command_line(
     check([tmp_path / "program"], env=environment(LD_LIBRARY_PATH=str(prefix / "lib")))
 
 
+@pytest.mark.sweep("clang++-a", "g++-so")
 @pytest.mark.parametrize("kind", ["a", "so"])
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_a_plain_command_line(
@@ -111,6 +114,7 @@ PROJECT_FLAGS = [
 ]
 
 
+@pytest.mark.sweep("-O2 -flto", "-static-pie -fPIE")
 @pytest.mark.parametrize("flags", PROJECT_FLAGS)
 def test_the_static_library_bears_what_projects_compile_with(
     flags: str, built: Path, check: Check, tmp_path: Path
@@ -125,6 +129,7 @@ def test_the_static_library_bears_what_projects_compile_with(
     check([program])
 
 
+@pytest.mark.sweep("static-gcc", "shared-clang")
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("libraries", [["a", "-lm"], ["so"]], ids=["static", "shared"])
 def test_a_program_in_c(

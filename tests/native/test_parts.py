@@ -20,6 +20,7 @@ from tfaot_pkg.toolchain.environment import ensure
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(300)]
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64")
 def test_convolutions_compile_for_the_highest_level(
     shared_home_folder: Path, toolchain_python: Path, tmp_path: Path

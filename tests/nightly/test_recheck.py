@@ -203,6 +203,7 @@ CASES: dict[str, tuple[Callable[[Stored, Path], None], str]] = {
 }
 
 
+@pytest.mark.sweep("archive", "library", "line", "rows")
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_changed_in_the_state_folder_is_not_signed(stored: Stored, tmp_path: Path, name: str) -> None:
     change, said = CASES[name]

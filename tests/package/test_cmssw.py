@@ -37,6 +37,7 @@ def with_headers(name: str) -> ModelSpec:
     return replace(make_spec(name), package=PackageOptions(cmssw=True))
 
 
+@pytest.mark.sweep("clang++")
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_each_batch_size_is_a_class_like_those_of_tfcompile(compiler: str, tmp_path: Path) -> None:

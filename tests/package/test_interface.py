@@ -98,6 +98,7 @@ CONFIGURATIONS = [
 ]
 
 
+@pytest.mark.sweep("clang++ c++20 -O0 -fsanitize=address*")
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 def test_the_headers_do_what_their_comments_say(
     configuration: Configuration, fakes: Path, tmp_path: Path, require_sanitizers: Callable[[str], Path]
@@ -169,6 +170,7 @@ void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot
 """
 
 
+@pytest.mark.sweep("clang++")
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_mistakes_are_errors_of_the_compiler_that_say_which(
     compiler: str, fakes: Path, tmp_path: Path, require_program: RequireProgram
