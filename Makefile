@@ -47,12 +47,18 @@ $(STAMP): requirements/test.txt pyproject.toml
 demo: $(STAMP) ## publish the sample model, use it from C++, print its accuracy on held-out data
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" bash tools/demo.sh
 
+# Both at once, before the tests: most slow tests would wait for the first one.
+.PHONY: toolchains
+toolchains: $(STAMP)
+	-@$(VENV)/bin/python -c 'from tfaot_pkg.toolchain.definition import TOOLCHAINS; print(*TOOLCHAINS, sep="\n")' \
+	  | TFAOT_HOME=$${TFAOT_TEST_HOME:-$(CURDIR)/build/test-home} xargs -P 2 -I {} $(VENV)/bin/tfaot-pkg toolchain add {}
+
 .PHONY: test
-test: $(STAMP) system-packages lint ## set-up, lint, types, and all tests but long sweeps
+test: $(STAMP) system-packages toolchains lint ## set-up, lint, types, and all tests but long sweeps
 	@$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
 
 .PHONY: test-nightly
-test-nightly: $(STAMP) system-packages ## the long sweeps (tests/README.md): what `make test` leaves out
+test-nightly: $(STAMP) system-packages toolchains ## the long sweeps (tests/README.md): what `make test` leaves out
 	@$(PYTEST) -m nightly $(PYTEST_ARGS)
 
 .PHONY: test-quick

@@ -425,6 +425,7 @@ def test_names_in_archives(
         unpack(io.BytesIO(packed), tmp_path_factory.mktemp("tree"), what="it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"nonsense", b"\xff", b'{"a": "\\ud800"}', b"[1]", b'"x"'])
 def test_a_damaged_document_is_shown_to_be_damaged(
     registry: FolderRegistry, make_package: MakePackage, data: bytes

@@ -46,6 +46,7 @@ except Stopped:
 """
 
 
+@pytest.mark.slow
 def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     for turn in range(32):

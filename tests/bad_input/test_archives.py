@@ -64,6 +64,7 @@ def write(folder: Path, content: bytes, *, digest: str = "") -> Path:
     return spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNSAFE)
 def test_an_unsafe_archive_is_refused_and_nothing_of_it_is_unpacked(
     bare: CommandLine, tmp_path: Path, name: str, untouched: Callable[..., Any]

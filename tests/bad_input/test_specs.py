@@ -51,6 +51,7 @@ WRONG: dict[str, tuple[bytes, list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_spec_is_refused_with_its_place_and_nothing_is_made(
     bare: CommandLine, tmp_path: Path, name: str, untouched: Callable[..., Any]

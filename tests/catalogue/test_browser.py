@@ -217,6 +217,7 @@ def test_nginx_serves_it_as_well(
         assert browser.faults(origin) == []
 
 
+@pytest.mark.sweep("-light", "digits-dark")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", ["", "?q=muon&old=1", "list/l.html", "digits", "evil", "muon_filter", "vertex"])
 def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
@@ -233,6 +234,7 @@ def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
     assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in violations] == []
 
 
+@pytest.mark.sweep("digits")
 @pytest.mark.parametrize("page", ["", "digits", "evil"])
 def test_a_telephone_shows_the_page_without_scrolling_sideways(browser: Browser, served: Served, page: str) -> None:
     browser.size(360, 740)

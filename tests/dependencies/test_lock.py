@@ -142,6 +142,7 @@ def test_nothing_is_installed_where_the_content_of_one_package_is_not_what_was_p
     assert not (tmp_path / "prefix").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_installed_where_a_file_is_in_the_way_of_one_package(
     tool: Tool, registry: FolderRegistry, publish: Publish, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_locked_version_that_is_gone_is_an_error_of_the_registry(
     assert caught.value.exit_code == 16 and "there is 3" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_signed_registry_holds_its_root_and_a_copy_that_lost_its_signatures_is_refused(
     tool: Tool, tmp_path: Path
 ) -> None:
@@ -306,6 +308,7 @@ def test_update_takes_the_named_packages_and_leaves_the_others(registry: FolderR
 # --- the command line -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_commands_from_resolve_to_update(
     registry: FolderRegistry, publish: Publish, tool: Tool, tmp_path: Path
 ) -> None:
@@ -349,6 +352,7 @@ def test_a_lock_file_and_a_registry_below_it_move_together(
     tool("install", "--locked", "--lock", "moved/deps.lock", "digits", "--prefix", "external")
 
 
+@pytest.mark.slow
 def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry, tool: Tool, tmp_path: Path) -> None:
     tool("install", "--locked", "--prefix", "p", code=16)
     entry = publish("digits", "1")

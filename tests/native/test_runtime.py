@@ -39,6 +39,7 @@ def guarded(
     return output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_guarded_calls(guarded: Path, case: str) -> None:
     """Each case is explained in cpp/guarded.cpp."""

@@ -71,6 +71,7 @@ def test_a_page_loads_without_complaint_and_runs_nothing_of_a_log(browser: Brows
     assert browser.faults(address) == []
 
 
+@pytest.mark.sweep("-light", "tasks/broken*-dark")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
@@ -84,6 +85,7 @@ def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
     assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in violations] == []
 
 
+@pytest.mark.sweep("tasks/broken*")
 @pytest.mark.parametrize("page", PAGES)
 def test_a_telephone_shows_the_page_without_scrolling_sideways(browser: Browser, address: str, page: str) -> None:
     browser.size(360, 740)

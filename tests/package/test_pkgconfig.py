@@ -24,6 +24,7 @@ def pkg_config(require_program: Callable[[str], str]) -> Callable[..., list[str]
     return ask
 
 
+@pytest.mark.slow
 def test_a_moved_package_in_a_path_with_blanks_compiles_and_runs(
     prefix: Path, tmp_path: Path, pkg_config: Callable[..., list[str]]
 ) -> None:

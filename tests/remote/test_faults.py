@@ -146,6 +146,24 @@ def install(cli: Cli, prefix: Path) -> tuple[str, ...]:
     return ("install", "digits", "--registry", "r", "--prefix", str(prefix))
 
 
+@pytest.mark.sweep(
+    "a tampered blob",
+    "a truncated blob",
+    "a missing blob",
+    "a gigabyte for a blob",
+    "a tampered index file",
+    "a web page for config.json",
+    "an unknown format",
+    "signatures taken away",
+    "nothing there",
+    "a server's fault",
+    "too many requests, for ever",
+    "redirects in circles",
+    "a redirect to plain http elsewhere",
+    "a tampered timestamp",
+    "a tampered snapshot",
+    "a gigabyte for the snapshot",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_a_fault_has_its_own_error_and_damages_nothing(
     cli: Cli,
@@ -175,6 +193,7 @@ def test_a_fault_has_its_own_error_and_damages_nothing(
 BEFORE_ANYTHING_IS_VERIFIED = [name for name, case in CASES.items() if case.path in (CONFIG, TIMESTAMP, ".*")]
 
 
+@pytest.mark.sweep("no JSON-*", "nothing there-*", "a tampered timestamp-*", "a packed gigabyte-*")
 @pytest.mark.parametrize(
     ("name", "command"),
     [
