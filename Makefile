@@ -66,10 +66,11 @@ test-quick: $(STAMP) ## the tests that take seconds
 	@$(PYTEST) -m 'not slow and not nightly' $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: $(STAMP) ## ruff (format and rules) and mypy --strict
+lint: $(STAMP) ## ruff (format and rules), mypy --strict, and the contracts of imports
 	@$(VENV)/bin/ruff format --check --quiet .
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt >&2; exit 1; }
 
 .PHONY: format
 format: $(STAMP) ## format, and mend what ruff can mend by itself

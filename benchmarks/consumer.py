@@ -47,7 +47,7 @@ from tfaot_pkg import resources  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.compiled.model import CompiledModel, compile_model, weight_offsets  # noqa: E402
 from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.frozen.model import FrozenModel, freeze  # noqa: E402
-from tfaot_pkg.native.parts import Parts  # noqa: E402
+from tfaot_pkg.native.xla_runtime import Parts  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
 from tfaot_pkg.source.snapshot import Snapshot  # noqa: E402

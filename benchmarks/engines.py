@@ -29,7 +29,7 @@ from tfaot_pkg.bench.peers import peers_named  # noqa: E402
 from tfaot_pkg.bench.plot import latency_plot, resources_plot  # noqa: E402
 from tfaot_pkg.bench.results import Bench  # noqa: E402
 from tfaot_pkg.bench.run import Request, bench  # noqa: E402
-from tfaot_pkg.cli.display import make_progress  # noqa: E402
+from tfaot_pkg.cli.command import make_progress  # noqa: E402
 from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402

@@ -33,9 +33,9 @@ from tfaot_pkg.provenance.materials import VALIDATION
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import PREFIX, index_path
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.static.layout import PREFIX, index_path
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 
 ROOT = Path(__file__).resolve().parent.parent

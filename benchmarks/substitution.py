@@ -29,10 +29,10 @@ sys.path.insert(0, str(ROOT))
 from tfaot_pkg import resources  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.cache import BuildCache  # noqa: E402
 from tfaot_pkg.compiled.model import compile_model  # noqa: E402
+from tfaot_pkg.cxx.compiler import Compiler, find_compiler  # noqa: E402
 from tfaot_pkg.errors import TfaotError  # noqa: E402
 from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.frozen.model import freeze  # noqa: E402
-from tfaot_pkg.native.compiler import Compiler, find_compiler  # noqa: E402
 from tfaot_pkg.native.library import NativeLibrary, build_native  # noqa: E402
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402

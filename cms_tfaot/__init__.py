@@ -23,8 +23,8 @@ def tfaot_compile(
     additional_flags: Sequence[str] | str | None = None,
 ) -> None:
     """Do what the program `cms_tfaot_compile` does with these options; raise RuntimeError if it fails."""
-    from tfaot_pkg.cli.app import run
     from tfaot_pkg.cli.cmsdist import compile_app
+    from tfaot_pkg.cli.run import run_commands
 
     flags = additional_flags if isinstance(additional_flags, str) else " ".join(additional_flags or ())
     words = ["--aot-config", str(config_file), "--output-directory", str(output_dir)]
@@ -32,6 +32,6 @@ def tfaot_compile(
     words += [f"--tool-base={tool_base}"] if tool_base else []
     words += ["--dev"] if dev else []
     words += [f"--additional-flags={flags}"] if flags else []
-    code = run(words, "cms_tfaot_compile", compile_app)
+    code = run_commands(compile_app, words, program="cms_tfaot_compile")
     if code != 0:
         raise RuntimeError(f"cms_tfaot_compile failed: exit code {code}; its message stands above")

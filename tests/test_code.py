@@ -15,9 +15,9 @@ import pytest
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest, modules_of
-from tfaot_pkg.components import STAGES
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key
+from tfaot_pkg.package_key import STAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _DIGESTS = """
 import json
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.components import STAGES
+from tfaot_pkg.package_key import STAGES
 print(json.dumps({name: code_digest(module) for name, module in STAGES.items()}))
 """
 
@@ -66,11 +66,11 @@ def digests_in(copy: Path) -> Mapping[str, str]:
     ("file", "changed"),
     [
         ("native/library.py", {"link", "tools", "validate", "package"}),
-        ("native/parts.py", {"runtime parts", "link", "tools", "validate", "package"}),
+        ("native/xla_runtime.py", {"runtime parts", "link", "tools", "validate", "package"}),
         ("native/tools.py", {"tools", "package"}),
-        ("compiled/choices.py", {"compile", "link", "tools", "validate", "package"}),
+        ("compiled/assignment.py", {"compile", "link", "tools", "validate", "package"}),
         ("kernels/scratch.py", {"compile", "link", "tools", "validate", "package"}),
-        ("tuning/costs.py", {"link", "tools", "validate", "package"}),
+        ("batching/costs.py", {"link", "tools", "validate", "package"}),
         ("verify/runner.py", {"validate", "package"}),
         ("package/scram.py", {"package"}),
         ("provenance/sbom.py", {"package"}),

@@ -43,17 +43,17 @@ from tfaot_pkg.provenance.statement import read_statement, statement
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.config import RegistryConfig
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, newest
-from tfaot_pkg.registry.files import MissingFile
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.remotes import Remotes
 from tfaot_pkg.registry.summary import summaries_in, summary_of, updated_shard
+from tfaot_pkg.remote.named import Remotes
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.tuning import parse_tuning, tuning_bytes
 from tfaot_pkg.spec.types import spec_document
+from tfaot_pkg.static.files import MissingFile
 from tfaot_pkg.trust.client import Anchor, SignedIndex
+from tfaot_pkg.trust.rotation import Succession
 from tfaot_pkg.trust.state import SignedState
-from tfaot_pkg.trust.succession import Succession
 
 __all__ = ["make_package", "registry"]
 

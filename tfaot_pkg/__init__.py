@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from tfaot_pkg._version import __version__
 
 if TYPE_CHECKING:
-    from tfaot_pkg.runtime import Model, load
+    from tfaot_pkg.loader import Model, RunError, load
 
-__all__ = ["Model", "__version__", "load"]
+__all__ = ["Model", "RunError", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """`load` and `Model` on demand: they need NumPy, and the command line's start does not."""
-    if name in ("Model", "load"):
-        from tfaot_pkg import runtime
+    """What loads libraries, on demand: it needs NumPy, and the command line's start does not."""
+    if name in ("Model", "RunError", "load"):
+        from tfaot_pkg import loader
 
-        return getattr(runtime, name)
+        return getattr(loader, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,13 +1,15 @@
-"""Reading arrays (.npz) that somebody else wrote: a worker, or a library that runs in the sandbox."""
+"""NumPy arrays: their type, and reading those (.npz) that somebody else wrote, a worker or a library in the sandbox."""
 
 from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tfaot_pkg.runtime import Array
+Array = npt.NDArray[Any]
 
 
 def read_arrays(path: Path) -> dict[str, Array]:

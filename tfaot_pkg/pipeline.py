@@ -15,17 +15,17 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.flags import require_flags
+from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
 from tfaot_pkg.compiled.model import compile_model, compiled_key
-from tfaot_pkg.compiled.shares import KernelShare, kernel_share
-from tfaot_pkg.components import components
+from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, key_of, sha256_file
-from tfaot_pkg.native.compiler import Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native, library_uid, native_key
 from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
+from tfaot_pkg.package_key import components
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
@@ -66,7 +66,7 @@ class StageKeys:
 class Plan:
     """A spec with everything that decides about its package known.
 
-    `key` is that of the whole package, `components` what it is made from (components.py), `inputs` what the library is
+    `key` is that of the whole package, `components` what it is made from (package_key.py), `inputs` what the library is
     validated with (`inputs_document`).
     """
 

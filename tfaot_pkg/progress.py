@@ -1,14 +1,18 @@
 """Progress of long work: what a stage reports, without knowing who looks.
 
-`Progress` is the port; the command line passes one that draws bars on a terminal or prints plain lines
-(see cli/display.py), tests and libraries pass `Silent`.
+`Progress` is the port. The command line passes one that draws bars on a terminal (cli/progress.py), logs get
+`PlainProgress`, tests and libraries pass `Silent`.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
+
+from tfaot_pkg.wording import printable
 
 
 class Step(Protocol):
@@ -50,3 +54,37 @@ class Silent:
     def note(self, text: str) -> None: ...
 
     def output(self, text: str) -> None: ...
+
+
+class PlainProgress:
+    """One line when a stage begins, one when it ends: for logs."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+
+    @contextmanager
+    def step(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Step]:
+        what = unit.removesuffix("s") if total == 1 else unit
+        size = f" ({total:,.12g} {what})".replace(" )", ")") if total else ""
+        self.note(f"{name}{size} ...")
+        step = _PlainStep()
+        start = time.monotonic()
+        yield step
+        self.note(f"{name}: {step.skipped or f'done in {time.monotonic() - start:.1f} s'}")
+
+    def note(self, text: str) -> None:
+        sys.stderr.write(f"{printable(text)}\n")
+        sys.stderr.flush()
+
+    def output(self, text: str) -> None:
+        if self._verbose and text.strip():
+            self.note(text.rstrip())
+
+
+class _PlainStep:
+    skipped = ""
+
+    def advance(self, amount: float = 1, *, note: str = "") -> None: ...
+
+    def skip(self, reason: str) -> None:
+        self.skipped = reason

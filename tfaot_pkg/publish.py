@@ -12,7 +12,7 @@ from typing import Literal
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import above_floor
 from tfaot_pkg.catalogue.render import update_or_note
-from tfaot_pkg.compiled.shares import KernelShare
+from tfaot_pkg.compiled.kernel_report import KernelShare
 from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
@@ -27,8 +27,8 @@ from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import LATENCY, PREFIX
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder

@@ -12,8 +12,8 @@ from tfaot_pkg import resources
 from tfaot_pkg.bench.machine import free_core
 from tfaot_pkg.bench.programs import Programs, compile_programs
 from tfaot_pkg.bench.serving import Serving, native_program
+from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.native.compiler import Compiler, find_compiler
 from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, runs_here
 

@@ -20,7 +20,7 @@ from tfaot_pkg.process import run
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import index_path
+from tfaot_pkg.static.layout import index_path
 
 pytestmark = pytest.mark.slow
 

@@ -23,8 +23,8 @@ from tfaot_pkg.dependencies.update import changes, outdated, update
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.prefix.verify import verify_install
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import index_path
 from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.static.layout import index_path
 
 
 def locked(registry: FolderRegistry, *texts: str, constraints: Constraints | None = None) -> Lock:

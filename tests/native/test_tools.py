@@ -12,8 +12,8 @@ import pytest
 
 from tests.package.conftest import SIGNATURE, build_fake_libraries, make_uid
 from tfaot_pkg import resources
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.process import run
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.reference import reference_bytes
 

@@ -20,9 +20,9 @@ from tfaot_pkg.provenance.documents import PROVENANCE, VALIDATION
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.static.layout import PREFIX
 
 TARGETS = ("x86-64-v2", "x86-64-v3")
 DAY = date(2026, 11, 20)

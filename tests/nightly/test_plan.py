@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nightly.plans import DEFINITION, SPEC, Lab, said
-from tfaot_pkg import components, pipeline, resources
+from tfaot_pkg import package_key, pipeline, resources
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli.app import run
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.cxx import compiler as compiler_module
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.native import compiler as compiler_module
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.written import command_for
 from tfaot_pkg.pipeline import Pipeline
@@ -213,16 +213,16 @@ def headers(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tool(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(components, "__version__", "9.9.9")
+    monkeypatch.setattr(package_key, "__version__", "9.9.9")
 
 
 def worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(components, "worker_program_digest", lambda: "other")
+    monkeypatch.setattr(package_key, "worker_program_digest", lambda: "other")
 
 
 def stage(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     later = ("tfaot_pkg.native.library", "tfaot_pkg.pipeline")
-    monkeypatch.setattr(components, "code_digest", lambda name: "other" if name in later else code_digest(name))
+    monkeypatch.setattr(package_key, "code_digest", lambda name: "other" if name in later else code_digest(name))
 
 
 OF_ALL = {

@@ -22,7 +22,7 @@ from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import PREFIX
+from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.toolchain.worker import WorkerPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.keys import Key
-from tfaot_pkg.native.compiler import Compiler
-from tfaot_pkg.native.parts import LinkedPart
+from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.provenance.materials import Made, Materials, Pin, ToolchainFacts
 from tfaot_pkg.sandbox import Level

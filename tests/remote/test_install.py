@@ -226,7 +226,7 @@ def test_the_proxy_of_the_environment_is_asked(
 def test_publishing_to_a_server_is_refused(cli: Cli, known: FaultyServer, tmp_path: Path) -> None:
     from tfaot_pkg.errors import RegistryError
     from tfaot_pkg.folders import Folders
-    from tfaot_pkg.registry.remotes import folder_meant
+    from tfaot_pkg.remote.named import folder_meant
 
     with pytest.raises(RegistryError, match="can only be read"):
         folder_meant("r", Folders.of_user())

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.conftest import running_below
+from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.substitution.conftest import USUAL_TARGETS, Answers, Model
-from tfaot_pkg.runtime import load
+from tfaot_pkg.loader import load
 from tfaot_pkg.targets import TARGETS, runs_here
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

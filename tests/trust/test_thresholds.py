@@ -17,7 +17,6 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
-from tfaot_pkg.registry.files import FolderFiles
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.keys import (
     NewKey,
@@ -31,6 +30,7 @@ from tfaot_pkg.registry.signed.keys import (
     sign_pending,
 )
 from tfaot_pkg.registry.signed.refreshing import refresh
+from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.trust.keys import secrets_from
 
 MakePackage = Callable[..., Any]

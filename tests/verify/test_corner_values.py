@@ -9,7 +9,7 @@ import pytest
 
 from tests.zoo.cases import NEWEST_VERSION, Case
 from tests.zoo.conftest import Build
-from tfaot_pkg.runtime import load
+from tfaot_pkg.loader import load
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]

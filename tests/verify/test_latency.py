@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.samples import Published
+from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import LATENCY
+from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.targets import DEFAULT_TARGETS
 from tfaot_pkg.verify.latency import document, measure
 

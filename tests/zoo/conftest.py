@@ -13,9 +13,9 @@ from tests.kept import saved_models
 from tests.zoo.cases import Case
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
+from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.native.compiler import find_compiler
 from tfaot_pkg.native.library import NativeLibrary, build_native
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent

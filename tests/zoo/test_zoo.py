@@ -12,7 +12,7 @@ import pytest
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.runtime import load
+from tfaot_pkg.loader import load
 from tfaot_pkg.signature import DType
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.bench.results import Difference
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.report import compare

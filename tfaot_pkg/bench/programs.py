@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg import resources
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import CompilerError
-from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.targets import TARGETS
 

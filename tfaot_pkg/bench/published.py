@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.provenance.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
+from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.spec.types import ModelSpec
 

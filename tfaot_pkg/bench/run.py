@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfaot_pkg.arrays import read_arrays
+from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.bench.artifacts import Converter
 from tfaot_pkg.bench.contenders import Contender, Field
 from tfaot_pkg.bench.inputs import difference, write_inputs
@@ -23,7 +23,6 @@ from tfaot_pkg.bench.serving import native_program
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.pipeline import Pipeline, Plan
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec.types import ModelSpec

@@ -17,8 +17,8 @@ from tfaot_pkg.catalogue.record import shown_entry
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
-from tfaot_pkg.registry.layout import PREFIX, blob_path
 from tfaot_pkg.registry.reader import RegistryReader
+from tfaot_pkg.static.layout import PREFIX, blob_path
 
 _LARGEST_DOCUMENT = 4 << 20
 _LONGEST_EDGES = 60_000  # characters; a knot that takes more says nothing

@@ -24,9 +24,9 @@ from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import DOWNLOAD
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.static import StaticRegistry
+from tfaot_pkg.static.layout import DOWNLOAD
 from tfaot_pkg.storage import locked, storage_errors
 
 FOLDER = "catalogue"

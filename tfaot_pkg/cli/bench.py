@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session, defines_of
 from tfaot_pkg.cli.options import (
     DebugFlag,
     DefinesOption,
@@ -20,7 +21,6 @@ from tfaot_pkg.cli.options import (
     WheelhouseOption,
     require_writable,
 )
-from tfaot_pkg.cli.session import Session, defines_of
 from tfaot_pkg.errors import SpecError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def bench(
     from tfaot_pkg.bench.run import bench as measured
     from tfaot_pkg.bench.since import compare
     from tfaot_pkg.cli.benched import text
-    from tfaot_pkg.provenance.rebuild import Means
+    from tfaot_pkg.rebuild import Means
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.temporary import temporary_folder
 

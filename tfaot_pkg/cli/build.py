@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session, defines_of
 from tfaot_pkg.cli.conan_remotes import Uploader
 from tfaot_pkg.cli.options import (
     DebugFlag,
@@ -25,10 +26,9 @@ from tfaot_pkg.cli.options import (
     keys_of,
 )
 from tfaot_pkg.cli.packages import installed_text
-from tfaot_pkg.cli.session import Session, defines_of
 
 if TYPE_CHECKING:
-    from tfaot_pkg.inspection import CheckResult
+    from tfaot_pkg.check import CheckResult
     from tfaot_pkg.pipeline import Build
     from tfaot_pkg.publish import Publication
 
@@ -59,7 +59,7 @@ def init(
 
     Example: tfaot-pkg init exported/tagger --name tagger
     """
-    from tfaot_pkg.inspection import scaffold_spec
+    from tfaot_pkg.check import scaffold_spec
 
     session = Session()
     pipeline = session.pipeline(toolchain_python, wheelhouse)
@@ -91,8 +91,8 @@ def check(
 
     Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table
     """
+    from tfaot_pkg.check import check_model, spec_of
     from tfaot_pkg.errors import ModelError
-    from tfaot_pkg.inspection import check_model, spec_of
 
     session = Session()
     spec = spec_of(model, defines_of(defines), signature=signature, tensorflow=tensorflow)
@@ -161,7 +161,7 @@ def build(
     tfaot-pkg build spec.yaml --dev
     """
     from tfaot_pkg.cli.cmssw import area_for, write_tools
-    from tfaot_pkg.depfile import depfile_text, no_leftovers
+    from tfaot_pkg.cli.depfile import depfile_text, no_leftovers
     from tfaot_pkg.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.override import override

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, RegistryOption
-from tfaot_pkg.cli.session import Session
 from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:

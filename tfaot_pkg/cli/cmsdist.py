@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session, defines_of
 from tfaot_pkg.cli.options import DebugFlag, DefinesOption, JsonFlag, SpecArgument, UnconfinedFlag, VerboseFlag
-from tfaot_pkg.cli.session import Session, defines_of
+from tfaot_pkg.cli.run import run_commands
 
 if TYPE_CHECKING:
     from tfaot_pkg.cmsdist.layout import Tool
@@ -131,9 +132,7 @@ compile_app = typer.Typer(
 
 def compile_main() -> None:
     """Run `cms_tfaot_compile` and exit."""
-    from tfaot_pkg.cli.app import run
-
-    sys.exit(run(sys.argv[1:], "cms_tfaot_compile", compile_app))
+    sys.exit(run_commands(compile_app, sys.argv[1:], program="cms_tfaot_compile"))
 
 
 @compile_app.command()

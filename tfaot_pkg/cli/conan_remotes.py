@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag
-from tfaot_pkg.cli.session import Session
 from tfaot_pkg.errors import ConanError, RegistryError
 
 if TYPE_CHECKING:

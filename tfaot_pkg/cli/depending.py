@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, OfflineFlag, PrefixOption, RegistryOption
 from tfaot_pkg.cli.packages import installed_text
-from tfaot_pkg.cli.session import Session
 from tfaot_pkg.errors import RegistryError
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def cmake_dir(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
 def _opened(session: Session, lock: Lock, file: Path, registry: str | None, *, offline: bool) -> StaticRegistry:
     """The registry that a lock file names, or `registry` where the user names one."""
     from tfaot_pkg.dependencies.lock import location_meant
-    from tfaot_pkg.registry.remotes import remote_meant
+    from tfaot_pkg.remote.named import remote_meant
 
     if registry is not None:
         return session.open_registry(registry, offline=offline)
@@ -256,7 +256,7 @@ def _registry(session: Session, opened: StaticRegistry, given: str | None, lock:
     """How a lock file in `lock` names the registry that the user meant by `given`."""
     from tfaot_pkg.dependencies.install import locked_registry
     from tfaot_pkg.dependencies.lock import location_beside
-    from tfaot_pkg.registry.remotes import remote_meant
+    from tfaot_pkg.remote.named import remote_meant
 
     remote = remote_meant(given, session.folders) if given is not None else None
     return locked_registry(opened, location=location_beside(opened.location, lock), name=remote.name if remote else "")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag
-from tfaot_pkg.cli.session import Session
 
 
 def register(app: typer.Typer) -> None:

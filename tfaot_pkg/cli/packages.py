@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import (
     DebugFlag,
     JsonFlag,
@@ -24,7 +25,6 @@ from tfaot_pkg.cli.options import (
     WheelhouseOption,
 )
 from tfaot_pkg.cli.registries import open_registry
-from tfaot_pkg.cli.session import Session
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.wording import counted
@@ -32,7 +32,7 @@ from tfaot_pkg.wording import counted
 if TYPE_CHECKING:
     from tfaot_pkg.prefix.install import Installed
     from tfaot_pkg.prefix.verify import PrefixReport
-    from tfaot_pkg.provenance.rebuild import Rebuilt
+    from tfaot_pkg.rebuild import Rebuilt
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
 
@@ -253,8 +253,8 @@ def rebuild_check(
 
     Example: tfaot-pkg rebuild-check digits@1.0.0 --source recipes/tfaot-model-digits/all
     """
-    from tfaot_pkg.provenance.rebuild import Means
-    from tfaot_pkg.provenance.rebuild import rebuild_check as rebuild
+    from tfaot_pkg.rebuild import Means
+    from tfaot_pkg.rebuild import rebuild_check as rebuild
 
     session = Session()
     opened = session.open_registry(registry, offline=offline)

@@ -9,6 +9,7 @@ import typer
 
 from tfaot_pkg.cli import registry_keys
 from tfaot_pkg.cli.catalogue import render
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import (
     DebugFlag,
     JsonFlag,
@@ -19,7 +20,6 @@ from tfaot_pkg.cli.options import (
     keys_of,
     new_passphrase,
 )
-from tfaot_pkg.cli.session import Session
 from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:

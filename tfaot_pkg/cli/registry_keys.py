@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import (
     DebugFlag,
     JsonFlag,
@@ -17,7 +18,6 @@ from tfaot_pkg.cli.options import (
     keys_of,
     new_passphrase,
 )
-from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
     from tfaot_pkg.registry.folder import FolderRegistry

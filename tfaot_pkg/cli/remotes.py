@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag
-from tfaot_pkg.cli.session import Session
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Your name for the registry.")]
 
@@ -47,8 +47,8 @@ def add(
 
     Example: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...
     """
-    from tfaot_pkg.registry.remotes import Trusting, add_remote
     from tfaot_pkg.remote.address import Address
+    from tfaot_pkg.remote.named import Trusting, add_remote
 
     session = Session()
     address = Address.parse(url, allow_http=allow_http)
@@ -70,7 +70,7 @@ def list_(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
 
     Example: tfaot-pkg registry list --json
     """
-    from tfaot_pkg.registry.remotes import Remotes
+    from tfaot_pkg.remote.named import Remotes
 
     session = Session()
     remotes = Remotes.of(session.folders).all()
@@ -88,8 +88,8 @@ def remove(name: NameArgument, *, json_: JsonFlag = False, debug: DebugFlag = Fa
     """
     import shutil
 
-    from tfaot_pkg.registry.remotes import Remotes
     from tfaot_pkg.remote.cache import RemoteCache
+    from tfaot_pkg.remote.named import Remotes
 
     session = Session()
     removed = Remotes.of(session.folders).remove(name)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, VerboseFlag, WheelhouseOption
-from tfaot_pkg.cli.session import Session
 
 VersionArgument = Annotated[str, typer.Argument(help="A TensorFlow version, such as 2.17.1.", metavar="VERSION")]
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session, defines_of
 from tfaot_pkg.cli.options import (
     DebugFlag,
     DefinesOption,
@@ -18,7 +19,6 @@ from tfaot_pkg.cli.options import (
     WheelhouseOption,
     require_writable,
 )
-from tfaot_pkg.cli.session import Session, defines_of
 
 # The stages are imported inside of the command: `--help` must not pay for them.
 

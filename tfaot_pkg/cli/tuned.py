@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfaot_pkg.compiled.choices import Unit
+from tfaot_pkg.batching.planner import Planner, unseen, written
+from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.spec.tuning import tuning_document
-from tfaot_pkg.tuning.composition import Planner, unseen, written
 from tfaot_pkg.tuning.flags import FlagsFound
 from tfaot_pkg.tuning.kernels import LayersFound
 from tfaot_pkg.tuning.measure import Tuned

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.choices import tuned_code, units_of
+from tfaot_pkg.compiled.assignment import tuned_code, units_of
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.types import ModelSpec

@@ -13,15 +13,15 @@ from typing import Any
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.choices import Choices, choices_document, choices_of
+from tfaot_pkg.compiled.assignment import Choices, choices_document, choices_of
 from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
 from tfaot_pkg.compiled.substitution import Graphs, all_weights, call_arguments, with_calls
 from tfaot_pkg.compiled.workers import Flagged, compile_units
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call
 from tfaot_pkg.keys import Key, key_of
-from tfaot_pkg.native.compiler import Compiler
-from tfaot_pkg.native.elf import defined_symbols
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfaot_pkg import resources
+from tfaot_pkg.batching.costs import batch_costs
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import (
     Rules,
@@ -24,13 +25,13 @@ from tfaot_pkg.binary.findings import (
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call, plan_of
 from tfaot_pkg.keys import Key, key_of, sha256_bytes
-from tfaot_pkg.native.compiler import Compiler
-from tfaot_pkg.native.elf import defined_symbols, undefined_symbols
-from tfaot_pkg.native.parts import LinkedPart, Parts
+from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
 from tfaot_pkg.process import kill_running
@@ -39,7 +40,6 @@ from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target, lowest
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
-from tfaot_pkg.tuning.costs import batch_costs
 
 STAGE = "native"
 _PARTS = "parts.json"

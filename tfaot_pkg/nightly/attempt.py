@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from tfaot_pkg.nightly.types import Decision, Figures, Policy
 
 AttemptKind = Literal[
@@ -34,6 +36,15 @@ class Request:
     cache: Path
     policy: Policy
     program: tuple[str, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Write the file that the program that builds reads."""
+        path.write_bytes(TypeAdapter(Request).dump_json(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Request:
+        """What `write` wrote."""
+        return TypeAdapter(cls).validate_json(path.read_bytes())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

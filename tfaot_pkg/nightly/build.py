@@ -20,10 +20,11 @@ from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Decision, Figures
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
+from tfaot_pkg.progress import PlainProgress
 from tfaot_pkg.provenance.difference import differences
 from tfaot_pkg.publish import Release, release_of
-from tfaot_pkg.registry.layout import LATENCY
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.verify.validate import not_run_targets, require_verified
 
@@ -52,8 +53,6 @@ def build(request: Request, scratch: Path) -> None:
     StorageError too where the task's files are not what they were when the night was planned; RebuildError where the
     policy asks for two builds and these differ.
     """
-    from tfaot_pkg.cli.display import PlainProgress
-
     start = time.monotonic()
     decision = request.decision
     spec = spec_for(decision.task, decision.release)
@@ -97,8 +96,6 @@ def _changed(decision: Decision, plan: Plan) -> StorageError:
 
 def _require_same(made: Build, spec: ModelSpec, folders: Folders) -> None:
     """Build again, with an empty cache. Raises RebuildError where any file differs."""
-    from tfaot_pkg.cli.display import PlainProgress
-
     pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=False))
     again = pipeline.build(pipeline.plan(spec))
     found = differences(made.tree.root, again.tree.root)

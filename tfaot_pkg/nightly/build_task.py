@@ -26,10 +26,10 @@ def main(request_file: Path) -> int:
     die_with_parent()
     from tfaot_pkg.errors import TfaotError, ToolchainError
     from tfaot_pkg.nightly import faults
+    from tfaot_pkg.nightly.attempt import Request
     from tfaot_pkg.nightly.build import build
-    from tfaot_pkg.nightly.supervise import read_request
 
-    request = read_request(request_file)
+    request = Request.read(request_file)
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.policy.output, request.policy.output))
     try:
         build(request, request_file.parent)

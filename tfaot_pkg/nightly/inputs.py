@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import Digest
-from tfaot_pkg.native.compiler import Compiler, find_compiler
 from tfaot_pkg.nightly.task_spec import at_release
 from tfaot_pkg.nightly.types import Task
 from tfaot_pkg.pipeline import Plan, pinned_toolchain, plan_of

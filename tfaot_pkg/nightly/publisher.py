@@ -24,9 +24,9 @@ from tfaot_pkg.publish import Release, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.registry.signed.refreshing import refresh
 from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.temporary import temporary_folder
 
 Remote = tuple[ConanRemote, Credentials]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from tfaot_pkg.components import (
+from tfaot_pkg.nightly.types import FAILURES, KnownBroken, Outcome, Reason
+from tfaot_pkg.nightly.written import first_words
+from tfaot_pkg.package_key import (
     CODE,
     COMPILER,
     DEFINES,
@@ -22,8 +24,6 @@ from tfaot_pkg.components import (
     TUNING,
     WORKER,
 )
-from tfaot_pkg.nightly.types import FAILURES, KnownBroken, Outcome, Reason
-from tfaot_pkg.nightly.written import first_words
 
 NEVER_BUILT = Reason(what="never built", detail="")
 NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
@@ -33,7 +33,7 @@ _SHOWN_CHARACTERS = 80
 _VERSION = f"{SPEC}model.version"
 """Differs between all builds of a model: it holds their numbers."""
 _COMPILER_PARTS = ("", "linker ", "C library ", "machine ")
-"""What the parts of a compiler's identity are (native/compiler.py)."""
+"""What the parts of a compiler's identity are (cxx/compiler.py)."""
 
 Where = Callable[[str], str]
 """Where a field of the spec ("compilation.batch_sizes") is given: `spec.yaml:14`."""

@@ -31,8 +31,8 @@ from tfaot_pkg.provenance.documents import FILES, PROVENANCE
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.publish import Release
 from tfaot_pkg.registry.archive import unpack
-from tfaot_pkg.registry.layout import LATENCY, PREFIX
 from tfaot_pkg.source.snapshot import copy_hashed
+from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool

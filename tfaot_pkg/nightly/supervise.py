@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter
-
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.build_task import ANSWER, INTERNAL
@@ -32,7 +30,6 @@ from tfaot_pkg.nightly.secrets import public
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.process import describe_exit
 
-_REQUEST = TypeAdapter(Request)
 _MIB = 2**20
 _FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a build: at first, and in the long run
 
@@ -73,11 +70,6 @@ def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, 
     }
 
 
-def read_request(path: Path) -> Request:
-    """What `perform` wrote for the program that builds."""
-    return _REQUEST.validate_json(path.read_bytes())
-
-
 def stop_all() -> None:
     """Kill all builds that threads of this process wait for."""
     with _running_lock:
@@ -88,7 +80,7 @@ def stop_all() -> None:
 def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     (scratch / "tmp").mkdir()
     file = scratch / "request.json"
-    file.write_bytes(_REQUEST.dump_json(request))
+    request.write(file)
     program = request.program or (sys.executable, "-m", "tfaot_pkg.nightly.build_task")
     _say(request.log, f"{request.decision.task.id}: build of {request.decision.release}")
     killed_before = oom_kills()

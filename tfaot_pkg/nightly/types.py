@@ -170,7 +170,7 @@ class Reason:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What is to be done about a task. `release` is the version to be published, or that is published; `key` the
-    package's at that version (empty with `fail`); `inputs` the components of the key by name (components.py), only
+    package's at that version (empty with `fail`); `inputs` the components of the key by name (package_key.py), only
     where it is built: what explains the next change.
     """
 

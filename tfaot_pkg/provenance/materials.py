@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.keys import Key
-from tfaot_pkg.native.compiler import Compiler
-from tfaot_pkg.native.parts import LinkedPart
+from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.sandbox import Level
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec

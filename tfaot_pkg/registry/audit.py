@@ -21,9 +21,9 @@ from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile
 from tfaot_pkg.registry.install import unpack_sound
-from tfaot_pkg.registry.layout import PREFIX, index_path
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.registry.summary import shard_path, summary_of
+from tfaot_pkg.static.layout import PREFIX, index_path
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.trust.client import SignedIndex

@@ -21,7 +21,7 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import Audit, index_files, signed_state
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import INDEX, SEARCH, blob_path
+from tfaot_pkg.static.layout import INDEX, SEARCH, blob_path
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT
 from tfaot_pkg.trust.roles import METADATA, hashed_path, metadata_path
 from tfaot_pkg.trust.state import SignedState

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.registry.files import FolderFiles
 from tfaot_pkg.registry.static import PlainIndex
+from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.faults import CLOCK_TOLERANCE, expired, wrong_clock
 from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets

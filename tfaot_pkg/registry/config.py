@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import canonical_json, sha256_bytes
-from tfaot_pkg.registry.layout import DOWNLOAD, FORMAT, template_fault
+from tfaot_pkg.static.layout import DOWNLOAD, FORMAT, template_fault
 
 SIGNED = "signed"
 """Capability: index files are TUF targets; there is no plain copy of them."""

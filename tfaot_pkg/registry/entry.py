@@ -19,8 +19,8 @@ from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import Key, canonical_json, sha256_bytes, sha256_file
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
-from tfaot_pkg.registry.layout import PREFIX, is_sha256
 from tfaot_pkg.signature import Signature
+from tfaot_pkg.static.layout import PREFIX, is_sha256
 
 _IN_WORD = re.compile(r"(?<=[a-z])(?=[0-9])")
 SCHEMA = 1

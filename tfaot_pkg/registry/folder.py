@@ -26,11 +26,11 @@ from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.commit import Commit, Keys, PlainCommit, SignedCommit
 from tfaot_pkg.registry.config import RegistryConfig
 from tfaot_pkg.registry.entry import Deprecation, IndexLine, RegistryEntry, check_new
-from tfaot_pkg.registry.files import FolderFiles, MissingFile
 from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.layout import CONFIG, INDEX, LOCK, index_path, is_inside
 from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
 from tfaot_pkg.registry.summary import PackageSummary, shard_path, summary_of, updated_shard
+from tfaot_pkg.static.files import FolderFiles, MissingFile
+from tfaot_pkg.static.layout import CONFIG, INDEX, LOCK, index_path, is_inside
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import TIMESTAMP_FILE

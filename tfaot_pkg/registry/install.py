@@ -17,9 +17,9 @@ from tfaot_pkg.prefix.install import Delivery, Fill, Installed, Status, already_
 from tfaot_pkg.prefix.plan import Package
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
-from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.static.layout import PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from tfaot_pkg.registry import index, reader, summary
 from tfaot_pkg.registry.blobs import open_blob
 from tfaot_pkg.registry.config import LIMIT, RegistryConfig
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
-from tfaot_pkg.registry.files import Files, MissingFile
 from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.layout import CONFIG, LATENCY, blob_path, index_path
 from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.static.files import Files, MissingFile
+from tfaot_pkg.static.layout import CONFIG, LATENCY, blob_path, index_path
 
 
 class Index(Protocol):

@@ -18,7 +18,7 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.package.name import model_of, spellings
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
-from tfaot_pkg.registry.layout import SEARCH
+from tfaot_pkg.static.layout import SEARCH
 
 LIMIT = 256 << 20
 SHARDS = tuple(f"{SEARCH}/{number:02x}.jsonl" for number in range(256))

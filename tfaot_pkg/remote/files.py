@@ -1,4 +1,4 @@
-"""`Files` (registry/files.py) over HTTP, with the cache in between.
+"""`Files` (static/files.py) over HTTP, with the cache in between.
 
 What has its SHA-256 in its name is checked against it and then kept for ever. All else is asked for again each time
 (the server may answer "unchanged"), and a new copy is kept only by `confirm`, when its reader has found it to be right:
@@ -33,10 +33,10 @@ from tfaot_pkg.http.patience import Patience
 from tfaot_pkg.http.transfer import Document, Transfer
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.registry.files import MissingFile, too_long
 from tfaot_pkg.remote.address import Address
-from tfaot_pkg.remote.ahead import Ahead
 from tfaot_pkg.remote.cache import Copy, RemoteCache
+from tfaot_pkg.remote.prefetch import Ahead
+from tfaot_pkg.static.files import MissingFile, too_long
 from tfaot_pkg.storage import storage_errors
 
 _DIGEST = re.compile(r"(?<![0-9a-f])(?:([0-9a-f]{64})|([0-9a-f]{2})/([0-9a-f]{62}))(?![0-9a-f])", re.ASCII)

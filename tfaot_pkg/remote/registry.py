@@ -10,12 +10,12 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry import summary
 from tfaot_pkg.registry.config import UnknownFormat
-from tfaot_pkg.registry.files import MissingFile
 from tfaot_pkg.registry.index import LIMIT, IndexFile
-from tfaot_pkg.registry.layout import INDEX, SEARCH
 from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.remote.files import HttpFiles
+from tfaot_pkg.static.files import MissingFile
+from tfaot_pkg.static.layout import INDEX, SEARCH
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import hashed_path
 

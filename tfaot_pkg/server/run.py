@@ -14,9 +14,9 @@ from pathlib import Path
 import uvicorn
 
 from tfaot_pkg.errors import NetworkError, RegistryError
-from tfaot_pkg.registry.layout import CONFIG
 from tfaot_pkg.server.app import make_app
 from tfaot_pkg.server.protocol import Limits, protocol_with
+from tfaot_pkg.static.layout import CONFIG
 
 LIMITS = Limits()
 _GRACE = 5

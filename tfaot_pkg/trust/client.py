@@ -18,8 +18,8 @@ from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.registry.files import Files, MissingFile
-from tfaot_pkg.registry.layout import CONFIG
+from tfaot_pkg.static.files import Files, MissingFile
+from tfaot_pkg.static.layout import CONFIG
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.trust.faults import CLOCK_TOLERANCE, distrust, wrong_clock
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT, TIMESTAMP

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.registry.layout import CONFIG
+from tfaot_pkg.static.layout import CONFIG
 from tfaot_pkg.trust.keys import KEYS_HINT, RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing
 from tfaot_pkg.trust.roles import (
     PACKAGES,

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.registry.files import Files, MissingFile
-from tfaot_pkg.registry.layout import CONFIG
+from tfaot_pkg.static.files import Files, MissingFile
+from tfaot_pkg.static.layout import CONFIG
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.trust.roles import (
     PACKAGE_PATHS,

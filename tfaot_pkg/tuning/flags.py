@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.compiled.choices import Unit
+from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit
 from tfaot_pkg.errors import CompilerError, ModelError, SpecError, TfaotError, ToolchainError
 from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import Chosen
-from tfaot_pkg.tuning.workshop import Variant, Workshop
+from tfaot_pkg.tuning.variants import Variant, Workshop
 
 Flags = tuple[str, ...]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from tfaot_pkg.compiled.choices import Unit, chosen_layers
+from tfaot_pkg.compiled.assignment import Unit, chosen_layers
 from tfaot_pkg.spec.tuned import TunedCode
 from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import (
@@ -18,7 +18,7 @@ from tfaot_pkg.tuning.selection import (
     variants_of,
     within,
 )
-from tfaot_pkg.tuning.workshop import Variant, Workshop
+from tfaot_pkg.tuning.variants import Variant, Workshop
 from tfaot_pkg.wording import counted
 
 _NONE: Chosen = frozenset()

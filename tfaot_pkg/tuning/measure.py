@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tfaot_pkg.compiled.choices import Unit, chosen_layers, missing_layers
+from tfaot_pkg.compiled.assignment import Unit, chosen_layers, missing_layers
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.pipeline import Build, Pipeline
 from tfaot_pkg.progress import Progress
@@ -17,7 +17,7 @@ from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
 from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
 from tfaot_pkg.tuning.together import choose_beside, choose_together
-from tfaot_pkg.tuning.workshop import Variant, Workshop, workshop
+from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets
 

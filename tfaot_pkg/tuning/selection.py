@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiled.choices import Unit
+from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.tuning.ratio import Ratio

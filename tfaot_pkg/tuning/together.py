@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tfaot_pkg.compiled.choices import Unit
+from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.tuning.flags import Flags, FlagsFound, choose_flags
 from tfaot_pkg.tuning.kernels import LayersFound
 from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import Chosen, twice
-from tfaot_pkg.tuning.workshop import Variant, Workshop
+from tfaot_pkg.tuning.variants import Variant, Workshop
 
 _NONE: Chosen = frozenset()
 _MOST = 2.5

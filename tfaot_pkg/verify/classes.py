@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.runtime import Array
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.signature import DType, Signature, Tensor
 
 MAIN = "main"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg import resources
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.emulator import Emulator
-from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.sandbox.command import Command
 from tfaot_pkg.signature import Signature

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from tfaot_pkg import resources
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.temporary import temporary_folder

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tfaot_pkg.arrays import read_arrays
+from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.progress import Step
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.classes import MAIN

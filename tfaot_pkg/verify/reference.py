@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfaot_pkg.runtime import Array
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 

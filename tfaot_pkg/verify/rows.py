@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.wording import counted
 

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.runtime import Array, Model, load
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.loader import Model, load
 from tfaot_pkg.verify.flushing import subnormals_flushed
 
 

@@ -8,13 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from tfaot_pkg.arrays import read_arrays
+from tfaot_pkg.arrays import Array, read_arrays
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.emulator import Emulator, emulator_of
-from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.progress import Step
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.sandbox.command import Command
 from tfaot_pkg.signature import Signature

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg import resources
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
-from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.progress import Progress, Step
-from tfaot_pkg.runtime import Array
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import Tensor
 from tfaot_pkg.source.snapshot import Snapshot

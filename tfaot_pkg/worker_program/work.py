@@ -1,4 +1,4 @@
-"""How much a frozen graph computes: what costs of batches are estimated from (tuning/costs.py)."""
+"""How much a frozen graph computes: what costs of batches are estimated from (batching/costs.py)."""
 
 import math
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
-from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
     from tfaot_pkg.nightly.types import Decision, NightPlan

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag
-from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
     from tfaot_pkg.nightly.depends import Dependent

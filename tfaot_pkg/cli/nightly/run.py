@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.command import Session
 from tfaot_pkg.cli.nightly.plan import (
     DEFINITION,
     ChangedSinceOption,
@@ -27,7 +28,6 @@ from tfaot_pkg.cli.options import (
     keys_of,
     said,
 )
-from tfaot_pkg.cli.session import Session
 
 if TYPE_CHECKING:
     from tfaot_pkg.folders import Folders

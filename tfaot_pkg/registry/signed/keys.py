@@ -30,8 +30,8 @@ from tfaot_pkg.trust.keys import (
 )
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
 from tfaot_pkg.trust.roles import tuf_role, utc
+from tfaot_pkg.trust.rotation import LIMIT, KeyChange, Succession
 from tfaot_pkg.trust.state import SignedState
-from tfaot_pkg.trust.succession import LIMIT, KeyChange, Succession
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key

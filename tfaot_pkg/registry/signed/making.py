@@ -13,9 +13,9 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.registry.commit import write
 from tfaot_pkg.registry.config import SEARCH, SIGNED, RegistryConfig
-from tfaot_pkg.registry.files import FolderFiles
 from tfaot_pkg.registry.folder import require_empty, utc_now
-from tfaot_pkg.registry.layout import CONFIG, LOCK
+from tfaot_pkg.static.files import FolderFiles
+from tfaot_pkg.static.layout import CONFIG, LOCK
 from tfaot_pkg.storage import locked, make_folder, storage_errors
 from tfaot_pkg.trust.keys import KEYS as KEYS_FILE
 from tfaot_pkg.trust.keys import ROLES, ROOT, KeyRing, Secrets, import_key, make_key

@@ -13,8 +13,8 @@ from tfaot_pkg.registry.signed.opening import load_state, require_signed
 from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.trust.revision import Revision, Signers
 from tfaot_pkg.trust.roles import PACKAGES, SEARCH, TARGETS, iso, utc
+from tfaot_pkg.trust.rotation import KeyChange, Succession
 from tfaot_pkg.trust.state import SignedState
-from tfaot_pkg.trust.succession import KeyChange, Succession
 from tfaot_pkg.wording import counted
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.package.conftest import make_spec
-from tfaot_pkg.compiled.choices import choices_of, missing_layers, units_of
+from tfaot_pkg.compiled.assignment import choices_of, missing_layers, units_of
 from tfaot_pkg.compiled.model import compiled_key
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.kernels.layer import Layer

@@ -27,12 +27,12 @@ from tfaot_pkg.provenance.documents import FILES, PROVENANCE
 from tfaot_pkg.provenance.statement import Recorded, read_statement
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.layout import PREFIX
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
+from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify.validate import inputs_document
 

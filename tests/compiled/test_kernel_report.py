@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiled.test_choices import ALL, LAYERS, NONE, THUNKS, V2, V3, _spec
+from tests.compiled.test_assignment import ALL, LAYERS, NONE, THUNKS, V2, V3, _spec
 from tests.package.conftest import make_spec
 from tests.samples import recipe, tfaot
-from tfaot_pkg.compiled.shares import kernel_share
+from tfaot_pkg.compiled.kernel_report import kernel_share
 from tfaot_pkg.spec.tuned import LayerChoice
 from tfaot_pkg.toolchain.definition import Toolchain, toolchain
 

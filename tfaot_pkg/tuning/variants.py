@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.compiled.choices import Unit, possible_calls, uses_kernels
+from tfaot_pkg.compiled.assignment import Unit, possible_calls, uses_kernels
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
 from tfaot_pkg.native.library import build_native

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from tfaot_pkg.cli.display import printable
 from tfaot_pkg.progress import Step
+from tfaot_pkg.wording import printable
 
 
 class TerminalProgress:

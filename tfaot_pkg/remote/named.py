@@ -17,11 +17,11 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.registry.files import Files, MissingFile
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.layout import is_sha256
 from tfaot_pkg.registry.static import StaticRegistry, read_config
 from tfaot_pkg.remote.address import Address, is_url
+from tfaot_pkg.static.files import Files, MissingFile
+from tfaot_pkg.static.layout import is_sha256
 from tfaot_pkg.storage import locked, storage_errors, write_file
 from tfaot_pkg.trust.keys import ROOT
 from tfaot_pkg.trust.roles import limit_of, metadata_path

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfaot_pkg.cli.display import make_progress, printable
 from tfaot_pkg.cli.options import said
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.progress import Progress
+from tfaot_pkg.progress import PlainProgress, Progress
+from tfaot_pkg.wording import printable
 
 if TYPE_CHECKING:
     from tfaot_pkg.pipeline import Pipeline
@@ -48,13 +48,13 @@ class Session:
 
     def registry_folder(self, given: str | None) -> Path:
         """The folder that `--registry` means, to write there. Raises RegistryError where it means a server."""
-        from tfaot_pkg.registry.remotes import folder_meant
+        from tfaot_pkg.remote.named import folder_meant
 
         return folder_meant(given, self.folders)
 
     def open_registry(self, given: str | None, *, offline: bool = False) -> StaticRegistry:
         """The registry that `--registry` means, to read from it."""
-        from tfaot_pkg.registry.remotes import open_registry
+        from tfaot_pkg.remote.named import open_registry
 
         return open_registry(given, self.folders, progress=self.progress, offline=offline)
 
@@ -68,3 +68,12 @@ def defines_of(words: list[str] | None) -> dict[str, str]:
             raise SpecError(f"-D {word}: write KEY=VALUE, with a KEY of letters, digits and _")
         defines[key] = value
     return defines
+
+
+def make_progress(*, verbose: bool) -> Progress:
+    """Bars if standard error is a terminal, else lines: standard output is for results."""
+    if not sys.stderr.isatty():
+        return PlainProgress(verbose=verbose)
+    from tfaot_pkg.cli.progress import TerminalProgress  # takes as long to import as a whole command may
+
+    return TerminalProgress(verbose=verbose)

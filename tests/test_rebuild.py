@@ -21,7 +21,7 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.package.listing import scan_tree
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.provenance.rebuild import Means, rebuild_check
+from tfaot_pkg.rebuild import Means, rebuild_check
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfaot_pkg.cli.bars import TerminalProgress
-from tfaot_pkg.cli.display import PlainProgress
+from tfaot_pkg.cli.progress import TerminalProgress
+from tfaot_pkg.progress import PlainProgress
 
 
 @pytest.mark.parametrize(

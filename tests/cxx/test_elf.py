@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.native.elf import (
+from tfaot_pkg.cxx.elf import (
     defined_symbols,
     exported_symbols,
     imported_symbols,

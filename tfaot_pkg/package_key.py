@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from tfaot_pkg import resources
 from tfaot_pkg._version import __version__
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.frozen.model import worker_program_digest
 from tfaot_pkg.keys import canonical_json, sha256_bytes
-from tfaot_pkg.native.compiler import Compiler
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.tuning import tuning_document
 from tfaot_pkg.spec.types import ModelSpec, spec_document
@@ -28,7 +28,7 @@ TOOL, WORKER, HEADERS, KERNELS = "tool", "worker program", "headers", "kernel li
 STAGES = {
     "freeze": "tfaot_pkg.frozen.model",
     "compile": "tfaot_pkg.compiled.model",
-    "runtime parts": "tfaot_pkg.native.parts",
+    "runtime parts": "tfaot_pkg.native.xla_runtime",
     "link": "tfaot_pkg.native.library",
     "tools": "tfaot_pkg.native.tools",
     "validate": "tfaot_pkg.verify.validate",

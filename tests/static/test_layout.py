@@ -4,7 +4,7 @@ import pytest
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.package.name import is_package_name, package_meant_by
-from tfaot_pkg.registry.layout import (
+from tfaot_pkg.static.layout import (
     blob_path,
     index_path,
     is_inside,

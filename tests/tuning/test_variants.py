@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.compiled.choices import Unit
+from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.compiled.model import CompiledModel
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
@@ -17,7 +17,7 @@ from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.tuning.flags import CANDIDATES, choose_flags, left_to_xla
 from tfaot_pkg.tuning.kernels import choose_layers
 from tfaot_pkg.tuning.selection import Chosen
-from tfaot_pkg.tuning.workshop import Variant, Workshop, workshop
+from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -17,8 +17,8 @@ import pytest
 
 import tfaot_pkg
 from tfaot_pkg import resources
+from tfaot_pkg.loader import Model, RunError, _batch_costs, _CInfo, _fitting, _rows_independent, load
 from tfaot_pkg.process import run
-from tfaot_pkg.runtime import Model, RunError, _batch_costs, _CInfo, _fitting, _rows_independent, load
 from tfaot_pkg.signature import DType, Tensor
 from tfaot_pkg.spec.names import package_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiled.choices import Unit, choices_of, chosen_layers, tuned_code, units_of
+from tfaot_pkg.compiled.assignment import Unit, choices_of, chosen_layers, tuned_code, units_of
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain

@@ -13,7 +13,7 @@ from tests.remote.faulty import FaultyServer, Request, always, faulty_server, re
 from tfaot_pkg.http.connection import AT_ONCE
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.summary import SHARDS, shard_path
-from tfaot_pkg.remote.ahead import Ahead
+from tfaot_pkg.remote.prefetch import Ahead
 
 pytestmark = pytest.mark.slow
 

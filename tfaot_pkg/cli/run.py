@@ -1,0 +1,104 @@
+"""Running a command line: the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import traceback
+
+import typer
+from typer.main import get_command
+
+from tfaot_pkg.cli.options import said
+from tfaot_pkg.errors import StorageError, TfaotError
+from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals
+from tfaot_pkg.process import kill_running
+from tfaot_pkg.temporary import remove_left
+from tfaot_pkg.wording import printable
+
+INTERRUPTED = 128 + signal.SIGINT
+INTERNAL = 70
+_BROKEN_PIPE = 141
+
+
+def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -> int:
+    """Run a command line; the exit code. Every expected failure is a message on standard error."""
+    take_signals()
+    for stream in (sys.stdout, sys.stderr):  # descriptions are in any language, terminals are not
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        get_command(commands).main(args=arguments, prog_name=program, standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except TfaotError as error:
+        _report(error)
+        return error.exit_code
+    except Stopped as stop:
+        ignore_signals()
+        kill_running()
+        remove_left()
+        _report_stop(stop)
+        return stop.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+        return _BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 (whatever it is, the user gets a message)
+        return _report_other(error)
+    return 0
+
+
+def _report_stop(stop: Stopped) -> None:
+    message = "interrupted: nothing half-made was left behind"
+    if said.json:
+        document = {"kind": "interrupted", "exit_code": stop.exit_code, "message": message, "hint": "", "log": None}
+        print(json.dumps({"error": document}, indent=2))
+    else:
+        print(f"\n{message}", file=sys.stderr)
+
+
+def _report(error: TfaotError) -> None:
+    if said.debug:
+        traceback.print_exception(error)
+    if said.json:
+        print(json.dumps({"error": error.as_dict()}, indent=2))
+        return
+    print(f"{_styled('error', '1;31')}: {printable(error.message)}", file=sys.stderr)
+    if error.hint:
+        print(f"{_styled('hint', '1;36')}: {printable(error.hint)}", file=sys.stderr)
+    if error.log is not None and error.log.exists():
+        print(f"log: {error.log}", file=sys.stderr)
+
+
+def _report_other(error: Exception) -> int:
+    """An error that no stage has expected; what the disk refuses is not our fault."""
+    from tfaot_pkg.storage import is_refusal, storage_errors
+
+    if isinstance(error, OSError) and is_refusal(error):
+        try:
+            with storage_errors("write a file"):
+                raise error
+        except StorageError as refused:
+            _report(refused)
+            return refused.exit_code
+    _report_internal(error)
+    return INTERNAL
+
+
+def _report_internal(error: Exception) -> None:
+    if said.debug:
+        traceback.print_exception(error)
+    message = f"internal error: {type(error).__name__}: {error}"
+    if said.json:
+        print(json.dumps({"error": {"kind": "internal", "exit_code": INTERNAL, "message": message}}, indent=2))
+    else:
+        hint = "this is a fault of tfaot-pkg: repeat the command with --debug and report what it prints"
+        print(f"{printable(message)}\n{_styled('hint', '1;36')}: {hint}", file=sys.stderr)
+
+
+def _styled(text: str, code: str) -> str:
+    colours = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    return f"\033[{code}m{text}\033[0m" if colours else text

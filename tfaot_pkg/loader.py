@@ -1,0 +1,414 @@
+"""Running a built library on NumPy arrays, through its C ABI (tfaot/c_api.h). No TensorFlow, no compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.batching.planner import Planner
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
+from tfaot_pkg.package.name import package_meant_by, spellings
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.spec.names import PACKAGE_PREFIX
+from tfaot_pkg.wording import counted
+
+ENTRY_POINT = "tfaot_model_entry"
+ABI_VERSION = 1
+_MESSAGE_SIZE = 256
+_BUSY = 6
+_DTYPES = (
+    DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
+    DType.UINT64, DType.FLOAT32, DType.FLOAT64,
+)  # fmt: skip
+"""In the order of the C ABI's constants, which start at 1."""
+
+
+class _CTensor(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("row_elements", ctypes.c_int64),
+        ("element_size", ctypes.c_int32),
+        ("has_batch_axis", ctypes.c_int32),
+    )
+
+
+class _CInfo(ctypes.Structure):
+    _fields_ = (
+        ("struct_size", ctypes.c_uint32),
+        ("alignment", ctypes.c_uint32),
+        ("name", ctypes.c_char_p),
+        ("version", ctypes.c_char_p),
+        ("uid", ctypes.c_char_p),
+        ("toolchain", ctypes.c_char_p),
+        ("num_inputs", ctypes.c_size_t),
+        ("inputs", ctypes.POINTER(_CTensor)),
+        ("num_outputs", ctypes.c_size_t),
+        ("outputs", ctypes.POINTER(_CTensor)),
+        ("num_batch_sizes", ctypes.c_size_t),
+        ("batch_sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("num_targets", ctypes.c_size_t),
+        ("targets", ctypes.POINTER(ctypes.c_char_p)),
+        ("batch_costs", ctypes.POINTER(ctypes.c_double)),
+        ("rows_independent", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    )
+
+
+_Pointers = ctypes.POINTER(ctypes.c_void_p)
+
+
+class _CModel(ctypes.Structure):
+    _fields_ = (
+        ("abi_version", ctypes.c_uint32),
+        ("struct_size", ctypes.c_uint32),
+        ("info", ctypes.POINTER(_CInfo)),
+        ("create", ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p, ctypes.c_size_t)),
+        ("destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("run", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, _Pointers, _Pointers)),
+        ("message", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("target", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("memory", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)),
+    )  # fmt: skip
+
+
+class Model:
+    """A compiled model, ready to run. Made by `load`.
+
+    Call it with one array per input, by name, or by position in the order of `signature.inputs`. Arrays have the
+    batch axis first and any number of rows; the answer is a dict of arrays by output name:
+
+        model = tfaot_pkg.load("digits", prefix="external")
+        model(image=images)["probability"]
+
+    Integers and floats are converted to the input's dtype where their values fit. Several threads may share a model,
+    one of them runs at a time. A model can be pickled: what is stored is the path of its library, its uid and `target`.
+    """
+
+    def __init__(self, path: Path, target: str | None) -> None:
+        self.path = path
+        self._wanted_target = target
+        self._instance = ctypes.c_void_p()
+        self._lock = threading.Lock()  # an instance serves one thread at a time
+        self._table = _table_of(path)
+        info = self._table.info.contents
+        self.name: str = info.name.decode()
+        self.version: str = info.version.decode()
+        self.uid: str = info.uid.decode()
+        self.toolchain: str = info.toolchain.decode()
+        self.signature = Signature(
+            inputs=tuple(_tensor(info.inputs[i]) for i in range(info.num_inputs)),
+            outputs=tuple(_tensor(info.outputs[i]) for i in range(info.num_outputs)),
+        )
+        self.batch_sizes: tuple[int, ...] = tuple(info.batch_sizes[i] for i in range(info.num_batch_sizes))
+        self.targets: tuple[str, ...] = tuple(info.targets[i].decode() for i in range(info.num_targets))
+        self.batch_costs: dict[str, dict[int, float]] = _batch_costs(info, self.targets, self.batch_sizes)
+        """Nanoseconds of one run, by target and batch size: measured when the model was tuned, else estimated.
+
+        Empty for libraries of versions that do not tell.
+        """
+        self.rows_independent: bool = _rows_independent(info)
+        """Whether each row of the outputs depends on the same row of the inputs alone; if not, only `batch_sizes` run.
+
+        True for libraries of versions that do not tell.
+        """
+        message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+        wanted = None if target is None else target.encode()
+        if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
+            raise RunError(f"{path}: {message.value.decode(errors='replace')}")
+        self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
+
+    def __del__(self) -> None:
+        if getattr(self, "_instance", None):
+            self._table.destroy(self._instance)
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None]]:
+        return _unpickled, (self.path, self.uid, self._wanted_target)
+
+    @property
+    def target(self) -> str:
+        """The target whose code runs."""
+        return str(self._table.target(self._instance).decode())
+
+    @property
+    def memory(self) -> int:
+        """Bytes that this instance holds now."""
+        return int(self._table.memory(self._instance))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.signature.inputs))
+        outputs = ", ".join(map(str, self.signature.outputs))
+        sizes = ", ".join(map(str, self.batch_sizes))
+        return f"<{self.name} {self.version}: ({inputs}) -> ({outputs}); batch sizes {sizes}; {self.target}>"
+
+    def __call__(self, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> dict[str, Array]:
+        """The model's outputs for any number of rows. Raises RunError for arrays that do not fit."""
+        inputs = self._checked(arrays, named)
+        rows = self._rows(inputs)
+        if rows is None:
+            return self._run(self.batch_sizes[0], inputs)
+        if rows in self.batch_sizes:
+            return self._run(rows, inputs)
+        self._require_composable(rows)
+        parts: list[dict[str, Array]] = []
+        start = 0
+        while start < rows:
+            size = self._next_size(rows - start)
+            taken = min(size, rows - start)
+            outputs = self._run(size, self._slice(inputs, start, size))
+            parts.append({name: array[:taken] for name, array in outputs.items()})
+            start += taken
+        return self._joined(parts)
+
+    def run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One batch of a compiled size: exactly what a program in C gets. Raises RunError."""
+        return self._run(batch_size, self._checked((), inputs))
+
+    def _checked(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        tensors = self.signature.inputs
+        if len(arrays) > len(tensors):
+            raise RunError(
+                f"model {self.name} has {counted(len(tensors), 'input')}, got {counted(len(arrays), 'array')}"
+            )
+        given = {tensor.name: array for tensor, array in zip(tensors, arrays, strict=False)}
+        given.update(named)
+        unknown = sorted(set(given) - {tensor.name for tensor in tensors})
+        missing = [tensor.name for tensor in tensors if tensor.name not in given]
+        if unknown or missing or len(given) != len(arrays) + len(named):
+            listing = ", ".join(map(str, tensors))
+            raise RunError(
+                f"model {self.name} takes {listing}; missing {missing or 'none'}, unknown {unknown or 'none'}"
+            )
+        return {tensor.name: _fitting(self.name, tensor, given[tensor.name]) for tensor in tensors}
+
+    def _rows(self, inputs: Mapping[str, Array]) -> int | None:
+        """The number of rows; None where no input has a batch axis."""
+        counts = {t.name: len(inputs[t.name]) for t in self.signature.inputs if t.has_batch_axis}
+        if len(set(counts.values())) > 1:
+            raise RunError(f"model {self.name}: inputs have different numbers of rows: {counts}")
+        return next(iter(counts.values()), None)
+
+    def _require_composable(self, rows: int) -> None:
+        """RunError if a batch of this size cannot be composed of others."""
+        whole = [str(tensor) for tensor in self.signature.outputs if not tensor.has_batch_axis]
+        if whole:
+            reason = f"its output {whole[0]} has no batch axis, so that answers for several batches cannot be joined"
+        elif not self.rows_independent:
+            reason = "its rows depend on one another"
+        else:
+            return
+        taken = f"{_either(self.batch_sizes)} {'row' if self.batch_sizes == (1,) else 'rows'}"
+        raise RunError(
+            f"model {self.name} takes exactly {taken}, got {rows}: {reason}",
+            hint="add the size to compilation.batch_sizes of the model's spec",
+        )
+
+    def _next_size(self, rows: int) -> int:
+        """The compiled size to run first for `rows` that are to go; more than `rows` where it is to be padded."""
+        with self._lock:
+            return self._planner.next(rows)
+
+    def _slice(self, inputs: Mapping[str, Array], start: int, size: int) -> dict[str, Array]:
+        batched = {tensor.name for tensor in self.signature.inputs if tensor.has_batch_axis}
+        return {name: _padded(array[start : start + size], size) if name in batched else array
+                for name, array in inputs.items()}  # fmt: skip
+
+    def _joined(self, parts: list[dict[str, Array]]) -> dict[str, Array]:
+        empty = {t.name: np.empty(t.shape_at(0), t.dtype.value) for t in self.signature.outputs}
+        return {name: np.concatenate([first, *(part[name] for part in parts)]) for name, first in empty.items()}
+
+    def _run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        arrays = [np.asarray(inputs[tensor.name], order="C") for tensor in self.signature.inputs]
+        for tensor, array in zip(self.signature.inputs, arrays, strict=True):
+            if array.shape != tensor.shape_at(batch_size):
+                raise RunError(
+                    f"model {self.name}: input {tensor.name!r} must have the shape {tensor.shape_at(batch_size)} "
+                    f"at batch size {batch_size}, got {array.shape}"
+                )
+        outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in self.signature.outputs}
+        with self._lock:
+            status = self._table.run(self._instance, batch_size, _addresses(arrays), _addresses(list(outputs.values())))
+            if status == _BUSY:  # the message is that of the other thread's calls
+                raise RunError(f"model {self.name}: this instance is in use by another thread")
+            if status != 0:
+                raise RunError(self._table.message(self._instance).decode(errors="replace"))
+        return outputs
+
+
+def load(model: str | Path, *, prefix: str | Path | None = None, target: str | None = None) -> Model:
+    """Load a model, running the code of `target` (default: the best for this CPU).
+
+    `model` is the name of an installed package ("digits" or "tfaot-model-digits"), the path of a shared model library,
+    or the path of a prefix that holds exactly one. A name is looked for in `prefix`, or else in the prefixes that
+    TFAOT_PREFIX and CMAKE_PREFIX_PATH list (separated by colons) and in that of the Python environment; if it is not
+    installed there, a file or folder of this name is taken. To prefer these to a package, write "./digits".
+    Raises RunError: not found, not a model's library, a CPU below the lowest target.
+    """
+    if isinstance(model, str) and _package_meant(model):
+        return Model(_named(model, prefix), target)
+    if prefix is not None:
+        raise RunError(f"{model} is not a package's name", hint="prefix= goes with a name; load a file without it")
+    return Model(_library_at(Path(model)), target)
+
+
+def _unpickled(path: Path, uid: str, target: str | None) -> Model:
+    model = Model(_library_at(path), target)
+    if model.uid != uid:
+        raise RunError(
+            f"{path} holds {model.name} {model.version} (uid {model.uid}) now, "
+            f"not the model that was pickled (uid {uid})",
+            hint="install the version of the pickled model, or load the new one and pickle it again",
+        )
+    return model
+
+
+def _named(name: str, prefix: str | Path | None) -> Path:
+    """The library of an installed package, else that in a folder of this name."""
+    try:
+        return _installed(package_meant_by(name), prefix)
+    except RunError:
+        if prefix is None and Path(name).exists():
+            return _library_at(Path(name))
+        raise
+
+
+def _package_meant(text: str) -> str:
+    """The package that `text` names; empty if it cannot be a name."""
+    try:
+        return package_meant_by(text)
+    except RegistryError:
+        return ""
+
+
+def _installed(package: str, prefix: str | Path | None) -> Path:
+    """The shared library of an installed package."""
+    places = [Path(prefix)] if prefix is not None else _prefixes()
+    library = f"lib{package}.so"
+    for place in places:
+        for name in spellings(package):
+            if (place / "lib" / f"lib{name}.so").is_file():
+                return (place / "lib" / f"lib{name}.so").absolute()
+    looked = ", ".join(str(place / "lib") for place in places)
+    others = sorted({path.stem.removeprefix("lib") for place in places for path in _libraries(place)})
+    found = f"; installed there: {', '.join(others)}" if others else ""
+    raise RunError(
+        f"{package} is not installed: no {library} in {looked}{found}",
+        hint="install it (tfaot-pkg install), and name its prefix: load(NAME, prefix=DIR), or set TFAOT_PREFIX",
+    )
+
+
+def _prefixes() -> list[Path]:
+    listed = [os.environ.get(name, "").split(os.pathsep) for name in ("TFAOT_PREFIX", "CMAKE_PREFIX_PATH")]
+    return [Path(place) for places in (*listed, [sys.prefix]) for place in dict.fromkeys(places) if place]
+
+
+def _library_at(path: Path) -> Path:
+    if not path.is_dir():
+        if path.is_file():
+            return path.absolute()
+        raise RunError(f"there is no library {path}")
+    found = _libraries(path)
+    if len(found) == 1:
+        return found[0].absolute()
+    listing = ", ".join(file.name for file in found) or "none"
+    raise RunError(f"{path} must hold exactly one model library below lib/, found: {listing}", hint="name the file")
+
+
+def _libraries(prefix: Path) -> list[Path]:
+    return sorted((prefix / "lib").glob(f"lib{PACKAGE_PREFIX}*.so"))
+
+
+def _table_of(path: Path) -> Any:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise RunError(f"cannot load {path}: {error}") from error
+    try:
+        entry = getattr(library, ENTRY_POINT)
+    except AttributeError:
+        raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}") from None
+    entry.restype = ctypes.POINTER(_CModel)
+    table = entry().contents
+    if table.abi_version < ABI_VERSION:
+        raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
+    return table
+
+
+def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, dict[int, float]]:
+    if info.struct_size < _CInfo.batch_costs.offset + _CInfo.batch_costs.size or not info.batch_costs:
+        return {}
+    rows = {target: row * len(sizes) for row, target in enumerate(targets)}
+    return {
+        target: {size: info.batch_costs[start + i] for i, size in enumerate(sizes)} for target, start in rows.items()
+    }
+
+
+def _rows_independent(info: Any) -> bool:
+    known = info.struct_size >= _CInfo.rows_independent.offset + _CInfo.rows_independent.size
+    return bool(info.rows_independent) if known else True
+
+
+def _tensor(c: _CTensor) -> Tensor:
+    shape = tuple(None if c.shape[i] < 0 else int(c.shape[i]) for i in range(c.rank))
+    return Tensor(name=c.name.decode(), dtype=_DTYPES[c.dtype - 1], shape=shape)
+
+
+def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
+    """`value` as an array of the tensor's dtype; RunError where its values or shape do not fit."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RunError(f"model {model}: input {tensor} got what is no array: {error}") from error
+    expected = tensor.row_shape if tensor.has_batch_axis else tensor.shape
+    got = array.shape[1:] if tensor.has_batch_axis else array.shape
+    if got != expected or (tensor.has_batch_axis and array.ndim == 0):
+        raise RunError(f"model {model}: input {tensor} got an array of shape {array.shape}")
+    return _converted(model, tensor, array)
+
+
+def _converted(model: str, tensor: Tensor, array: Array) -> Array:
+    dtype = np.dtype(tensor.dtype.value)
+    integers = array.dtype.kind in "iu" and dtype.kind in "iu"
+    if not integers and not np.can_cast(array.dtype, dtype, casting="same_kind"):
+        raise RunError(f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, got {array.dtype}")
+    with np.errstate(over="ignore"):
+        converted: Array = array.astype(dtype, copy=False)
+    if integers:
+        wrong = converted != array
+    elif array.dtype.itemsize > dtype.itemsize:
+        wrong = np.isinf(converted) & ~np.isinf(array)
+    else:
+        return converted
+    if np.any(wrong):
+        raise RunError(
+            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, which cannot hold {array[wrong].flat[0]}"
+        )
+    return converted
+
+
+def _either(sizes: tuple[int, ...]) -> str:
+    """1, 2 or 4"""
+    return " or ".join(filter(None, (", ".join(map(str, sizes[:-1])), str(sizes[-1]))))
+
+
+def _padded(array: Array, rows: int) -> Array:
+    """`array` with its last row repeated up to `rows`."""
+    missing = rows - len(array)
+    return array if missing == 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+def _addresses(arrays: list[Array]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
