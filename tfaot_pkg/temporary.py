@@ -7,13 +7,13 @@ noted before it is made and until it is gone, and what was missed when the stage
 from __future__ import annotations
 
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tfaot_pkg.interruption import shielded
+from tfaot_pkg.walk import remove_tree
 
 _noted: set[Path] = set()
 
@@ -55,9 +55,9 @@ def _note(parent: Path, prefix: str, suffix: str) -> Path:
 
 
 def _remove(path: Path) -> None:
-    with shielded():  # rmtree closes a file twice where it is interrupted
+    with shielded():  # shutil.rmtree closes a file twice where it is interrupted
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         else:
             with suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.deep import deepen
 from tests.source.parts import Packed
 from tfaot_pkg.errors import SourceError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.tree import fetch, source_tree
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource
+from tfaot_pkg.walk import remove_tree
 
 
 def saved_model(root: Path, name: str = "model") -> Path:
@@ -86,6 +88,13 @@ def test_a_link_to_the_folder_that_holds_it_is_refused(tmp_path: Path) -> None:
     (model / "again").symlink_to(".")
     with pytest.raises(SourceError, match="again is a link to a folder that holds it"):
         digest(tmp_path)
+
+
+def test_folders_without_end_are_refused(tmp_path: Path) -> None:
+    deepen(saved_model(tmp_path), 1500)
+    with pytest.raises(SourceError, match="nested deeper than 64 levels"):
+        digest(tmp_path)
+    remove_tree(tmp_path / "model")  # pytest could not
 
 
 def test_a_dangling_link_is_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.storage import remove_folder, storage_errors
+from tfaot_pkg.walk import entries_below
 
 _BUILD = re.compile(r"(?P<release>.+\+tf.+)\.b[1-9][0-9]*")
 _LEFT = ".*.part"
@@ -114,7 +115,9 @@ def _newest_keys(registry: RegistryReader) -> frozenset[Key]:
 
 def _size(path: Path) -> int:
     """Bytes of a file, or of those in a folder."""
-    return sum(one.lstat().st_size for one in (path, *path.rglob("*")) if not one.is_dir())
+    if not path.is_dir():
+        return path.lstat().st_size
+    return sum(one.stat(follow_symlinks=False).st_size for one in entries_below(path) if not one.is_dir())
 
 
 def _remove(path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.walk import entries_below
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
 _MAX_PATH = 255
@@ -55,24 +56,23 @@ class Tree:
 
 def scan_tree(root: Path) -> Tree:
     """The tree at `root`. Raises RegistryError for what a package cannot hold, OSError."""
-    tree = Tree(members=tuple(sorted(_scan(root, root), key=lambda m: m.path)))
+    tree = Tree(members=tuple(sorted(_scan(root), key=lambda m: m.path)))
     fault = tree_fault(tree)
     if fault:
         raise RegistryError(f"{root} cannot be a package: {fault}")
     return tree
 
 
-def _scan(root: Path, folder: Path) -> Iterator[Member]:
-    for path in folder.iterdir():
+def _scan(root: Path) -> Iterator[Member]:
+    for entry in entries_below(root):
+        path = Path(entry.path)
         name = path.relative_to(root).as_posix()
-        if path.is_symlink():
+        if entry.is_symlink():
             yield Member(path=name, kind="link", content=os.readlink(path))
-        elif path.is_dir():
-            yield from _scan(root, path)
-        elif path.is_file():
+        elif entry.is_file():
             kind: Kind = "program" if path.stat().st_mode & 0o100 else "file"
             yield Member(path=name, kind=kind, content=sha256_file(path))
-        else:
+        elif not entry.is_dir():
             raise RegistryError(f"{root} cannot be a package: {name} is neither a file nor a folder")
 
 

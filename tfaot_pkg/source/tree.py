@@ -16,6 +16,7 @@ from tfaot_pkg.source.archive import fetch_archive
 from tfaot_pkg.source.folder import local_folder
 from tfaot_pkg.source.git import fetch_git
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, Source
+from tfaot_pkg.walk import MOST_LEVELS
 
 _MOST_FILES = 10_000
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
@@ -94,6 +95,11 @@ def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         raise SourceError(f"{path} is neither a file nor a folder", hint="remove it, or repair the link")
     elif real in above:
         raise SourceError(f"{path} is a link to a folder that holds it", hint="remove the link")
+    elif len(above) > MOST_LEVELS:
+        raise SourceError(
+            f"{above[0]} holds folders nested deeper than {MOST_LEVELS} levels",
+            hint="model.saved_model must name the SavedModel itself",
+        )
     else:
         yield from _files_in(path, real, root, above)
 
