@@ -65,6 +65,17 @@ def test_a_package_may_have_files_of_its_name_in_both_spellings(spelling: str) -
         assert [foreign_path(package, path) for path in paths] == [""] * len(paths)
 
 
+def test_the_tool_of_a_packages_objects_is_no_other_packages() -> None:
+    """Specs refuse the name `jet_objects`, but packages were published by other means and before that rule."""
+    path = "etc/scram.d/tfaot-model-jet-objects.xml"
+    assert foreign_path("tfaot-model-jet", path) == ""
+    for package in ("tfaot-model-jet-objects", "tfaot-model-jet_objects"):
+        assert foreign_path(package, path)
+        assert foreign_path(package, "etc/scram.d/tfaot-model-jet-objects-objects.xml") == ""
+        assert foreign_path(package, "etc/scram.d/tfaot-model-jet_objects.xml") == ""
+        assert foreign_path(package, "share/tfaot-model-jet-objects/info.json") == ""
+
+
 def test_all_that_a_package_is_made_of_is_its_own(tmp_path: Path) -> None:
     build_fake_libraries(tmp_path, "affine", slope=2)
     tree = write_tree(make_contents(make_spec("affine"), libraries=tmp_path), tmp_path / "tree")

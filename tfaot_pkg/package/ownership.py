@@ -1,7 +1,8 @@
 """Which paths a package may hold: its own, by its name, and the shared headers. Pure.
 
 A path that is not in the layout of package/tree.py is nobody's: a package that could bring `bin/cmake`,
-`include/stdio.h` or another model's library would replace what its user trusts for other reasons.
+`include/stdio.h` or another model's library would replace what its user trusts for other reasons. No path is one of
+two packages: the SCRAM tool of a model `x_objects`, which specs cannot name, would be that of the objects of `x`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from tfaot_pkg.package.name import spellings
 from tfaot_pkg.spec.names import PACKAGE_PREFIX
 
 SHARED_HEADERS = "include/tfaot/"
+OBJECTS = "-objects"
+"""What the SCRAM tool that links a package's object files is called after the package's name."""
 
 _FILE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _WRITTEN_BY_INSTALLER = ("manifest.json", "pending.json")
@@ -36,6 +39,8 @@ def foreign_paths(package: str, paths: Iterable[str]) -> tuple[str, ...]:
 def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
     """What may stand at the places of a package whose files are called after `stem`."""
     model = re.escape(stem.removeprefix(PACKAGE_PREFIX).replace("-", "_"))
+    tools = [f"{stem}{OBJECTS}", *([] if stem.endswith(OBJECTS) else [stem])]
+    tool = "|".join(map(re.escape, tools))
     stem = re.escape(stem)
     return tuple(
         re.compile(pattern)
@@ -47,7 +52,7 @@ def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
             rf"bin/{model}_(test|benchmark)",
             rf"lib/cmake/{stem}/{stem}(Config|ConfigVersion|Targets)\.cmake",
             rf"lib/pkgconfig/{stem}\.pc",
-            rf"etc/scram\.d/{stem}(-objects)?\.xml",
+            rf"etc/scram\.d/({tool})\.xml",
             rf"share/{stem}/(?!({'|'.join(map(re.escape, _WRITTEN_BY_INSTALLER))})$)({_FILE}/)*{_FILE}",
         )
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.package.ownership import OBJECTS
 
 TOOL_ROOT = "@TOOL_ROOT@"
 """What CMS's tool installation replaces by the folder that the package is installed in."""
@@ -20,7 +21,6 @@ TOOL_ROOT = "@TOOL_ROOT@"
 DEFAULT_FOLDER = "tfaot"
 """Where packages of a developer go, below $CMSSW_BASE."""
 
-_OBJECTS = "-objects"
 _PLAIN = re.compile(r"[A-Za-z0-9._+/-]*")  # SCRAM splits values at blanks and expands $
 
 
@@ -80,7 +80,7 @@ def tool_files(
     """
     tools = {package: tool_file(package, version, homepage, base, ())}
     if objects:
-        tools[package + _OBJECTS] = tool_file(package + _OBJECTS, version, homepage, base, objects)
+        tools[package + OBJECTS] = tool_file(package + OBJECTS, version, homepage, base, objects)
     return {f"{name}.xml": text for name, text in tools.items()}
 
 
