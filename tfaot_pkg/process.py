@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import selectors
 import shlex
 import signal
 import subprocess
@@ -12,11 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tfaot_pkg.interruption import shielded
 
+MOST_OUTPUT = 64 << 20
+"""Bytes that `run` takes of a program's output; one that prints more is killed."""
+
 _TAIL_LINES = 30
+_TAIL_LENGTH = 20_000  # characters of these lines
+_PIECE = 1 << 16
 _KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
 _SHELL_SIGNALS = 128
 _KILLED_AFTER = 10.0  # seconds; longer is what hangs in the kernel, on a dead network disk say
@@ -44,7 +51,7 @@ class CommandFailed(Exception):
         self.argv = tuple(argv)
         self.reason = reason
         self.output = output
-        self.tail = "\n".join(output.rstrip().splitlines()[-_TAIL_LINES:])
+        self.tail = "\n".join(output.rstrip().splitlines()[-_TAIL_LINES:])[-_TAIL_LENGTH:]
         self.command = (f"cd {shlex.quote(str(cwd))} && " if cwd else "") + shlex.join(argv)
         super().__init__(f"{reason}: {self.command}" + (f"\n{self.tail}" if self.tail else ""))
 
@@ -57,12 +64,14 @@ def run(
     timeout: float | None = None,
     log: Path | None = None,
     stdin: bytes | None = None,
+    started: Callable[[subprocess.Popen[bytes]], None] = lambda _: None,
 ) -> Finished:
     """Run `argv` to its end and return what it printed.
 
-    `env` replaces the environment where given; `timeout` is in seconds; `log` gets command and output appended.
-    The program leads a process group of its own, which is killed on a time-out and on Ctrl-C.
-    Raises CommandFailed.
+    `env` replaces the environment where given; `timeout` is in seconds; `log` gets command and output appended;
+    `started` is told of the process.
+    The program leads a process group of its own, which is killed on a time-out, on Ctrl-C, and if it prints more than
+    MOST_OUTPUT: output without its middle could be taken for the whole. Raises CommandFailed.
     """
     words = [os.fspath(word) for word in argv]
     try:
@@ -76,18 +85,90 @@ def run(
         )
     except OSError as error:
         raise CommandFailed(words, cwd, f"cannot start {words[0]} ({error.strerror})", "") from error
-    try:
-        with _attended(process):
-            out, err = process.communicate(stdin, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        out, err = process.communicate()
-        raise CommandFailed(words, cwd, f"no end after {timeout:g} s", _text(err) or _text(out)) from None
-    finished = Finished(stdout=_text(out), stderr=_text(err))
+    talk = _Talk(process, stdin or b"")
+    with talk, _attended(process):
+        started(process)
+        fault = talk.until_end(timeout)
+    finished = Finished(stdout=_text(talk.output), stderr=_text(talk.errors))
     if log is not None:
         _append(log, words, finished)
-    if process.returncode != 0:
-        raise CommandFailed(words, cwd, describe_exit(process.returncode), finished.stderr or finished.stdout)
+    if fault or process.returncode != 0:
+        reason = fault or describe_exit(process.returncode)
+        raise CommandFailed(words, cwd, reason, finished.stderr or finished.stdout)
     return finished
+
+
+class _Talk:
+    """What a program is given and what it prints, as `subprocess.communicate`, but with an end to what is kept."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes) -> None:
+        assert process.stdout is not None and process.stderr is not None
+        self._process, self._stdin = process, process.stdin
+        self._left = memoryview(stdin)
+        self._stdout, self._stderr = process.stdout, process.stderr
+        self._printed = {self._stdout: bytearray(), self._stderr: bytearray()}
+
+    def __enter__(self) -> _Talk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stdout.close()
+        self._stderr.close()
+        self._close_input()
+
+    @property
+    def output(self) -> bytes:
+        return bytes(self._printed[self._stdout])
+
+    @property
+    def errors(self) -> bytes:
+        return bytes(self._printed[self._stderr])
+
+    def until_end(self, timeout: float | None) -> str:
+        """Talk until the program has ended; why it has to be killed, "" if it ended."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            for stream in self._printed:
+                selector.register(stream, selectors.EVENT_READ)
+            if self._left and self._stdin is not None:
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            else:
+                self._close_input()
+            while selector.get_map():
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    return f"no end after {timeout:g} s"
+                for key, _ in selector.select(left):
+                    if not (self._write() if key.fileobj is self._stdin else self._read(key.fileobj)):
+                        selector.unregister(key.fileobj)
+                        if key.fileobj is self._stdin:
+                            self._close_input()
+                if sum(map(len, self._printed.values())) > MOST_OUTPUT:
+                    return f"it printed more than {MOST_OUTPUT >> 20} MiB"
+        try:
+            self._process.wait(None if end is None else max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return f"no end after {timeout:g} s"
+        return ""
+
+    def _read(self, stream: Any) -> bool:
+        """Take what is there; whether more can come."""
+        data = os.read(stream.fileno(), _PIECE)
+        self._printed[stream] += data
+        return bool(data)
+
+    def _write(self) -> bool:
+        """Give what fits; whether there is more to give."""
+        assert self._stdin is not None
+        try:
+            self._left = self._left[os.write(self._stdin.fileno(), self._left[: select.PIPE_BUF]) :]  # does not block
+        except BrokenPipeError:
+            self._left = self._left[:0]
+        return bool(self._left)
+
+    def _close_input(self) -> None:
+        if self._stdin is not None:
+            self._stdin.close()
 
 
 def stream(
@@ -203,21 +284,21 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     last = time.monotonic() + _KILLED_AFTER
     # What is killed may have started something in between, and may still be making a file.
-    while (members := list(_session(process.pid))) and time.monotonic() < last:
-        for member in members:
+    while (left := list(members(process))) and time.monotonic() < last:
+        for member in left:
             with suppress(ProcessLookupError):
                 os.kill(member, signal.SIGKILL)
         time.sleep(_KILL_INTERVAL)
 
 
-def _session(leader: int) -> Iterator[int]:
-    """The running processes of the session that `leader` leads; proc_pid_stat(5)."""
+def members(process: subprocess.Popen[bytes]) -> Iterator[int]:
+    """The running processes of the session that what `start` gave leads; proc_pid_stat(5)."""
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
             state, _, _, session = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[:4]
         except (OSError, ValueError):  # it has ended
             continue
-        if int(session) == leader and state not in (b"Z", b"X"):
+        if int(session) == process.pid and state not in (b"Z", b"X"):
             yield int(name)
 
 

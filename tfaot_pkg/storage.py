@@ -21,10 +21,13 @@ from tfaot_pkg.temporary import temporary_file, temporary_folder
 _ELSEWHERE = "or take a folder on another disk (TFAOT_HOME sets where tfaot-pkg keeps its own files)"
 """What is full may be a prefix, a registry or our own home: the message names the file."""
 
+_READ_OF_END = 1 << 20
+
 _HINTS = {
     errno.ENOSPC: f"free some space, {_ELSEWHERE}",
     errno.EDQUOT: f"the quota is used up: free some space, {_ELSEWHERE}",
-    errno.EFBIG: "the file is larger than this process may write (ulimit -f), or than the file system allows",
+    errno.EFBIG: "the file is larger than this process may write (ulimit -f; TFAOT_WORKER_DISK for what runs models), "
+    "or than the file system allows",
     errno.EROFS: "the file system is read-only: choose another folder",
     errno.EACCES: "no permission: choose another folder or change its rights",
     errno.EPERM: "no permission: choose another folder or change its rights",
@@ -55,6 +58,13 @@ def refused(action: str, line: str) -> StorageError:
     """The error for a program that could not do `action`, by the `line` of its output that says why."""
     hint = next((_HINTS[number] for words, number in _REFUSALS.items() if words in line), "")
     return StorageError(f"cannot {action}: {line}", hint=hint)
+
+
+def end_of_file(path: Path) -> str:
+    """The last mebibyte of what another program printed. Raises OSError."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _READ_OF_END))
+        return file.read().decode("utf-8", "replace")
 
 
 def keep_newest(folder: Path, pattern: str, count: int) -> None:

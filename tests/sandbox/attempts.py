@@ -7,9 +7,11 @@ listen outside. It writes below the working directory.
 """
 
 import ctypes
+import fcntl
 import json
 import mmap
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -77,6 +79,19 @@ def unix() -> None:
     socket.socket(socket.AF_UNIX).close()
 
 
+def set_owner(process: int, request: int) -> None:
+    """Have the process signalled when something is written into a pipe; fcntl(2)."""
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(read_end, request, process)
+    fcntl.fcntl(read_end, fcntl.F_SETSIG, signal.SIGURG)
+    fcntl.fcntl(read_end, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(write_end, b"x")
+
+
+def limit(process: int) -> None:
+    resource.prlimit(process, resource.RLIMIT_CORE, (0, resource.prlimit(process, resource.RLIMIT_CORE)[1]))
+
+
 def thread() -> None:
     started = threading.Thread(target=lambda: None)
     started.start()
@@ -112,6 +127,8 @@ ALLOWED = {
     "rename": lambda: os.rename("file", "folder/file"),
     "remove": lambda: os.remove("folder/file"),
     "start a thread": thread,
+    "signal itself": lambda: os.kill(os.getpid(), 0),
+    "raise": lambda: signal.raise_signal(signal.SIGURG),
     "read random bytes": lambda: read("/dev/urandom"),
     "write /dev/null": lambda: write("/dev/null"),
     "read /proc/self": lambda: read("/proc/self/status"),
@@ -146,6 +163,17 @@ REFUSED = {
     "vfork": lambda: os.posix_spawn("/bin/true", ["true"], {}),
     "see a process": lambda: see(PROCESS),
     "signal a process": lambda: os.kill(PROCESS, signal.SIGKILL),
+    "ask for a process": lambda: os.kill(PROCESS, 0),
+    "signal a group": lambda: os.killpg(os.getpgid(PROCESS), signal.SIGURG),
+    "signal a thread": lambda: call(
+        "syscall", {"x86_64": 234, "aarch64": 131}[os.uname().machine], PROCESS, PROCESS, 23
+    ),
+    "signal by a file": lambda: set_owner(PROCESS, fcntl.F_SETOWN),
+    "limit a process": lambda: limit(PROCESS),
+    "bind a process to a CPU": lambda: os.sched_setaffinity(PROCESS, os.sched_getaffinity(PROCESS)),
+    "slow a process down": lambda: os.setpriority(os.PRIO_PROCESS, PROCESS, 19),
+    "memory that is a file": lambda: os.close(os.memfd_create("x")),
+    "write /tmp": lambda: write("/tmp/tfaot-attempt"),
     "trace a process": lambda: call("ptrace", 16, PROCESS, 0, 0),
     "be traced": lambda: call("ptrace", 0, 0, 0, 0),
     "connect": connect,
@@ -161,6 +189,11 @@ REFUSED = {
     "read the environment": variable,
     "take all memory": all_memory,
 }
+OTHERS = [
+    "ask for a process", "signal a group", "signal a thread", "signal by a file", "limit a process",
+    "bind a process to a CPU", "slow a process down",
+]  # fmt: skip
+"""Of those that are refused, what reaches for other processes, and harms none of them where it is not."""
 
 
 def outcome(attempt) -> str:  # type: ignore[no-untyped-def]

@@ -14,7 +14,9 @@ def main() -> int:
     box = Sandbox(
         readable=tuple(map(Path, request["readable"])),
         writable=tuple(map(Path, request["writable"])),
-        limits=Limits(timeout=request.get("timeout", 60), memory=request.get("memory", 4 << 30)),
+        limits=Limits(
+            timeout=request.get("timeout", 60), memory=request.get("memory", 4 << 30), disk=request.get("disk", 1 << 30)
+        ),
         starts_programs=request.get("starts_programs", False),
     )
     program, arguments = Path(request["program"]), request["arguments"]

@@ -44,10 +44,34 @@ _HARMLESS = """
 import json, attempts
 names = [*attempts.ALLOWED, "read a secret", "read it through a link", "read /etc/passwd", "list the home folder",
     "make a link", "make a hard link", "make a pipe", "start a shell", "fork", "vfork", "see a process",
-    "connect", "make a Unix socket", "share memory", "read environments", "read the environment"]
+    "connect", "make a Unix socket", "share memory", "read environments", "read the environment",
+    *attempts.OTHERS, "memory that is a file"]
 every = {**attempts.ALLOWED, **attempts.REFUSED}
 print(json.dumps([name for name in names if attempts.outcome(every[name])]))
 """
+
+
+_FILTER_ALONE = """
+import ctypes, json, sys
+import attempts
+from tfaot_pkg.sandbox import enter, seccomp
+code = seccomp.filter_of(starts_programs=False, is_program=False, sees_others=True)
+enter._restrict_calls(ctypes.CDLL(None, use_errno=True), enter._own(code, seccomp.OWN_PROCESS))
+names = [*attempts.OTHERS, "signal a process", "signal itself", "raise", "start a thread"]
+every = {**attempts.ALLOWED, **attempts.REFUSED}
+print(json.dumps({name: attempts.outcome(every[name]) for name in names}))
+"""
+
+
+def test_other_processes_are_out_of_reach_though_landlock_does_not_know_of_signals(place: Place) -> None:
+    """Kernels before Linux 6.12: the filter of system calls stands alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FILTER_ALONE, *place.arguments],
+        env={"PYTHONPATH": f"{HERE}:{HERE.parents[1]}"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert {name for name in found if not found[name]} == {"signal itself", "raise", "start a thread"}
+    assert {found[name] for name in found if found[name]} == {"PermissionError: [Errno 1] Operation not permitted"}
 
 
 @pytest.fixture(scope="session")

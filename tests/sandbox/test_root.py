@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,18 @@ def test_the_home_folder_is_never_shown(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "link").symlink_to(home)
     with pytest.raises(SandboxError, match="holds the home folder"):
         root_of([tmp_path / "link"], [])
+
+
+def test_the_home_of_the_user_database_is_never_shown_though_the_environment_names_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "database" / "model").mkdir(parents=True)
+    user = pwd.getpwuid(os.getuid())
+    entry = pwd.struct_passwd((*user[:5], str(tmp_path / "database"), *user[6:]))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: entry)
+    monkeypatch.setenv("HOME", str(tmp_path / "environment"))
+    assert root_of([tmp_path / "database" / "model"], []).readable == (tmp_path / "database" / "model",)
+    with pytest.raises(SandboxError, match="holds the home folder"):
+        root_of([tmp_path / "database"], [])
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # a user that is in no database
+    assert root_of([tmp_path / "database"], []).readable == (tmp_path / "database",)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.errors import ModelError, ToolchainError
-from tfaot_pkg.sandbox import Limits
+from tfaot_pkg.sandbox import Limits, Running
+from tfaot_pkg.sandbox.disk import DiskWatch
 from tfaot_pkg.toolchain.worker import Worker
 
 
@@ -31,7 +32,8 @@ def answering(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
         )
         os.close(write_end)
         (tmp_path / "log").touch()
-        started.append(Worker(process, read_end, tmp_path / "log", Limits(timeout=60)))
+        running = Running(process=process, watch=DiskWatch((), 0))
+        started.append(Worker(running, read_end, tmp_path / "log", Limits(timeout=60)))
         return started[-1]
 
     yield start

@@ -14,10 +14,12 @@ from typing import Any
 
 from tfaot_pkg.bench.artifacts import QUIET
 from tfaot_pkg.errors import RunError
-from tfaot_pkg.process import CommandFailed, describe_exit, end
+from tfaot_pkg.process import CommandFailed, describe_exit
 from tfaot_pkg.sandbox import Command, Sandbox
+from tfaot_pkg.storage import end_of_file
 
 _TIMEOUT = 600.0
+_LONGEST_ANSWER = 64 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ class Serving:
         try:
             with log.open("ab") as output:
                 command = _command(program, theirs, core, writable)
-                self._process = command.start(stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[theirs])
+                self._running = command.start(stdin=subprocess.PIPE, log=output, pass_fds=[theirs])
+            self._process = self._running.process
         except (OSError, CommandFailed) as error:
             os.close(self._answers)
             raise RunError(f"cannot start {program.program}: {error}", log=log) from error
@@ -87,7 +90,7 @@ class Serving:
         return float(self._ask(request)["rate"])
 
     def close(self) -> None:
-        end(self._process)
+        self._running.end()
         if self._process.stdin is not None:
             try:
                 self._process.stdin.close()
@@ -127,12 +130,16 @@ class Serving:
             if not data:
                 raise self._ended()
             self._buffer += data
+            if len(self._buffer) > _LONGEST_ANSWER:
+                raise RunError("an answer without an end", log=self._log)
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
     def _ended(self) -> RunError:
         code = self._process.wait()
-        lines = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        if self._running.fault:
+            return RunError(f"the process {self._running.fault} and was stopped", log=self._log)
+        lines = end_of_file(self._log).strip().splitlines()[-1:]
         last = "".join(f": {line}" for line in lines)
         return RunError(f"the process ended ({describe_exit(code)}){last}", log=self._log)
 

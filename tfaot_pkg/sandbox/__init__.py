@@ -5,7 +5,7 @@ file, no network, no other process, no other program. Two ways in, each gives a 
 
     box = Sandbox(readable=(model_folder,), writable=(scratch,), limits=Limits.of_user())
     box.native([program, "argument"]).run()                            # a compiled program
-    box.python(python, PROGRAM, ["argument"]).start(stdin=..., ...)    # a Python program: a file or a folder
+    box.python(python, PROGRAM, ["argument"]).start(stdin=..., log=...)    # a Python program: a file or a folder
 
 Paths are the same inside and outside. `Level` says how it is done here: namespaces (bubblewrap), Landlock, both with a
 filter of system calls; without any of them programs are refused unless the user said --unconfined. What a program
@@ -13,6 +13,7 @@ wrote below `writable` is files and folders, never links, devices or pipes; thei
 """
 
 from tfaot_pkg.sandbox.command import Command as Command
+from tfaot_pkg.sandbox.command import Running as Running
 from tfaot_pkg.sandbox.level import Level as Level
 from tfaot_pkg.sandbox.level import Reached as Reached
 from tfaot_pkg.sandbox.level import allow_unconfined as allow_unconfined

@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import signal
+import struct
 import sys
 from types import ModuleType
 
@@ -29,7 +30,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
 _SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
-_INSTRUCTION = 8  # bytes of a BPF instruction
+_INSTRUCTION = "=HBBI"  # of BPF: code, two jumps, a value
 
 # landlock(7): the numbers are the same on all architectures.
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446
@@ -68,13 +69,15 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if orders["memory"]:
         resource.setrlimit(resource.RLIMIT_AS, (orders["memory"], orders["memory"]))
+    if orders["disk"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (orders["disk"], orders["disk"]))
     if orders["folder"]:
         os.chdir(orders["folder"])
     source = _source(orders["program"])
     if orders["landlock"] is not None:
         _restrict_files(libc, orders["landlock"])
     if orders["filter"]:
-        _restrict_calls(libc, base64.b64decode(orders["filter"]))
+        _restrict_calls(libc, _own(base64.b64decode(orders["filter"]), orders["own_process"]))
     if source is None:
         _become(orders)
     _run(source, orders)
@@ -125,9 +128,18 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
     os.close(beneath)
 
 
+def _own(code: bytes, placeholder: int) -> bytes:
+    """The filter with this process's number wherever it compares with `placeholder`."""
+    instructions = struct.iter_unpack(_INSTRUCTION, code)
+    return b"".join(
+        struct.pack(_INSTRUCTION, *operation, os.getpid() if value == placeholder else value)
+        for *operation, value in instructions
+    )
+
+
 def _restrict_calls(libc: ctypes.CDLL, code: bytes) -> None:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    program = _Program(length=len(code) // _INSTRUCTION, instructions=code)
+    program = _Program(length=len(code) // struct.calcsize(_INSTRUCTION), instructions=code)
     number = _SYS_SECCOMP[os.uname().machine]
     flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW  # or older kernels make all code slower that is measured here
     _checked(libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program)), "seccomp")

@@ -18,7 +18,7 @@ from tfaot_pkg.sandbox.command import Command
 from tfaot_pkg.sandbox.level import NAMESPACES, Level, Reached, required
 from tfaot_pkg.sandbox.python import PACKAGE, file_of, own_readable, own_sites, readable_of
 from tfaot_pkg.sandbox.root import DEVICES, PROCESS_FACTS, SYSTEM, Root, is_narrow, root_of
-from tfaot_pkg.sandbox.seccomp import filter_of
+from tfaot_pkg.sandbox.seccomp import OWN_PROCESS, filter_of
 
 _ENTER = file_of("tfaot_pkg.sandbox.enter")
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
@@ -30,16 +30,25 @@ _MOST = 1e7  # of seconds, of GiB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds of a program, or of each request to one that serves; bytes of address space per process (0: no limit)."""
+    """Seconds of a program, or of each request to one that serves; bytes of address space per process (0: no limit);
+    bytes of what lies below the folders that it writes to (0: no limit).
+    """
 
     timeout: float = 1800
     memory: int = 0
+    disk: int = 16 * _GIGABYTE
 
     @classmethod
     def of_user(cls) -> Limits:
-        """The defaults, changed by TFAOT_WORKER_TIMEOUT (seconds), TFAOT_WORKER_MEMORY (GiB). Raises ToolchainError."""
-        timeout = _positive("TFAOT_WORKER_TIMEOUT", "seconds", cls().timeout)
-        return cls(timeout=timeout, memory=int(_positive("TFAOT_WORKER_MEMORY", "GiB", 0) * _GIGABYTE))
+        """The defaults, changed by TFAOT_WORKER_TIMEOUT (seconds), TFAOT_WORKER_MEMORY and TFAOT_WORKER_DISK (GiB).
+
+        Raises ToolchainError.
+        """
+        usual = cls()
+        timeout = _positive("TFAOT_WORKER_TIMEOUT", "seconds", usual.timeout)
+        memory = _positive("TFAOT_WORKER_MEMORY", "GiB", usual.memory / _GIGABYTE)
+        disk = _positive("TFAOT_WORKER_DISK", "GiB", usual.disk / _GIGABYTE)
+        return cls(timeout=timeout, memory=int(memory * _GIGABYTE), disk=int(disk * _GIGABYTE))
 
 
 def _positive(variable: str, unit: str, default: float) -> float:
@@ -90,7 +99,7 @@ class Sandbox:
         else:
             orders = {"argv": command, **self._restrictions(found, own, executable=own[:1], is_program=True)}
             argv = self._enter(Path(sys.executable), orders)
-        return Command(argv=tuple(argv), env=variables, meant=tuple(words), timeout=self.limits.timeout)
+        return self._command(argv, env=variables, meant=words)
 
     def python(
         self,
@@ -143,8 +152,13 @@ class Sandbox:
             argv = [*_bubblewrap(found, self._root(own), self._folder), "--", *inside]
         else:
             argv = self._enter(python, {**orders, **self._restrictions(found, own, executable=(), is_program=False)})
-        meant = (str(python), str(program), *words)
-        return Command(argv=tuple(argv), env=self._environment(env), meant=meant, timeout=self.limits.timeout)
+        return self._command(argv, env=self._environment(env), meant=(str(python), str(program), *words))
+
+    def _command(self, argv: Sequence[str], *, env: Mapping[str, str], meant: Sequence[str]) -> Command:
+        return Command(
+            argv=tuple(argv), env=env, meant=tuple(meant),
+            timeout=self.limits.timeout, writable=self.writable, disk=self.limits.disk,
+        )  # fmt: skip
 
     @property
     def _folder(self) -> str:
@@ -163,8 +177,8 @@ class Sandbox:
     def _root(self, own: Sequence[Path]) -> Root:
         return root_of((*SYSTEM, *self.readable, *own), self.writable)
 
-    def _filter(self, *, is_program: bool) -> str:
-        code = filter_of(starts_programs=self.starts_programs, is_program=is_program)
+    def _filter(self, *, is_program: bool, sees_others: bool = False) -> str:
+        code = filter_of(starts_programs=self.starts_programs, is_program=is_program, sees_others=sees_others)
         return base64.b64encode(code).decode()
 
     def _restrictions(
@@ -183,7 +197,7 @@ class Sandbox:
                 "execute": places if self.starts_programs else loaders,
                 "device": list(DEVICES),
             },
-            "filter": self._filter(is_program=is_program),
+            "filter": self._filter(is_program=is_program, sees_others=True),
         }
 
     def _enter(self, python: Path, orders: Mapping[str, object], *, parent: int | None = None) -> list[str]:
@@ -191,6 +205,7 @@ class Sandbox:
             "parent": os.getpid() if parent is None else parent,
             "core": self.core,
             "memory": self.limits.memory,
+            "disk": self.limits.disk,
             "folder": self._folder,
             "program": "",
             "argv": [],
@@ -198,6 +213,7 @@ class Sandbox:
             "packages": {},
             "landlock": None,
             "filter": "",
+            "own_process": OWN_PROCESS,
             "passed_filter": "",
             **orders,
         }

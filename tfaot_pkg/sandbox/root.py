@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +48,8 @@ class Root:
     links: tuple[tuple[Path, str], ...]
 
     def arguments(self) -> list[str]:
-        """For bubblewrap: this root, with a /proc, /dev and /tmp of its own."""
-        words = ["--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]  # noqa: S108 (the sandbox's own)
+        """For bubblewrap: this root, with a /proc and /dev of its own, and an empty /tmp that cannot be written."""
+        words = ["--dir", "/tmp", "--proc", "/proc", "--dev", "/dev"]  # noqa: S108 (the sandbox's own)
         for place, target in self.links:
             words += ["--symlink", target, str(place)]
         kinds = {**dict.fromkeys(self.readable, "--ro-bind"), **dict.fromkeys(self.writable, "--bind")}
@@ -95,10 +97,16 @@ def trail(path: Path) -> Trail:
 
 
 def is_narrow(path: Path) -> bool:
-    """Whether `path` is less than the whole home of the user."""
+    """Whether `path` is less than the whole home of the user, by the environment and by the user database."""
     real = path.resolve()
-    home = Path(os.path.expanduser("~")).resolve()
-    return not home.is_relative_to(real)
+    return not any(home.resolve().is_relative_to(real) for home in _homes())
+
+
+def _homes() -> set[Path]:
+    homes = {Path(os.path.expanduser("~"))}
+    with suppress(KeyError):  # containers run users that are in no database
+        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return {home for home in homes if home.is_absolute()}
 
 
 def require_narrow(path: Path) -> None:

@@ -17,7 +17,8 @@ _ALLOW = 0x7FFF0000
 _KILL_PROCESS = 0x80000000
 _ERRNO = 0x00050000
 _ATTRIBUTE_BAD_ARCHITECTURE = 2
-_MASKED_EQUAL = 7
+_NOT_EQUAL, _MASKED_EQUAL = 1, 7
+_INT = 0xFFFFFFFF  # the part of an argument that the kernel looks at
 _UNKNOWN = -1
 
 _PROGRAMS = "execve execveat"
@@ -34,8 +35,8 @@ _ALWAYS = (
     # Namespaces and mounts, which would undo the sandbox.
     "unshare setns mount umount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick "
     "mount_setattr open_by_handle_at name_to_handle_at fanotify_init quotactl "
-    # Shared memory and queues, which others could be at the other end of.
-    "shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open "
+    # Shared memory and queues, which others could be at the other end of, and memory that no limit counts.
+    "memfd_create memfd_secret shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open "
     # Files that are no files: whoever takes what was made must not be led elsewhere, nor wait for ever.
     "symlink symlinkat mknod mknodat "
     # Rights of files, which Landlock does not guard.
@@ -51,9 +52,21 @@ _ALWAYS = (
 _NUMBERS = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435,
-    "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "fchmodat2": 452, "setxattrat": 463,
-    "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
+    "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "memfd_secret": 447, "fchmodat2": 452,
+    "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
 }  # fmt: skip
+
+
+OWN_PROCESS = 0x7FF0F1D5
+"""Stands in filters for the number of the process that loads them; no process can have it."""
+
+_SIGNALS = "kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo"
+_OF_OTHERS = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr migrate_pages move_pages"
+"""Their first argument is a process, 0 for the one that calls. Threads of a program are set by their own numbers."""
+_PRIORITIES = ("setpriority", 0), ("ioprio_set", 1)
+"""With the number that says that their second argument is a process, and neither a group nor a user."""
+_ON_FILES = ("fcntl", (8, 10, 15)), ("ioctl", (0x8901, 0x8902))
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP: what happens to a file sends a signal to any process."""
 
 
 class _Comparison(ctypes.Structure):
@@ -72,11 +85,12 @@ def fault() -> str | None:
 
 
 @cache
-def filter_of(*, starts_programs: bool, is_program: bool) -> bytes:
+def filter_of(*, starts_programs: bool, is_program: bool, sees_others: bool = False) -> bytes:
     """The filter, as instructions of BPF. Without `starts_programs` the process can start no other one.
 
     With `is_program` the process still becomes the program that it is to run, so `execve` is not among what is refused.
-    Raises OSError.
+    With `sees_others`, it has the user's other processes beside it, so it may not reach for them; OWN_PROCESS in the
+    instructions has to be replaced by its number. Raises OSError.
     """
     library = _library()
     with _context(library) as context:
@@ -92,7 +106,26 @@ def filter_of(*, starts_programs: bool, is_program: bool) -> bytes:
         if not starts_programs and not is_program:
             for name in _PROGRAMS.split():
                 _refuse(library, context, name)
+        if sees_others:
+            _leave_others_alone(library, context, starts_programs=starts_programs)
         return _exported(library, context)
+
+
+def _leave_others_alone(library: ctypes.CDLL, context: int, *, starts_programs: bool) -> None:
+    """Landlock does this for signals from Linux 6.12 on, and for nothing else."""
+    for name, commands in _ON_FILES:
+        for command in commands:
+            _refuse(library, context, name, _Comparison(1, _MASKED_EQUAL, _INT, command))
+    if starts_programs:  # then "others" are its own
+        return
+    for name in _SIGNALS.split():
+        _refuse(library, context, name, _Comparison(0, _NOT_EQUAL, OWN_PROCESS))
+    _refuse(library, context, "tkill")  # threads have numbers of their own, and libraries take tgkill
+    for name in _OF_OTHERS.split():
+        _refuse(library, context, name, _Comparison(0, _NOT_EQUAL, 0))
+    for name, process in _PRIORITIES:
+        _refuse(library, context, name, _Comparison(0, _NOT_EQUAL, process))
+        _refuse(library, context, name, _Comparison(1, _NOT_EQUAL, 0))
 
 
 def _library() -> ctypes.CDLL:

@@ -24,19 +24,19 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
-from tfaot_pkg.process import describe_exit, end, killed_by
+from tfaot_pkg.process import describe_exit, killed_by
 from tfaot_pkg.progress import Step
-from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.storage import keep_newest, refusal_in, refused, storage_errors
+from tfaot_pkg.sandbox import Limits, Running, Sandbox
+from tfaot_pkg.storage import end_of_file, keep_newest, refusal_in, refused, storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.walk import entries_below, remove_tree, require_flat
 
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 _START_TIMEOUT = 120.0
 _GIGABYTE = 1 << 30
 _KEPT_LOGS = 50
 _LONGEST_ANSWER = 1 << 30  # bytes; that of a large model is some megabytes
-_READ_OF_LOG = 1 << 20  # bytes
 _SCRATCH = "worker."
 _MADE, _GIVEN = "made", "given"
 _SCRATCH_LOCK = ".in-use"
@@ -57,8 +57,9 @@ _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 class Worker:
     """One running worker process. Use `worker()` to make one."""
 
-    def __init__(self, process: subprocess.Popen[bytes], answers: int, log: Path, limits: Limits) -> None:
-        self._process = process
+    def __init__(self, running: Running, answers: int, log: Path, limits: Limits) -> None:
+        self._running = running
+        self._process = running.process
         self._answers = answers
         self._buffer = b""
         self._log = log
@@ -88,7 +89,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process at once; a call that waits for it, in another thread, fails."""
-        end(self._process)
+        self._running.end()
 
     @property
     def ended(self) -> bool:
@@ -191,7 +192,13 @@ class Worker:
     def _crash(self) -> TfaotError:
         """The error for a process that ended by itself: its log tells whose fault it was."""
         code = self._process.wait()
-        text = _end_of(self._log)
+        if self._running.fault:
+            return ToolchainError(
+                f"TensorFlow's process {self._running.fault} and was stopped",
+                hint="raise TFAOT_WORKER_DISK (GiB) if the model really needs more; no model prints as much",
+                log=self._log,
+            )
+        text = end_of_file(self._log)
         if explained := self._explained(text):
             return explained
         if killed_by(code) == signal.SIGKILL:
@@ -224,12 +231,6 @@ def from_worker() -> Iterator[None]:
         raise unreadable() from error
 
 
-def _end_of(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _READ_OF_LOG))
-        return file.read().decode("utf-8", "replace")
-
-
 def _line_with(words: Sequence[str], text: str) -> str:
     return next(line.strip() for line in text.splitlines() if any(word in line for word in words))
 
@@ -258,14 +259,14 @@ def worker(
     read_end, write_end = os.pipe()
     try:
         command = box.python(environment.python, _PROGRAM, [str(write_end)], env=variables)
-        process = command.start(stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[write_end])
+        running = command.start(stdin=subprocess.PIPE, log=output, pass_fds=[write_end])
     except OSError as error:
         os.close(read_end)
         raise ToolchainError(f"cannot start {environment.python}: {error.strerror}") from error
     finally:
         os.close(write_end)
         output.close()
-    started = Worker(process, read_end, log, limits)
+    started = Worker(running, read_end, log, limits)
     try:
         started.wait_until_ready()
         yield started
@@ -330,6 +331,7 @@ class WorkerPool:
             copy = self.given_folder("copy") / path.name
             with storage_errors(f"write the build cache {self._scratch_root}"):
                 if path.is_dir():
+                    require_flat(path)
                     shutil.copytree(path, copy)
                 else:
                     shutil.copyfile(path, copy)
@@ -342,14 +344,14 @@ class WorkerPool:
         Raises ToolchainError for what is no plain file or folder, StorageError.
         """
         with storage_errors(f"write the build cache {self._scratch_root}"):
-            for path in sorted(made.rglob("*")):
-                place = folder / path.relative_to(made)
-                if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                    raise ToolchainError(f"TensorFlow's process made something other than a file: {path.name}")
-                if path.is_dir():
+            for entry in entries_below(made):
+                place = folder / Path(entry.path).relative_to(made)
+                if entry.is_dir(follow_symlinks=False):
                     place.mkdir(exist_ok=True)
+                elif entry.is_file(follow_symlinks=False):
+                    shutil.copyfile(entry.path, place)
                 else:
-                    shutil.copyfile(path, place)
+                    raise ToolchainError(f"TensorFlow's process made something other than a file: {entry.name}")
 
     def get(self, *, xla_flags: Sequence[str] = (), tf_xla_flags: Sequence[str] = (), number: int = 0) -> Worker:
         """The worker `number` that runs with exactly these flags, a new one where it has ended.
@@ -406,5 +408,5 @@ def _drop_stale_scratch(root: Path) -> None:
             handle = _hold(folder)
         except OSError:  # in use, not ours, or gone
             continue
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         os.close(handle)
