@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 _COMPLETE = ".complete"
 _UNUSED = 7 * 24 * 3600  # seconds after which what no run has asked for is removed
+_MADE_HERE = frozenset({"__pycache__", "build"})  # by Python, and by Conan beside a recipe
 _OF_THE_TOOL = ("tfaot_pkg", "templates", "recipes", "conanfile.py", "LICENSE")
 
 
@@ -62,7 +63,7 @@ def digest_of_tool() -> str:
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    return [file for file in files_below(path) if "__pycache__" not in file.parts]
+    return [file for file in files_below(path) if not _MADE_HERE.intersection(file.relative_to(path).parts)]
 
 
 def _remove_unused(root: Path) -> None:

@@ -201,6 +201,7 @@ def test_a_server_that_is_down_is_an_error_of_the_network_and_the_same_call_work
 
 
 # The third file is the recipe's first; the seventh a binary's archive, after which Conan sends the manifest all the same.
+@pytest.mark.sweep("TEST_DIE_AT-3")
 @pytest.mark.parametrize(("harm", "number"), [("TEST_DIE_AT", "3"), ("TEST_FAIL_AT", "7")])
 def test_an_upload_that_was_cut_is_completed_by_the_same_call(
     harm: str, number: str, server: Server, send: Upload, elsewhere: Elsewhere, package: ConanPackage

@@ -52,7 +52,7 @@ def _compiled(folder: Path, target: Target, compiler: str, more: Sequence[str], 
     state = "-".join(sha256_file(file)[:4] for file in files)
     made = folder / f"{compiler}-{target.name}-{state}{''.join(more).replace('=', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "lock", what="the tests' kernels"):
+    with locked(folder / f"{made.name}.lock", what="the tests' kernels"):
         if not made.is_file():
             part = made.with_suffix(".part")
             run([compiler, *FLAGS, *WARNINGS, *target.flags, *more, "-o", part, KERNELS, caller], timeout=300)
