@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import packing
 from activations import activation_of
 from affine import repeated
+from folding import following, origin_of
 from graph_view import data_inputs
 from matrices import matrix_of
-from surroundings import following, origin_of
 from windows import is_inside, window_of
 
 PARAMETERS = "tfaot_parameters"
