@@ -12,7 +12,7 @@ from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
 
-PROBES = (5, 7, 131, 2, 3)
+PROBES = (5, 7, 132, 2, 3)
 Shape = Sequence[int]
 
 
