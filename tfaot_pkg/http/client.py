@@ -53,7 +53,6 @@ class Answer:
 
     def _next(self) -> bytes:
         with watching(self.watch):
-            self.watch.left()  # some of it may lie in a buffer already: the reader is not asked then
             # read1, because read would wait for a full chunk.
             return self.raw.read1(_CHUNK, decode_content=False)
 

@@ -75,7 +75,9 @@ class _WatchedSocket:
         return getattr(self._sock, name)
 
 
-class _Watched(HTTPConnection):
+class WatchedConnection(HTTPConnection):
+    """Without TLS, or below it."""
+
     response_class = _WatchedResponse
 
     def _new_conn(self) -> socket.socket:
@@ -108,7 +110,7 @@ class _Watched(HTTPConnection):
         super().send(data)
 
 
-class _WatchedTLS(_Watched, HTTPSConnection):
+class _WatchedTLS(WatchedConnection, HTTPSConnection):
     def _connect_tls_proxy(self, hostname: str, sock: socket.socket) -> Any:
         return _WatchedSocket(super()._connect_tls_proxy(hostname, sock), current())
 
@@ -161,7 +163,7 @@ def _connect(addresses: list[_Address], until: float, options: Any) -> socket.so
 
 
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Watched
+    ConnectionCls = WatchedConnection
 
 
 class _TLSPool(HTTPSConnectionPool):
