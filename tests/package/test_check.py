@@ -14,6 +14,7 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.package.check import Identity, package_faults, require_sound
 from tfaot_pkg.package.listing import scan_tree
+from tfaot_pkg.process import run
 
 NAME = "tfaot-model-digits"
 IDENTITY = Identity(package=NAME, version="1.0", key=Key("a" * 64))
@@ -85,7 +86,47 @@ def test_links_lead_to_the_library_only(tmp_path: Path) -> None:
     link = f"lib/lib{NAME}.so.{tiny_uid('1.0')}"
     assert faults(tmp_path / "other", {link: f"lib{NAME}.a"})
     assert faults(tmp_path / "more", {f"share/{NAME}/x": "info.json"})
-    assert faults(tmp_path / "file", {link: tiny_libraries("digits", "1.0")[1]})
+    assert faults(tmp_path / "file", {link: b""}) == (f"{link} is a file, and not a link to the library",)
+    assert len(faults(tmp_path / "code", {link: tiny_libraries("digits", "1.0")[1]})) == 2
+
+
+def test_a_uid_that_none_can_be_is_told_before_anything_is_made_of_it(tmp_path: Path) -> None:
+    assert faults(tmp_path, {INFO: info(uid="../..")}) == (f"{INFO}: the uid is '../..', which none can be",)
+
+
+def test_two_documents_cannot_both_say_what_a_package_is(tmp_path: Path) -> None:
+    """Readers of today take the one, readers of former spellings the other."""
+    name = "tfaot-model-test-simple"
+    files = {**tiny_files("test_simple", "1.0"), "share/tfaot-model-test_simple/info.json": tiny_info("other", "1.0")}
+    write_tree(tmp_path, files)
+    identity = Identity(package=name, version="1.0", key=Key("a" * 64))
+    assert package_faults(tmp_path, scan_tree(tmp_path), identity) == ("it has more than one info.json",)
+
+
+def test_the_header_must_be_that_of_the_library(tmp_path: Path) -> None:
+    header, symbol = f"include/{NAME}/entry.h", f"tfaot_model_digits_{tiny_uid('1.0')}"
+    assert faults(tmp_path / "own", {header: f"const void *{symbol}(void);\n".encode()}) == ()
+    found = faults(tmp_path / "other", {header: f"const void *{symbol}0(void);\n".encode()})
+    assert found == (f"{header} is not the header of {symbol}",)
+
+
+def test_programs_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text('extern int system(const char *);\nint main(void) { return system("id"); }\n')
+    run(["gcc", "a.c", "-o", "a"], cwd=tmp_path)
+    path = "bin/digits_test"
+    found = faults(tmp_path / "code", {path: (tmp_path / "a").read_bytes()})
+    assert found == (f"{path}: it needs the symbol system",)
+    (text,) = faults(tmp_path / "text", {path: b"#!/bin/sh\nid\n"})
+    assert text.startswith(f"{path}: it is not an ELF file")
+
+
+def test_only_packages_of_former_versions_may_carry_a_runtime(tmp_path: Path) -> None:
+    code = "extern long syscall();\nstatic __attribute__((used)) long f(void) { return syscall(); }\n"
+    path, shared = f"lib/lib{NAME}.so", tiny_libraries("digits", "1.0", code)[1]
+    assert faults(tmp_path / "today", {path: shared}) == (f"{path}: it needs the symbol syscall",)
+    former = json.loads(tiny_info("digits", "1.0"))
+    del former["glibc"]
+    assert faults(tmp_path / "former", {path: shared, INFO: json.dumps(former).encode()}) == ()
 
 
 def test_code_elsewhere_is_found(tmp_path: Path) -> None:

@@ -143,3 +143,12 @@ def test_a_package_that_no_installation_would_take_is_a_fault(
     found = audit(registry, Silent())
     assert any("tfaot-model-digits.so: it needs the symbol system" in fault for fault in found.faults)
     assert any("tfaot-model-taus@1.0" in fault and "bin/cmake" in fault for fault in found.faults)
+
+
+def test_a_sound_package_with_other_files_than_the_index_promises_is_a_fault(
+    registry: FolderRegistry, make_package: MakePackage
+) -> None:
+    package = make_package("digits", "1.0", tree="b" * 64)
+    registry.publish(package.entry, package.blobs)
+    (fault,) = audit(registry, Silent()).faults
+    assert "the files of tfaot-model-digits@1.0 are not the tree that the index promises" in fault

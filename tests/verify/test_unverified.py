@@ -14,6 +14,12 @@ def test_a_target_without_validation_is_refused_and_the_hint_names_the_option() 
     assert "--unverified-target aarch64" in caught.value.hint
 
 
+def test_another_target_that_is_named_is_no_help() -> None:
+    with pytest.raises(ValidationError, match=r"no validation for aarch64: ") as caught:
+        require_verified(["aarch64", "x86-64-v4"], ["x86-64-v4"])
+    assert "x86-64-v4" not in caught.value.hint
+
+
 def test_a_target_that_is_named_may_be_published_without_validation() -> None:
     require_verified(["aarch64"], ["aarch64"])
     require_verified([], [])

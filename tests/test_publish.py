@@ -1,0 +1,39 @@
+"""What is not published, whoever built it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.registry.conftest import write_tree
+from tests.registry.tiny import tiny_files, tiny_libraries
+from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.publish import release_of
+
+NAME = "tfaot-model-digits"
+SYSTEM = "extern int system(const char *);\nstatic __attribute__((used)) int f(void) { return system(0); }\n"
+EXP = "extern double exp(double);\nstatic __attribute__((used)) double f(double x) { return exp(x); }\n"
+
+
+def build_of(root: Path, code: str, *options: str, glibc: str = "2.99") -> Any:
+    """As much of a build as is looked at before anything is packed."""
+    static, shared = tiny_libraries("digits", "1.0", code, *options)
+    library = f"lib/lib{NAME}.so"
+    write_tree(root, {**tiny_files("digits", "1.0"), f"lib/lib{NAME}.a": static, library: shared})
+    tree = SimpleNamespace(root=root, package_name=NAME, version="1.0", shared_library=root / library)
+    spec = SimpleNamespace(package=SimpleNamespace(glibc=glibc))
+    return SimpleNamespace(tree=tree, plan=SimpleNamespace(key="a" * 64, spec=spec))
+
+
+def test_a_package_that_nobody_would_install_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(TrustError, match=r"(?s)is rejected.*\.so: it needs the symbol system"):
+        release_of(build_of(tmp_path, SYSTEM))
+
+
+def test_a_library_above_the_floor_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match=r"would not load on systems with glibc 2\.1 .*exp@GLIBC_2") as caught:
+        release_of(build_of(tmp_path, EXP, "-Wl,--no-as-needed", "-lm", glibc="2.1"))
+    assert "package.glibc" in caught.value.hint
