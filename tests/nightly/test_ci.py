@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import dask_jobqueue  # noqa: F401 (brings its defaults, which a profile that is set before would take away again)
 import jsonschema
 import pytest
 import yaml

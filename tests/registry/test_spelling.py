@@ -55,6 +55,21 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> FolderRegistry:
     return made
 
 
+@pytest.fixture(scope="module")
+def old_prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the old version installed. Read only.
+
+    Not everything that carries a repository carries links: a link may be a file that holds its target here.
+    """
+    prefix = Path(shutil.copytree(OLD / "prefix", tmp_path_factory.mktemp("old") / "prefix", symlinks=True))
+    for path in prefix.glob("lib/*.so.*"):
+        if not path.is_symlink():
+            target = path.read_text()
+            path.unlink()
+            path.symlink_to(target)
+    return prefix
+
+
 def publish(registry: FolderRegistry, make_package: MakePackage, version: str) -> None:
     package = make_package("jet_tagger", version, description="Tags jets")
     registry.publish(package.entry, package.blobs)
@@ -162,16 +177,16 @@ def contents(prefix: Path) -> dict[str, bytes | str]:
 
 
 def test_an_old_lock_file_installs_the_same_bytes(
-    old: FolderRegistry, make_package: MakePackage, tmp_path: Path
+    old: FolderRegistry, old_prefix: Path, make_package: MakePackage, tmp_path: Path
 ) -> None:
     lock = Lock.read(OLD / "tfaot.lock")
     assert lock.versions == {NEW_NAME: "1.0", "tfaot-model-events": "1.0"}
     for number, names in enumerate([(), ("events",), ("events", "jet-tagger"), (OLD_NAME, "events")]):
         install_locked(old, lock, tmp_path / str(number), names)
-        assert contents(tmp_path / str(number)) == contents(OLD / "prefix")
+        assert contents(tmp_path / str(number)) == contents(old_prefix)
     publish(old, make_package, "3.0")
     install_locked(old, lock, tmp_path / "later")
-    assert contents(tmp_path / "later") == contents(OLD / "prefix")
+    assert contents(tmp_path / "later") == contents(old_prefix)
 
 
 def test_an_old_lock_file_is_updated_to_new_versions(old: FolderRegistry, make_package: MakePackage) -> None:
@@ -200,10 +215,10 @@ def test_dependencies_in_the_former_spelling_are_the_same_package(
 
 
 def test_the_new_package_takes_the_place_of_the_old_one_in_a_prefix(
-    old: FolderRegistry, make_package: MakePackage, tmp_path: Path
+    old: FolderRegistry, old_prefix: Path, make_package: MakePackage, tmp_path: Path
 ) -> None:
     prefix = tmp_path / "prefix"
-    shutil.copytree(OLD / "prefix", prefix, symlinks=True)
+    shutil.copytree(old_prefix, prefix, symlinks=True)
     publish(old, make_package, "3.0")
     done = install(old, "jet_tagger", prefix)
     assert (done.status, done.previous, done.version) == ("replaced", "1.0", "3.0")
@@ -213,25 +228,25 @@ def test_the_new_package_takes_the_place_of_the_old_one_in_a_prefix(
     assert install(old, OLD_NAME, prefix).status == "unchanged"
     # And back.
     assert install(old, "jet_tagger@1.0", prefix).status == "replaced"
-    assert contents(prefix) == contents(OLD / "prefix")
+    assert contents(prefix) == contents(old_prefix)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_package_is_removed_under_each_name(name: str, tmp_path: Path) -> None:
+def test_a_package_is_removed_under_each_name(name: str, old_prefix: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
-    shutil.copytree(OLD / "prefix", prefix, symlinks=True)
+    shutil.copytree(old_prefix, prefix, symlinks=True)
     uninstall(name, prefix)
     uninstall("events", prefix)
     assert contents(prefix) == {}
 
 
 def test_two_copies_that_an_older_tool_made_become_one(
-    old: FolderRegistry, make_package: MakePackage, tmp_path: Path
+    old: FolderRegistry, old_prefix: Path, make_package: MakePackage, tmp_path: Path
 ) -> None:
     prefix = tmp_path / "prefix"
     publish(old, make_package, "3.0")
     install(old, "jet_tagger", prefix)
-    shutil.copytree(OLD / "prefix", prefix, symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(old_prefix, prefix, symlinks=True, dirs_exist_ok=True)
     assert set(read_prefix(prefix).packages()) == {"tfaot-model-events", NEW_NAME, OLD_NAME}
     assert install(old, "jet_tagger", prefix).status == "repaired"
     assert set(read_prefix(prefix).packages()) == {"tfaot-model-events", NEW_NAME}
