@@ -34,6 +34,7 @@ def accuracy(home: Path, build: Path, *, shared: bool) -> str:
     return run(["bash", "-c", script, "bash", *map(str, arguments)], env=environment).stdout
 
 
+@pytest.mark.nightly
 def test_a_verified_prefix_becomes_packages_that_the_example_uses(shared_home: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "a prefix"
     run([sys.executable, "-m", "tfaot_pkg", "build", str(RECIPE / "spec.yaml"), "-o", str(prefix)])

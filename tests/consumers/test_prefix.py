@@ -31,7 +31,7 @@ def needed(program: Path) -> set[str]:
 MODELS = {"libtfaot-model-digits.so", "libtfaot-model-wine.so"}
 
 
-@pytest.mark.sweep("g++")
+@pytest.mark.nightly
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_find_package_in_a_moved_prefix_in_a_path_with_blanks(
     compiler: str, moved: Path, check: Check, require_program: RequireProgram, tmp_path: Path

@@ -372,6 +372,7 @@ def test_the_same_night_gives_the_same_files(report: Report, written: Path, tmp_
         assert (tmp_path / "again" / path).read_bytes() == (written / path).read_bytes(), path
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_thousand_models_make_pages_of_a_sane_size(tmp_path: Path) -> None:
     state = State(root=tmp_path / "state")
