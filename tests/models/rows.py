@@ -6,32 +6,32 @@ Runs inside a toolchain's Python. Names that begin with "independent" are models
 row of the inputs alone; of those that begin with "dependent" no row does.
 """
 
-import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import loops  # noqa: F401 (its models are listed, too)
 import tensorflow as tf
+from row_models import (
+    MODELS,
+    Cell,
+    batch_size,
+    dependent,
+    in_loop,
+    independent,
+    listing,
+    of_tensorflow_1,
+    row_numbers,
+    rows,
+    sequences,
+    v1,
+)
 
 layers = tf.keras.layers
-v1 = tf.compat.v1
-MODELS = {}
-
-
-def rows(*shape, dtype=tf.float32, name="x"):
-    return tf.TensorSpec([None, *shape], dtype, name=name)
-
-
-def dependent(name, serve, *specs):
-    MODELS[f"dependent-{name}"] = (serve, specs or (rows(4),))
-
-
-def independent(name, serve, *specs):
-    MODELS[f"independent-{name}"] = (serve, specs or (rows(4),))
 
 
 def keras(name, *chain, spec):
@@ -42,14 +42,6 @@ def keras(name, *chain, spec):
     independent(name, tf.keras.Model(first, value), spec)
 
 
-def batch_size(x):
-    return tf.shape(x)[0]
-
-
-def row_numbers(x):
-    return tf.range(batch_size(x))
-
-
 def as_column(values):
     return tf.cast(values, tf.float32)[:, None]
 
@@ -57,14 +49,6 @@ def as_column(values):
 def halves(x):
     half = batch_size(x) // 2
     return x[:half], x[half:]
-
-
-def in_loop(turns, step, *start):
-    """`step(i, *values)` for i below `turns`."""
-    carried = tf.while_loop(
-        lambda i, *_: i < turns, lambda i, *values: (i + 1, *step(i, *values)), (tf.constant(0), *start)
-    )
-    return carried[1]
 
 
 dependent("mean", lambda x: x - tf.reduce_mean(x, 0))
@@ -126,32 +110,6 @@ dependent("siamese, the wrong half", lambda x, y: tf.reshape(tf.concat([x, y], 0
           rows(4), rows(4, name="y"))  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class of_tensorflow_1:  # noqa: N801 (written before a model's function, as a decorator is)
-    """`serve` as TensorFlow 1 exports it: loops and conditions are Enter, Switch, Merge, NextIteration and Exit."""
-
-    serve: Callable
-
-    def concrete(self, specs):
-        """As the worker loads it (signatures.py)."""
-        graph = tf.Graph()
-        with graph.as_default():
-            v1.disable_control_flow_v2()
-            try:
-                feeds = [v1.placeholder(spec.dtype, spec.shape, name=f"feed{i}") for i, spec in enumerate(specs)]
-                tf.identity(self.serve(*feeds), name="result")
-            finally:
-                v1.enable_control_flow_v2()
-        graph_def = graph.as_graph_def()
-        assert {"Switch", "Merge"} <= {node.op for node in graph_def.node}
-
-        def imported(*values):
-            feeds = {f"feed{i}:0": value for i, value in enumerate(values)}
-            return tf.graph_util.import_graph_def(graph_def, feeds, ["result:0"], name="")
-
-        return v1.wrap_function(imported, specs)
-
-
 def recurrent_1(x, lengths, *, mixed=lambda state: state):
     """An LSTM in which steps are copied through after the end of a sequence."""
     time_first = tf.transpose(x, [1, 0, 2])
@@ -170,19 +128,6 @@ def recurrent_1(x, lengths, *, mixed=lambda state: state):
 
     loop = tf.while_loop(lambda time, *_: time < 6, step, (tf.constant(0), outputs, zeros, zeros))
     return tf.reduce_sum(loop[1].stack(), 0) + loop[3]
-
-
-class Cell:
-    """All that tf.compat.v1.nn.dynamic_rnn wants to know of one."""
-
-    output_size = state_size = 5
-
-    def zero_state(self, size, dtype):
-        return tf.zeros([size, 5], dtype)
-
-    def __call__(self, x, state, scope=None):
-        state = tf.tanh(tf.concat([x, state], 1) @ tf.reshape(tf.sin(tf.range(8.0 * 5)), [8, 5]))
-        return state, state
 
 
 weights = tf.TensorSpec([4], tf.float32, name="w")
@@ -208,7 +153,6 @@ independent("queries", lambda x, w: x + tf.reshape(tf.reshape(tf.tile(tf.reshape
             @ tf.ones([2, 2]), [-1, 4]), rows(4), weights)  # fmt: skip
 dependent("summed weights", lambda x, w: x + tf.reduce_sum(tf.zeros_like(x) + w, 0), rows(4), weights)
 
-sequences = (rows(6, 3), rows(dtype=tf.int32, name="n"))
 dependent("lstm of TensorFlow 1 with a mean over rows", of_tensorflow_1(
     lambda x, n: recurrent_1(x, n, mixed=lambda c: c - tf.reduce_mean(c, 0))), *sequences)  # fmt: skip
 dependent("while of TensorFlow 1", of_tensorflow_1(
@@ -398,35 +342,6 @@ independent("diagonals", lambda x: tf.linalg.diag(tf.linalg.diag_part(x)), rows(
 independent("special functions", lambda x: tf.math.betainc(2.0, 3.0, tf.sigmoid(x)) + tf.math.igamma(2.0, x * x))
 independent("integers", lambda x: x // 3 + x % 2 - tf.abs(x), rows(4, dtype=tf.int32))
 independent("random weights", lambda x: x @ tf.random.stateless_normal([4, 3], [1, 2]))
-
-
-def listing(serve, specs) -> dict:
-    import freeze
-    import hlo
-    from tensorflow.python.framework import convert_to_constants
-
-    def named(*values):
-        results = serve(*values)
-        return results if isinstance(results, dict) else {"y": results}
-
-    if isinstance(serve, of_tensorflow_1):
-        function, names = serve.concrete(specs), ["y"]
-    else:
-        function = tf.function(named, input_signature=list(specs)).get_concrete_function()
-        names = sorted(function.structured_outputs)
-    convert_to_constants.disable_lower_using_switch_merge = freeze._keep_control_flow
-    frozen = convert_to_constants.convert_variables_to_constants_v2(function, lower_control_flow=False)
-    inputs = [
-        {"name": spec.name, "node": tensor.op.name, "dtype": tensor.dtype.name, "shape": spec.shape.as_list()}
-        for tensor, spec in zip(frozen.inputs, specs, strict=True)
-    ]
-    outputs = [
-        {"name": name, "node": tensor.op.name, "index": tensor.value_index, "dtype": tensor.dtype.name}
-        for name, tensor in zip(names, frozen.outputs, strict=True)
-    ]
-    graph_def = frozen.graph.as_graph_def()
-    freeze._find_shapes(outputs, inputs, frozen, graph_def)
-    return {"inputs": inputs, "outputs": outputs, "hlo": hlo.listed(graph_def, inputs, outputs)}
 
 
 def main():

@@ -13,7 +13,7 @@ from typing import Any
 from tests.kept import kept
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import signature_of
-from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.keys import files_below, sha256_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Silent
@@ -21,19 +21,21 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.toolchain.environment import ensure
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MAKER = REPOSITORY / "tests" / "models" / "rows.py"
+MODELS = REPOSITORY / "tests" / "models"
+MAKER = MODELS / "rows.py"
 WORKER_PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
 
 Models = Mapping[str, Mapping[str, Any]]
 
 
 def models_of(version: str, home: Path) -> Models:
-    """The models of tests/models/rows.py by name, as a toolchain lists them: once, and again when code changes."""
+    """The models of tests/models/{rows,loops}.py by name, as a toolchain lists them: once, and again when code changes."""
     program = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
+    makers = sha256_tree(MODELS, [MODELS / name for name in ("loops.py", "row_models.py", "rows.py")])
     folders = Folders(cache=home / "cache", data=home / "data")
     python = ensure(version, folders=folders, progress=Silent()).python
-    parts = {"maker": sha256_file(MAKER), "python": str(python), "worker": program}
-    folder = kept(home, "rows", parts, lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900))
+    parts = {"maker": makers, "python": str(python), "worker": program}
+    folder = kept(home, "rows", parts, lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=1800))
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfaot_pkg.program import contracting, elementwise, evenness, indexing, integers, moving
+from tfaot_pkg.program.finishing import Loop, independent_of_turns
 from tfaot_pkg.program.hlo import Computation, Instruction, Program, Shape
+from tfaot_pkg.program.terms import Terms
 from tfaot_pkg.program.values import (
     PLACED,
     UNKNOWN_OPERATION,
@@ -25,8 +27,10 @@ from tfaot_pkg.program.values import (
     mixed,
     same,
     settled,
+    structured,
     together,
     with_integers,
+    without_terms,
 )
 
 _MOST_TURNS = 100
@@ -48,12 +52,13 @@ def outputs_of(program: Program, inputs: Sequence[bool]) -> tuple[Value, ...]:
     count = sum(each.opcode == "parameter" for each in entry.instructions)
     arguments = [moving.parameter_of_rows() if batched else Value() for batched in inputs]
     arguments += [Value()] * (count - len(inputs))
-    return tuple(flat(_Analysis(program).run(entry, arguments)))
+    return tuple(flat(_Analysis(program, Terms(program)).run(entry, arguments)))
 
 
 @dataclass(slots=True)
 class _Analysis:
     program: Program
+    terms: Terms
 
     def run(self, computation: Computation, arguments: Sequence[Known]) -> Known:
         """The value of the root."""
@@ -61,7 +66,7 @@ class _Analysis:
         shapes = {each.id: each.shape for each in computation.instructions}
         for instruction in computation.instructions:
             if instruction.opcode == "parameter":
-                values[instruction.id] = arguments[instruction.attribute("number")]
+                values[instruction.id] = self._named(arguments[instruction.attribute("number")], instruction.shape)
                 continue
             operands = [values[i] for i in instruction.operands]
             values[instruction.id] = self._value(instruction, operands, [shapes[i] for i in instruction.operands])
@@ -69,23 +74,35 @@ class _Analysis:
 
     def _value(self, instruction: Instruction, operands: Sequence[Known], shapes: Sequence[Shape]) -> Known:
         if instruction.shape.is_empty:
-            return Value()  # what has no elements depends on nothing
+            return self._named(Value(), instruction.shape)  # what has no elements depends on nothing
         control = _CONTROL.get(instruction.opcode)
         if control is not None:
             return control(self, instruction, operands)
         transfer = TRANSFER.get(instruction.opcode)
         arrays = tuple(each for each in operands if isinstance(each, Value))
         if transfer is None or len(arrays) < len(operands):
-            return contracting.unknown(instruction, operands)
+            return self._named(without_terms(contracting.unknown(instruction, operands)), instruction.shape)
         step = Step(program=self.program, instruction=instruction, operands=arrays, shapes=tuple(shapes))
-        return evenness.kept_even(transfer(step), step)
+        result = without_terms(evenness.kept_even(transfer(step), step))
+        if not isinstance(result, Value):
+            return self._named(result, instruction.shape)
+        return replace(result, term=self.terms.of(instruction, [each.term for each in arrays], result))
+
+    def _named(self, value: Known, shape: Shape) -> Known:
+        """`value` with new symbols for all arrays in it that have no term."""
+        if isinstance(value, tuple):
+            return tuple(self._named(each, part) for each, part in zip(value, shape.parts or (), strict=True))
+        return value if value.term is not None else replace(value, term=self.terms.symbol(shape, value))
 
     def tuple_(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
         return tuple(operands)
 
     def element(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
         (whole,) = operands
-        return whole[instruction.attribute("index")] if isinstance(whole, tuple) else whole
+        if isinstance(whole, Value):
+            return self._named(without_terms(whole), instruction.shape)
+        found: Known = whole[instruction.attribute("index")]
+        return found
 
     def call(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
         return self.run(self.program.computations[instruction.called[0]], operands)
@@ -100,7 +117,8 @@ class _Analysis:
         result = branches[0]
         for branch in branches[1:]:
             result = join(result, branch, instruction)
-        return _subject_to(settled(chosen, instruction), result, instruction)
+        found = _subject_to(settled(chosen, instruction), result, instruction)
+        return self._named(without_terms(found), instruction.shape)
 
     def while_(self, instruction: Instruction, operands: Sequence[Known]) -> Known:
         """The computations that are called are the body and the condition, in this order."""
@@ -108,27 +126,41 @@ class _Analysis:
         body, condition = (self.program.computations[each] for each in instruction.called)
         if not isinstance(initial, tuple):
             return contracting.unknown(instruction, operands)
-        over_rows = self._loop_over_rows(instruction, initial, body, condition)
-        if over_rows is not None:
-            return over_rows
-        state: Known = initial
-        for _ in range(_MOST_TURNS):
-            after = join(state, self.run(body, [state]), instruction)
-            after = _widened(state, after)
-            if same(state, after):
+        found = self._loop_over_rows(instruction, initial, body, condition)
+        if found is None:
+            found = self._loop(instruction, initial, body, condition)
+        return self._named(found, instruction.shape)
+
+    def _loop(
+        self, instruction: Instruction, initial: tuple[Known, ...], body: Computation, condition: Computation
+    ) -> Known:
+        begin = flat(initial)
+        kept: frozenset[int] = frozenset()  # the arrays that the body hands on as they are
+        state = without_terms(initial)
+        for turn in range(_MOST_TURNS):
+            before = self._named(state, instruction.shape)
+            after = self.run(body, [before])
+            if turn == 0:
+                pairs = zip(flat(before), flat(after), strict=True)
+                kept = frozenset(i for i, (one, two) in enumerate(pairs) if one.term == two.term)
+            joined = flat(without_terms(_widened(state, join(state, after, instruction))))
+            found = structured(initial, (begin[i] if i in kept else each for i, each in enumerate(joined)))
+            if turn > 0 and same(state, found):
                 break
-            state = after
+            state = found
         else:
             return _structured_like(initial, mixed(instruction, UNKNOWN_OPERATION))
-        decided = self.run(condition, [state])
-        assert isinstance(decided, Value) and isinstance(state, tuple)
-        decided = settled(decided, instruction)
+        decided = self.run(condition, [before])
+        assert isinstance(decided, Value)
+        still = kept
         if decided.mixed is not None and instruction.operation in _CONVERGING:
             decided = Value()
-        kept = _unchanged(body)
-        return tuple(
-            initial[i] if i in kept else _subject_to(decided, value, instruction) for i, value in enumerate(state)
-        )
+        if decided.mixed is not None:
+            loop = Loop(terms=self.terms, initial=begin, state=flat(before), after=flat(after), condition=decided)
+            still |= independent_of_turns(loop)
+        decided = settled(decided, instruction)
+        depending = flat(_subject_to(decided, state, instruction))
+        return structured(initial, (flat(state)[i] if i in still else each for i, each in enumerate(depending)))
 
     def _loop_over_rows(
         self, instruction: Instruction, initial: tuple[Known, ...], body: Computation, condition: Computation
@@ -181,7 +213,7 @@ def _numbered(initial: tuple[Known, ...]) -> tuple[Known, ...]:
     def numbered(value: Known) -> Known:
         if isinstance(value, tuple):
             return tuple(map(numbered, value))
-        return replace(value, carried=next(numbers))
+        return replace(value, carried=next(numbers), term=None)
 
     return tuple(map(numbered, initial))
 
@@ -214,7 +246,7 @@ def _plain(value: Known) -> Known:
     """After the loop."""
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
-    return replace(value, carried=None)
+    return replace(value, carried=None, term=None)
 
 
 def _widened(before: Known, after: Known) -> Known:
@@ -228,21 +260,6 @@ def _widened(before: Known, after: Known) -> Known:
 
 def _structured_like(like: Known, value: Value) -> Known:
     return tuple(_structured_like(each, value) for each in like) if isinstance(like, tuple) else value
-
-
-def _unchanged(body: Computation) -> set[int]:
-    """The elements of the carried tuple that the body hands on as they are."""
-    by_id = {each.id: each for each in body.instructions}
-    root = by_id[body.root]
-    if root.opcode != "tuple":
-        return set()
-    found = set()
-    for i, operand in enumerate(root.operands):
-        each = by_id[operand]
-        if each.opcode == "get-tuple-element" and each.attribute("index") == i:
-            if by_id[each.operands[0]].opcode == "parameter":
-                found.add(i)
-    return found
 
 
 def _subject_to(decision: Value, value: Known, instruction: Instruction) -> Known:

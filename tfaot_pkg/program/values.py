@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Union
 
@@ -56,6 +56,7 @@ class Value:
     truth value: "the turn is less than the batch size".
     `carried` is the number of the array that a loop over the rows hands from turn to turn, if the value is that array,
     in which at most the turn's own row was written.
+    `term` is how it was computed (terms.py); None where several ways come together. It is no part of what is known.
     """
 
     axis: Axis | None = None
@@ -65,6 +66,7 @@ class Value:
     integers: Integers | None = None
     below_batch: bool = False
     carried: int | None = None
+    term: int | None = None
 
     @property
     def known(self) -> Integers:
@@ -159,3 +161,12 @@ def flat(value: Known) -> list[Value]:
     if isinstance(value, Value):
         return [value]
     return [each for part in value for each in flat(part)]
+
+
+def structured(like: Known, values: Iterator[Value]) -> Known:
+    """The next of `values`, one for each that is in `like`."""
+    return tuple(structured(each, values) for each in like) if isinstance(like, tuple) else next(values)
+
+
+def without_terms(value: Known) -> Known:
+    return structured(value, (replace(each, term=None) for each in flat(value)))

@@ -189,6 +189,7 @@ def _dot(proto) -> dict:
     return {
         "contracting": [list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)],
         "batch": [list(numbers.lhs_batch_dimensions), list(numbers.rhs_batch_dimensions)],
+        "precision": list(proto.precision_config.operand_precision),
     }
 
 
@@ -280,7 +281,7 @@ _ATTRIBUTES = {
     "batch-norm-training": lambda proto: {"feature": proto.feature_index},
     "batch-norm-grad": lambda proto: {"feature": proto.feature_index},
     "broadcast": _dimensions,
-    "compare": lambda proto: {"direction": proto.comparison_direction},
+    "compare": lambda proto: {"direction": proto.comparison_direction, "order": proto.comparison_type},
     "concatenate": _dimensions,
     "constant": _literal,
     "convolution": _convolution,
