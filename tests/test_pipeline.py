@@ -118,6 +118,7 @@ def test_a_model_that_is_exported_again_before_it_is_read_is_an_error_and_nothin
     assert retrained.plan.keys.frozen != first.plan.keys.frozen and answer(retrained) != answer(first)
 
 
+@pytest.mark.nightly
 def test_a_model_that_is_exported_again_after_it_was_read_changes_nothing(line: Line) -> None:
     disturbed = line.build(at("compile", lambda: line.export("dense_retrained")))
     line.export("dense")

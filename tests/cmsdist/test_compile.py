@@ -113,6 +113,7 @@ def test_a_program_with_cmssws_interface_or_ours_is_linked_from_installed_object
     check(built("dense.cc", flags, tmp_path, "-I", CMSSW), answers, "tfaot_model_dense")
 
 
+@pytest.mark.nightly
 def test_dev_makes_a_tool_in_a_cmssw_area_and_says_how_to_use_it(
     dense: Path, answers: tuple[str, np.ndarray], shared_home_folder: Path, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_plug_in_holds_two_models_and_loads_without_looking_for_any(
     assert_agrees(out[3:], np.concatenate([x[:3] - 2 * x[3:], x[:3] + x[3:]]))
 
 
+@pytest.mark.nightly
 def test_what_a_former_run_left_for_other_batch_sizes_is_gone(
     config: Callable[..., Path], shared_home_folder: Path, tmp_path: Path
 ) -> None:
