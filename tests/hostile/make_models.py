@@ -11,6 +11,7 @@ may connect to. Runs inside a toolchain's Python. `corpus.json` in FOLDER says o
 import json
 import os
 import pathlib
+import struct
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -776,6 +777,193 @@ def variable_of_another_size(folder, places):
     _v1(folder, _same, variable=True, change=change)
 
 
+# What a thorough author tries next: the same effects, at places that a list of names or a look at the graph may miss.
+
+
+@hostile("refused", "ReadFile (node while/evil")
+def loop_of_tensorflow_1_that_reads(folder, places):
+    """Frames of TensorFlow 1 instead of a function: the body lies in the graph itself."""
+    tf.compat.v1.disable_control_flow_v2()
+
+    def body(x):
+        length = tf.strings.length(RAW.ReadFile(filename=places.secret, name="evil"))
+        return (x + tf.cast(length, tf.float32),)
+
+    def build(x):
+        return tf.identity(tf.compat.v1.while_loop(lambda a: tf.reduce_max(a) < 1e3, body, [x]), name="y")
+
+    _v1(folder, build)
+    tf.compat.v1.enable_control_flow_v2()
+
+
+@hostile("refused", "XlaCustomCallV2 (node evil")
+def custom_call_within_a_loop_of_a_called_function(folder, places):
+    @tf.function
+    def call(x):
+        given = gen_xla_ops.xla_custom_call_v2(
+            operands=[x],
+            call_target_name="system",
+            backend_config=places.command,
+            has_side_effect=True,
+            result_dtypes=[tf.float32],
+            result_shapes=[tf.TensorShape([1, 4])],
+            name="evil",
+        )[0]
+        return x + given
+
+    _save(folder, lambda x: {"y": tf.while_loop(lambda a: tf.reduce_max(a) > 1e30, lambda a: (call(a),), [x])[0]})
+
+
+def _pass_function(graph, places, argument):
+    """The output calls `indirect`, whose body calls what its attribute `g` names: `argument`."""
+    function = graph.graph_def.library.function.add()
+    function.signature.name = "indirect"
+    function.signature.input_arg.add(name="x", type=1)
+    function.signature.output_arg.add(name="y", type=1)
+    function.signature.attr.add(name="g", type="func")
+    node = function.node_def.add(name="call", op="PartitionedCall", input=["x"])
+    node.attr["f"].placeholder = "g"
+    node.attr["Tin"].list.type.append(1)
+    node.attr["Tout"].list.type.append(1)
+    function.ret["y"] = "call:output:0"
+    _replace_output(graph, "indirect")
+    _output(graph).attr["f"].func.attr["g"].func.name = argument
+
+
+@hostile("refused", "takes 'f' from its caller")
+def function_that_is_an_argument_of_a_function(folder, places):
+    def change(saved, graph):
+        graph.graph_def.library.function.add().CopyFrom(_evil_function(places))
+        _pass_function(graph, places, "evil_function")
+
+    _v1(folder, _same, change=change)
+
+
+@hostile("refused", "takes 'f' from its caller")
+def operation_that_is_an_argument_of_a_function(folder, places):
+    _v1(folder, _same, change=lambda saved, graph: _pass_function(graph, places, "WriteFile"))
+
+
+@hostile("refused", "WriteFile (node evil")
+def function_in_place_of_an_operation(folder, places):
+    """The node's operation is the name of a function, as TensorFlow 1 called them."""
+
+    def change(saved, graph):
+        graph.graph_def.library.function.add().CopyFrom(_evil_function(places))
+        node = _output(graph)
+        node.op = "evil_function"
+        node.attr.clear()
+
+    _v1(folder, _same, change=change)
+
+
+@hostile("refused", "EagerPyFunc (node evil")
+def python_within_a_called_function(folder, places):
+    @tf.function
+    def call(x):
+        return tf.ensure_shape(RAW.EagerPyFunc(input=[x], token=b"pyfunc_0", Tout=[tf.float32], name="evil")[0], [1, 4])
+
+    _save(folder, lambda x: {"y": x + call(x)})
+
+
+@hostile("refused", "WriteFile (node evil")
+def side_effect_without_a_result(folder, places):
+    """Nothing uses what the function gives: it is run for its control output alone."""
+
+    @tf.function
+    def write(x):
+        with tf.control_dependencies([RAW.WriteFile(filename=places.canary, contents="x", name="evil")]):
+            return tf.identity(x)
+
+    @tf.function
+    def outer(x):
+        write(x)
+        return x + 1.0
+
+    _save(folder, lambda x: {"y": outer(x)})
+
+
+@hostile("refused", "its value in the checkpoint")
+def checkpoint_of_an_exabyte(folder, places):
+    """The index says of 4 bytes that they are a tensor of 2 to the 60."""
+    _crafted(folder, {"shape": [1 << 20, 1 << 20, 1 << 18], "offset": 0, "size": 1 << 60})
+
+
+@hostile("refused", "damaged")
+def checkpoint_that_begins_before_its_file(folder, places):
+    _crafted(folder, {"shape": [], "offset": -(1 << 40), "size": 4})
+
+
+@hostile("refused", "damaged")
+def checkpoint_in_a_thousand_files(folder, places):
+    """The value lies in a file that is not there; its name comes from the index."""
+    _crafted(folder, {"shape": [], "shard": 999, "offset": 0, "size": 4}, shards=1000)
+
+
+def _crafted(folder, entry, shards=1):
+    """A model whose one variable the checkpoint tells of as `entry` does."""
+
+    def change(saved, graph):
+        for node in graph.graph_def.node:
+            if node.op == "VarHandleOp":
+                for size in entry["shape"]:
+                    node.attr["shape"].shape.dim.add(size=size)
+
+    _v1(folder, _same, variable=True, change=change)
+    fields = {"dtype": 1, **{key: entry[key] for key in ("offset", "size")}, "shard": entry.get("shard", 0)}
+    shape = b"".join(_field(2, _field(1, size)) for size in entry["shape"])
+    value = _field(1, fields["dtype"]) + _field(2, shape) + _field(3, fields["shard"])
+    value += _field(4, fields["offset"]) + _field(5, fields["size"])
+    header = _field(1, shards) + _field(3, _field(1, 1))
+    with open(os.path.join(folder, "variables", "variables.index"), "wb") as file:
+        file.write(_table([(b"", header), (b"factor", value)]))
+
+
+def _varint(number):
+    number &= (1 << 64) - 1
+    digits = bytearray()
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _field(number, value):
+    """A field of a protobuf."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _table(entries):
+    """A table of LevelDB's kind of `entries`, sorted: a block for each, an index of these, and the footer."""
+    content = b""
+
+    def block(pairs):
+        nonlocal content
+        data = b"".join(_varint(0) + _varint(len(key)) + _varint(len(value)) + key + value for key, value in pairs)
+        starts = struct.pack("<II", 0, 1)
+        handle = _varint(len(content)) + _varint(len(data + starts))
+        stored = data + starts + b"\0"
+        checksum = _crc32c(stored)
+        content += stored + struct.pack("<I", ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+        return handle
+
+    handles = [(key, block([(key, value)])) for key, value in entries]
+    meta, index = block([]), block(handles)
+    footer = (meta + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+    return content + footer
+
+
+def _crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
 # What follows is hostile where nothing is run: the signature itself is honest.
 
 
@@ -941,6 +1129,52 @@ def fingerprint_of_another(folder, places):
     _v1(folder, _same)
     with open(os.path.join(folder, "fingerprint.pb"), "wb") as file:
         file.write(b"\xff" * 999)
+
+
+@hostile("harmless")
+def gradient_that_writes(folder, places):
+    """A gradient of the model's own: it is registered by name, and run by nobody who only computes."""
+
+    @tf.custom_gradient
+    def double(x):
+        def gradient(upstream):
+            with tf.control_dependencies([RAW.WriteFile(filename=places.canary, contents="x", name="evil")]):
+                return upstream * 2.0
+
+        return x * 2.0, gradient
+
+    module = tf.Module()
+    module.serve = tf.function(
+        lambda x: {"y": double(x)}, input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")]
+    )
+    tf.saved_model.save(
+        module, folder, signatures=module.serve, options=tf.saved_model.SaveOptions(experimental_custom_gradients=True)
+    )
+
+
+@hostile("harmless")
+def text_beside_the_graph(folder, places):
+    """Other loaders take the text, or files of Keras and of assets, which are other models."""
+    _v1(folder, _same)
+    saved = _graph(folder)
+    _add_writer(saved.meta_graphs[0], places)
+    _output(saved.meta_graphs[0]).input.append("^evil")
+    pathlib.Path(folder, "saved_model.pbtxt").write_text(str(saved))
+    pathlib.Path(folder, "keras_metadata.pb").write_bytes(saved.SerializeToString())
+    os.makedirs(os.path.join(folder, "assets.extra"))
+    pathlib.Path(folder, "assets.extra", "$(touch ${HOME}).py").write_text(f"import os; os.system({places.command!r})")
+
+
+@hostile("harmless")
+def another_graph_with_more_tags(folder, places):
+    def change(saved, graph):
+        other = saved.meta_graphs.add()
+        other.CopyFrom(graph)
+        other.meta_info_def.tags.append("gpu")
+        _add_writer(other, places)
+        _output(other).input.append("^evil")
+
+    _v1(folder, _same, change=change)
 
 
 @hostile("endless")

@@ -4,6 +4,7 @@ Which value is whose the file says: its graph of objects as Python's loader woul
 restore the checkpoint, as other loaders would run them. Both are only read; nothing runs.
 """
 
+import math
 import os
 
 import saved_model
@@ -58,8 +59,24 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
                 f"the SavedModel's checkpoint holds no value for the variable {name!r}",
                 "export the model again, with all that it needs initialized",
             )
+        _require_fitting(prefix, reader, name, key)
         found[name] = _part(reader.get_tensor(key), part)
     return found
+
+
+def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
+    """ModelFault where a value is said to be larger than all files of the checkpoint: its memory is taken first."""
+    dtype = reader.get_variable_to_dtype_map()[key]
+    bytes_each = 1 if dtype.name == "string" else dtype.size  # texts are as long as they are, but have a length
+    claimed = math.prod(reader.get_variable_to_shape_map()[key]) * bytes_each
+    folder = os.path.dirname(prefix)
+    held = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
+    if claimed > held:
+        raise ModelFault(
+            f"the variable {name!r}: its value in the checkpoint is said to take {claimed:,} bytes, "
+            f"but the checkpoint's files hold {held:,}",
+            "copy or export the model again, whole",
+        )
 
 
 def _part(values, text: str):

@@ -46,6 +46,7 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
     graph = _Walk(meta_graph.graph_def, name)
     inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
     graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
+    _require_complete(name, graph)
     faults = allowlist.faults_of(name, list(graph.placed_nodes()), graph.functions())
     _require_finite(name, graph)
     graph_def = graph.as_graph_def()
@@ -242,6 +243,18 @@ def _rename_functions(graph_def, names: dict) -> None:
             for called in (value.func, *value.list.func):
                 if called.name:
                     called.name = names[called.name]
+
+
+def _require_complete(signature: str, graph) -> None:
+    """ModelFault where a node gets an attribute, which may be a function, from the caller of its function."""
+    for node, function in graph.placed_nodes():
+        for key, value in node.attr.items():
+            if value.placeholder:
+                raise ModelFault(
+                    f"the signature {signature!r} runs the function {function!r}, whose node {node.name} takes "
+                    f"{key!r} from its caller: what it does is not told by the function",
+                    "export the model again with a current TensorFlow (tf.function, not Defun)",
+                )
 
 
 def _require_finite(signature: str, graph) -> None:
