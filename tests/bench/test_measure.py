@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.bench import serving
-from tfaot_pkg.bench.machine import free_core
 from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
+from tfaot_pkg.bench.results import free_core
 from tfaot_pkg.bench.serving import Memory, Program, native_program
 from tfaot_pkg.progress import Silent
 

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tfaot_pkg.bench.environments import installed_here, requirements_file
-from tfaot_pkg.bench.peers import PEERS, peers_named
+from tfaot_pkg.bench.peers import PEERS, installed_here, peers_named, requirements_file
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.process import run
 

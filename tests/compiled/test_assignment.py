@@ -14,8 +14,7 @@ from tfaot_pkg.compiled.model import compiled_key
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import Key
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
-from tfaot_pkg.spec.types import ModelSpec, Tuning
+from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.toolchain.definition import toolchain
 
 V2, V3 = "x86-64-v2", "x86-64-v3"

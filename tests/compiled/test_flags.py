@@ -18,8 +18,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent, Step
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
-from tfaot_pkg.spec.types import ModelSpec, Tuning, Validation
+from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning, Validation
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 

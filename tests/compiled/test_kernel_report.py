@@ -13,7 +13,7 @@ from tests.compiled.test_assignment import ALL, LAYERS, NONE, THUNKS, V2, V3, _s
 from tests.package.conftest import make_spec
 from tests.samples import recipe, tfaot
 from tfaot_pkg.compiled.kernel_report import kernel_share
-from tfaot_pkg.spec.tuned import LayerChoice
+from tfaot_pkg.spec.types import LayerChoice
 from tfaot_pkg.toolchain.definition import Toolchain, toolchain
 
 CLASSIC = toolchain("2.17.1")

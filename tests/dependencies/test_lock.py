@@ -15,10 +15,9 @@ from tests.dependencies.conftest import Publish, Tool
 from tests.registry.conftest import package_of
 from tests.registry.signing import make_signed
 from tests.registry.tiny import tiny_files
-from tfaot_pkg.dependencies.constraints import Constraints
 from tfaot_pkg.dependencies.install import check_trust, install_locked, install_requirements, lock_of, locked_registry
 from tfaot_pkg.dependencies.lock import Lock, LockedRegistry
-from tfaot_pkg.dependencies.resolution import resolve
+from tfaot_pkg.dependencies.resolution import Constraints, resolve
 from tfaot_pkg.dependencies.update import changes, outdated, update
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.prefix.verify import verify_install

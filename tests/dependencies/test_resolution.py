@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.dependencies.conftest import Publish
 from tests.registry.conftest import SIGNATURE
-from tfaot_pkg.dependencies.constraints import Constraints
-from tfaot_pkg.dependencies.resolution import Resolution, resolve
+from tfaot_pkg.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry

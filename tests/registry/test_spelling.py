@@ -14,10 +14,9 @@ import pytest
 from tests.registry.conftest import MakePackage
 from tests.registry.signing import make_signed
 from tfaot_pkg.catalogue.render import render, update
-from tfaot_pkg.dependencies.constraints import Constraints
 from tfaot_pkg.dependencies.install import install_locked, install_requirements, lock_of, locked_registry
 from tfaot_pkg.dependencies.lock import Lock
-from tfaot_pkg.dependencies.resolution import resolve
+from tfaot_pkg.dependencies.resolution import Constraints, resolve
 from tfaot_pkg.dependencies.update import changes
 from tfaot_pkg.dependencies.update import update as update_lock
 from tfaot_pkg.errors import RegistryError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfaot_pkg.spec.licence import licence_note
+from tfaot_pkg.spec.rules import licence_note
 
 
 @pytest.mark.parametrize(

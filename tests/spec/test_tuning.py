@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec, parse_spec
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.tuning import parse_tuning, read_tuning, tuning_bytes, tuning_path
-from tfaot_pkg.spec.types import Tuning
+from tfaot_pkg.spec.types import LayerChoice, TunedCode, Tuning
 
 FLAG = (
     "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,xla_llvm_ir_gemm_tile_size=4:8:2*vectwidth"

@@ -22,8 +22,17 @@ from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import source_tree
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
-from tfaot_pkg.spec.types import Compilation, FolderSource, Kernels, ModelInfo, ModelSpec, Tuning, Weights
+from tfaot_pkg.spec.types import (
+    Compilation,
+    FolderSource,
+    Kernels,
+    LayerChoice,
+    ModelInfo,
+    ModelSpec,
+    TunedCode,
+    Tuning,
+    Weights,
+)
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure

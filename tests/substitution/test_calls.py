@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfaot_pkg.kernels.calls import Call, Place, Plan, Step, calls_of, plan_of
-from tfaot_pkg.kernels.choice import estimated
+from tfaot_pkg.kernels.costs import estimated
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.targets import TARGETS
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tfaot_pkg.kernels.layer import Layer
-from tfaot_pkg.tuning.ratio import Ratio
 from tfaot_pkg.tuning.selection import (
     Chosen,
     Group,
     Measured,
+    Ratio,
     budget_of,
     described,
     groups_of,

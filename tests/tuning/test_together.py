@@ -10,11 +10,9 @@ from typing import cast
 import pytest
 
 from tfaot_pkg.compiled.assignment import Unit
-from tfaot_pkg.tuning.flags import FlagsFound
+from tfaot_pkg.tuning.flags import FlagsFound, choose_beside, settled
 from tfaot_pkg.tuning.kernels import LayersFound
-from tfaot_pkg.tuning.ratio import Ratio
-from tfaot_pkg.tuning.selection import Group
-from tfaot_pkg.tuning.together import choose_beside, settled
+from tfaot_pkg.tuning.selection import Group, Ratio
 from tfaot_pkg.tuning.variants import Variant, Workshop
 
 from .test_selection import LAYERS

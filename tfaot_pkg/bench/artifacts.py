@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfaot_pkg.bench.environments import ensure_packages
-from tfaot_pkg.bench.peers import Form
+from tfaot_pkg import resources
+from tfaot_pkg.bench.peers import Form, ensure_packages
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.errors import ModelError
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import key_of, sha256_tree
 from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.sandbox import Command, Limits, Sandbox
+from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.verify.latency import processor
 
@@ -129,3 +131,35 @@ class Converter:
         except CommandFailed as error:
             last = [line for line in error.tail.splitlines() if line.strip()][-1:] or [error.reason]
             raise ModelError(f"{what}: {last[0].strip()[:300]}", log=log) from error
+
+
+_TIMEOUT = 300.0
+_FLAGS = ("-std=c++17", "-O2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """`library` runs model libraries, `calls` times C functions for Python, `limits` measure the machine by target."""
+
+    library: Path
+    calls: Path
+    limits: dict[str, Path]
+
+
+def compile_programs(compiler: Compiler, targets: Sequence[str], folder: Path) -> Programs:
+    """Raises CompilerError."""
+    sources = resources.templates() / "bench"
+
+    def compiled(source: str, name: str, *flags: str | Path) -> Path:
+        output = folder / name
+        try:
+            run([*compiler.command, *_FLAGS, *flags, sources / source, "-o", output, "-ldl"], timeout=_TIMEOUT)
+        except CommandFailed as error:
+            raise CompilerError(f"the benchmark's {source} does not compile ({error.reason}):\n{error.tail}") from error
+        return output
+
+    return Programs(
+        library=compiled("library.cc", "library", "-I", resources.headers()),
+        calls=compiled("calls.cc", "calls.so", "-shared", "-fPIC"),
+        limits={name: compiled("limits.cc", f"limits-{name}", *TARGETS[name].flags) for name in targets},
+    )

@@ -1,14 +1,22 @@
-"""The engines that models are measured with: data, and nothing else."""
+"""The engines that models are measured with, and the environments that hold them, made on demand."""
 
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
+import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.keys import key_of, sha256_bytes
+from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.toolchain.interpreter import inspect
+from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment
 
 Form = Literal["library", "graph", "tflite", "onnx", "iree"]
 """What an engine runs: a library of ours, or what a frozen graph is converted to."""
@@ -115,3 +123,40 @@ def peers_named(names: Sequence[str]) -> tuple[Peer, ...]:
         guess = f"; did you mean {', '.join(near)}?" if near else ""
         raise SpecError(f"no such peer: {', '.join(unknown)}{guess}", hint=f"peers: {', '.join(PEERS)}, or all")
     return tuple(peer for peer in _PEERS if "all" in names or peer.name in names)
+
+
+_REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
+
+
+def requirements_file(packages: str) -> Path:
+    return _REQUIREMENTS / f"{packages}.txt"
+
+
+def installed_here(distributions: Sequence[str]) -> PythonEnvironment | None:
+    """The environment of this very process, where it has all of `distributions` (by an extra of this package)."""
+    try:
+        versions = {name: importlib.metadata.version(name) for name in distributions}
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return PythonEnvironment(
+        python=Path(sys.executable),
+        site_packages=Path(sysconfig.get_path("purelib")),
+        identity=key_of("peer", 1, versions),
+    )
+
+
+def ensure_packages(packages: str, interpreter: Path, pipeline: Pipeline) -> PythonEnvironment:
+    """The environment of the lock file `packages`, made now with the Python `interpreter` where it is missing.
+
+    Raises NetworkError, TrustError, StorageError, ToolchainError.
+    """
+    requirements = requirements_file(packages)
+    pins = Pins(
+        title=f"the peer {packages}",
+        stem=f"peer-{packages}",
+        requirements=requirements,
+        identity=key_of("peer", 1, {"requirements": sha256_bytes(requirements.read_bytes())}),
+    )
+    return pins.ensure(
+        inspect(interpreter), folders=pipeline.folders, progress=pipeline.progress, wheelhouse=pipeline.wheelhouse
+    )

@@ -1,14 +1,19 @@
-"""What a run of the benchmark found, and its form as JSON."""
+"""What a run of the benchmark found, on which machine, and its form as JSON."""
 
 from __future__ import annotations
 
 import math
+import os
+import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.bench.roofline import Limits
+from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.verify.latency import processor
 
 FORMAT = 1
 
@@ -180,3 +185,44 @@ def _roof_from(data: Mapping[str, Any]) -> Roof:
         bandwidths={int(size): 1e9 * rate for size, rate in data["read_gbytes"].items()},
     )
     return Roof(limits=limits, nanoseconds={int(n): float(t) for n, t in data["nanoseconds"].items()})
+
+
+def description(core: int, compiler: str) -> dict[str, object]:
+    """CPU, its caches and highest target, cores, kernel, compiler, and the core that was measured on."""
+    return {
+        "cpu": processor(),
+        "cores": os.cpu_count() or 0,
+        "target": max((t for t in TARGETS.values() if runs_here(t)), key=lambda t: t.level).name,
+        "caches": _caches(core),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": platform.release().partition("-")[0],
+        "hypervisor": "hypervisor" in _cpu_flags(),
+        "compiler": compiler,
+        "core": core,
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def free_core() -> int:
+    """The core to measure on: the last that this process may use, because what a system does by itself begins at 0."""
+    return max(os.sched_getaffinity(0))
+
+
+def _caches(core: int) -> dict[str, str]:
+    found = {}
+    for folder in sorted(Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*")):
+        try:
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction":
+            found[f"L{level}"] = size
+    return found
+
+
+def _cpu_flags() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split()) for line in lines if line.startswith("flags")), set())

@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg.arrays import Array, read_arrays
-from tfaot_pkg.bench.artifacts import Converter
+from tfaot_pkg.bench.artifacts import Converter, compile_programs
 from tfaot_pkg.bench.contenders import Contender, Field
 from tfaot_pkg.bench.inputs import difference, write_inputs
-from tfaot_pkg.bench.machine import description, free_core
 from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
 from tfaot_pkg.bench.peers import Peer
-from tfaot_pkg.bench.programs import compile_programs
-from tfaot_pkg.bench.results import Bench, Roof, Row, cell_of
+from tfaot_pkg.bench.results import Bench, Roof, Row, cell_of, description, free_core
 from tfaot_pkg.bench.roofline import Limits, least_time, sizes_read
 from tfaot_pkg.bench.serving import native_program
 from tfaot_pkg.errors import RunError

@@ -67,9 +67,9 @@ def install(
 
     Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external
     """
-    from tfaot_pkg.dependencies.constraints import Constraints
     from tfaot_pkg.dependencies.install import install_locked, install_requirements
     from tfaot_pkg.dependencies.lock import Lock
+    from tfaot_pkg.dependencies.resolution import Constraints
     from tfaot_pkg.registry.requirement import Requirement
 
     session = Session()
@@ -119,8 +119,8 @@ def resolve(
 
     Example: tfaot-pkg resolve 'digits>=1,<2' wine --target x86-64-v3 --toolchain '>=2.17'
     """
-    from tfaot_pkg.dependencies.constraints import Constraints
     from tfaot_pkg.dependencies.install import lock_of
+    from tfaot_pkg.dependencies.resolution import Constraints
     from tfaot_pkg.dependencies.resolution import resolve as resolve_all
     from tfaot_pkg.registry.requirement import Requirement
 

@@ -1,6 +1,6 @@
 """What was chosen for each unit: the layers that the kernel library computes, and XLA's flags.
 
-The tuning file says it (spec/tuned.py) for the toolchain that it was measured with, else the cost model.
+The tuning file says it (spec/types.py) for the toolchain that it was measured with, else the cost model.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.kernels.calls import Call, calls_of
-from tfaot_pkg.kernels.choice import estimated
+from tfaot_pkg.kernels.costs import estimated
 from tfaot_pkg.kernels.layer import Layer
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.tuning import choice_document, tuning_path
-from tfaot_pkg.spec.types import Compilation, ModelSpec
+from tfaot_pkg.spec.types import Compilation, LayerChoice, ModelSpec, TunedCode
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import Toolchain
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from tfaot_pkg.dependencies.constraints import Constraints
 from tfaot_pkg.dependencies.lock import Lock, LockedPackage, LockedRegistry
-from tfaot_pkg.dependencies.resolution import Resolution, resolve
+from tfaot_pkg.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.registry.entry import RegistryEntry

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic import ValidationError as PydanticError
 
-from tfaot_pkg.dependencies.constraints import Constraints
+from tfaot_pkg.dependencies.resolution import Constraints
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.package.name import current_name, is_package_name

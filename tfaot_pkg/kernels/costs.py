@@ -1,4 +1,4 @@
-"""What layers cost, in nanoseconds, in the kernel library and in XLA's code: a model of both.
+"""What layers cost in the kernel library and in XLA's code (ns): a model, and the choice that follows from it.
 
 Fitted to chains of dense layers of 1 to 2000 inputs and outputs at batch sizes 1 to 64, on one core with AVX2
 (benchmarks/substitution.py shows what comes of it). Only ratios matter, and these change less from machine to machine
@@ -8,8 +8,11 @@ than times do. Both compute a product in vectors of 8 columns, XLA in as many as
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 
+from tfaot_pkg.kernels.calls import chains_of
 from tfaot_pkg.kernels.layer import Layer
+from tfaot_pkg.targets import Target
 
 CALL = 45.0
 """Of a call out of XLA's code."""
@@ -99,3 +102,31 @@ def _shape(layer: Layer, batch_size: int) -> tuple[int, int, int]:
 def _of_rows(table: dict[int, float], rows: int) -> float:
     """The value of the largest number of rows in `table` that is not above `rows`."""
     return table[sorted(table)[bisect_right(sorted(table), rows) - 1]]
+
+
+_SMALL = 192 * 1024
+"""Bytes of all parameters up to which each batch size may choose: the library may then hold weights in both forms."""
+_REPRESENTATIVE = 4
+"""The batch size for which larger ones are chosen, whatever the unit's."""
+_DOUBT = 1.15
+"""How much more than in the model small calls may cost: what is no clear gain is left to XLA."""
+
+
+def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> frozenset[str]:
+    """The names of the layers that pay at `batch_size` on `target`: all of a chain, or none.
+
+    Where one part of a chain is a call and the next is XLA's, both lose: what is between them is copied, and XLA no
+    longer makes one loop of it.
+    """
+    del target  # costs of both grow alike where vectors are narrower
+    known = tuple(layers)
+    small = sum(layer.parameters_size for layer in known) <= _SMALL
+    size, doubt = (batch_size, _DOUBT) if small else (_REPRESENTATIVE, 1.0)
+    chains = chains_of(known, frozenset(layer.name for layer in known))
+    return frozenset(layer.name for chain in chains if _pays(chain, size, doubt) for layer in chain)
+
+
+def _pays(chain: Sequence[Layer], batch_size: int, doubt: float) -> bool:
+    """Whether `chain` costs less as a call, even if that costs `doubt` times as much as the model says."""
+    call = CALL + sum(kernels_cost(layer, batch_size) for layer in chain)
+    return doubt * call <= sum(xla_cost(layer, batch_size) for layer in chain)

@@ -13,7 +13,6 @@ from tfaot_pkg.keys import Digest, sha256_file, sha256_listing
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.archive import fetch_archive
-from tfaot_pkg.source.folder import local_folder
 from tfaot_pkg.source.git import fetch_git
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, Source
 from tfaot_pkg.walk import MOST_LEVELS
@@ -131,3 +130,29 @@ def _refuse_lfs_pointer(file: Path) -> None:
             f"{file} is a pointer of Git LFS, not the file itself",
             hint="fetch the content with 'git lfs pull' and use the folder, or publish the model as an archive",
         )
+
+
+def local_folder(path: Path) -> Path:
+    """`path` made absolute, when it is a folder that can be read and holds something. Raises SourceError."""
+    path = path.expanduser().absolute()
+    try:
+        with os.scandir(path) as entries:
+            empty = next(entries, None) is None
+    except FileNotFoundError:
+        raise SourceError(f"no folder {path}", hint=_nearest(path)) from None
+    except NotADirectoryError:
+        raise SourceError(
+            f"{path} is not a folder", hint="source names a folder; name the file in model.saved_model"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"cannot read the folder {path}: {reason}", hint="check its rights") from error
+    if empty:
+        raise SourceError(f"the folder {path} is empty", hint="put the SavedModel there, or name another folder")
+    return path
+
+
+def _nearest(path: Path) -> str:
+    """Which part of a missing path does exist."""
+    there = next((parent for parent in path.parents if os.path.isdir(parent)), Path("/"))
+    return f"{there} exists, {path.relative_to(there).parts[0]!r} in it does not; relative paths start at the spec"

@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 
 from tfaot_pkg.errors import Fault, SpecError
 from tfaot_pkg.spec.document import MAX_BYTES, read_document
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.tuning_check import FORMAT, check
-from tfaot_pkg.spec.types import Tuning
+from tfaot_pkg.spec.types import LayerChoice, TunedCode, Tuning
 from tfaot_pkg.targets import TARGETS
 
 SUFFIX = ".tune.json"

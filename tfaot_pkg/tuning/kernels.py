@@ -8,12 +8,12 @@ from pathlib import Path
 from statistics import median
 
 from tfaot_pkg.compiled.assignment import Unit, chosen_layers
-from tfaot_pkg.spec.tuned import TunedCode
-from tfaot_pkg.tuning.ratio import Ratio
+from tfaot_pkg.spec.types import TunedCode
 from tfaot_pkg.tuning.selection import (
     Chosen,
     Group,
     Measured,
+    Ratio,
     described,
     variants_of,
     within,

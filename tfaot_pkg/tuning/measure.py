@@ -10,13 +10,11 @@ from tfaot_pkg.compiled.assignment import Unit, chosen_layers, missing_layers
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.pipeline import Build, Pipeline
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
 from tfaot_pkg.spec.tuning import tuning_path
-from tfaot_pkg.spec.types import ModelSpec, Tuning
+from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.tuning.flags import FlagsFound, choose_flags
+from tfaot_pkg.tuning.flags import FlagsFound, choose_beside, choose_flags, choose_together
 from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
-from tfaot_pkg.tuning.together import choose_beside, choose_together
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.validate import runnable_targets

@@ -9,11 +9,41 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import canonical_json
-from tfaot_pkg.tuning.ratio import Ratio
+
+_LEAST_GAIN = 0.03
+_SIGMAS = 2.0
+_MAD_TO_SIGMA = 1.4826  # of a normal distribution
+_MEDIAN_ERROR = math.sqrt(math.pi / 2)  # of a median's standard error over a mean's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """A time over another one, the median over rounds, and the standard error of that."""
+
+    value: float
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, times: Sequence[float], base: Sequence[float]) -> Ratio:
+        """Of times that were measured in the same rounds: what disturbs both is gone from their ratio.
+
+        The error is that of a median of normal deviates, their deviation told by their median absolute deviation.
+        """
+        ratios = [one / other for one, other in zip(times, base, strict=True)]
+        middle = median(ratios)
+        sigma = _MAD_TO_SIGMA * median(abs(ratio - middle) for ratio in ratios)
+        return cls(value=middle, error=_MEDIAN_ERROR * sigma / math.sqrt(len(ratios)))
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the time is shorter by more than 3 %, beyond noise."""
+        return self.value + _SIGMAS * self.error < 1 - _LEAST_GAIN
+
 
 Chosen = frozenset[str]
 """Names of the layers that the kernel library computes."""

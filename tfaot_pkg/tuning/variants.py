@@ -16,8 +16,7 @@ from tfaot_pkg.native.library import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.source.snapshot import Snapshot
-from tfaot_pkg.spec.tuned import LayerChoice, TunedCode
-from tfaot_pkg.spec.types import ModelSpec, Tuning
+from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.tuning.selection import Chosen, Group, budget_of, groups_of

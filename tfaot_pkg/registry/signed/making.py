@@ -11,16 +11,18 @@ from pathlib import Path
 
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.registry.commit import write
+from tfaot_pkg.registry.commit import SignedCommit, write
 from tfaot_pkg.registry.config import SEARCH, SIGNED, RegistryConfig
-from tfaot_pkg.registry.folder import require_empty, utc_now
+from tfaot_pkg.registry.folder import FolderRegistry, require_empty, utc_now
 from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.static.layout import CONFIG, LOCK
 from tfaot_pkg.storage import locked, make_folder, storage_errors
+from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.keys import KEYS as KEYS_FILE
 from tfaot_pkg.trust.keys import ROLES, ROOT, KeyRing, Secrets, import_key, make_key
 from tfaot_pkg.trust.revision import Signers, first_root, first_state, sign
 from tfaot_pkg.trust.roles import BITS, METADATA, Lifetimes, iso, metadata_path, utc
+from tfaot_pkg.trust.state import SignedState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,3 +157,24 @@ def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initia
         fingerprint=sha256_bytes(files[0][1]),
         expires={role: iso(plan.lifetimes.expiry(role, now)) for role in ROLES},
     )
+
+
+def load_state(registry: FolderRegistry) -> SignedState:
+    """What the registry says now. Raises RegistryError where it is not signed, TrustError, StorageError."""
+    return _signed_index(registry).state()
+
+
+def require_signed(registry: FolderRegistry, commit: object) -> SignedCommit:
+    """The `commit` of a signed registry. Raises RegistryError where it is not signed."""
+    _signed_index(registry)
+    assert isinstance(commit, SignedCommit)
+    return commit
+
+
+def _signed_index(registry: FolderRegistry) -> SignedIndex:
+    if not isinstance(registry.index, SignedIndex):
+        raise RegistryError(
+            f"{registry.location} is not signed",
+            hint="tfaot-pkg registry init DIR --keys FOLDER makes a signed registry",
+        )
+    return registry.index

@@ -9,7 +9,7 @@ from datetime import datetime
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.commit import Keys, write
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.opening import load_state, require_signed
+from tfaot_pkg.registry.signed.making import load_state, require_signed
 from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.trust.revision import Revision, Signers
 from tfaot_pkg.trust.roles import PACKAGES, SEARCH, TARGETS, iso, utc
