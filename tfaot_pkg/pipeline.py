@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from tfaot_pkg import resources
+from tfaot_pkg.binary.floor import glibc_floor_of
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.flags import require_flags
@@ -23,7 +24,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary, build_native, library_uid, native_key
-from tfaot_pkg.native.tools import build_tools, tools_key
+from tfaot_pkg.native.tools import Programs, build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.package_key import components
 from tfaot_pkg.progress import Progress
@@ -276,7 +277,7 @@ def _contents(
     environment: ToolchainEnvironment,
     report: ValidationReport,
     *,
-    programs: tuple[Path, ...],
+    programs: Programs,
     answers: bytes | None,
 ) -> PackageContents:
     from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
@@ -288,9 +289,14 @@ def _contents(
         report=report,
         binaries={
             **{f"lib/{path.name}": sha256_file(path) for path in library.files},
-            **{f"bin/{path.name}": sha256_file(path) for path in programs},
+            **{f"bin/{path.name}": sha256_file(path) for path in programs.paths},
+        },
+        archives={
+            **{f"lib/{name}": members for name, members in library.archives.items()},
+            **{f"bin/{name}": members for name, members in programs.archives.items()},
         },
     )
+    glibc = glibc_floor_of([library.shared, *programs.paths])
     return PackageContents(
         spec=spec,
         signature=frozen.signature,
@@ -300,15 +306,15 @@ def _contents(
         toolchain=f"tensorflow {environment.toolchain.version}",
         static_library=library.static,
         shared_library=library.shared,
-        glibc=library.glibc,
+        glibc=glibc,
         objects=library.objects,
-        programs=programs,
+        programs=programs.paths,
         answers=answers,
         notices=_notices(environment),
         validation=report.as_dict(),
         sbom=sbom(materials, made),
         graph=frozen.outline,
-        provenance=partial(statement, materials, glibc=library.glibc, validated=report.targets),
+        provenance=partial(statement, materials, glibc=glibc, validated=report.targets),
     )
 
 

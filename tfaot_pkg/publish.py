@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.binary.findings import above_floor
+from tfaot_pkg.binary.floor import above_floor, glibc_floor_of
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.compiled.kernel_report import KernelShare
 from tfaot_pkg.conan.home import ConanHome
@@ -161,16 +161,17 @@ def release_of(build: Build) -> Release:
 
 
 def _require_floor(build: Build) -> None:
-    """Raise RegistryError where the shared library needs a newer C library than its users are promised."""
+    """Raise RegistryError if a library or program needs a newer C library than its users are promised."""
     limit = build.plan.spec.package.glibc
-    with opened(build.tree.shared_library) as library:
-        needed = above_floor(library, limit)
-    if needed:
-        raise RegistryError(
-            f"{build.tree.shared_library.name} would not load on systems with glibc {limit} (package.glibc): "
-            f"it needs {', '.join(needed)}",
-            hint="build it on an older system; or allow newer ones by package.glibc in the spec",
-        )
+    for path in build.tree.loaded:
+        with opened(path) as data:
+            needed = above_floor(data, limit)
+        if needed:
+            raise RegistryError(
+                f"{path.name} would not load on systems with glibc {limit} (package.glibc): "
+                f"it needs {', '.join(needed)}",
+                hint="build it on an older system; or allow newer ones by package.glibc in the spec",
+            )
 
 
 def into_registry(release: Release, registry: FolderRegistry, progress: Progress) -> tuple[Status, RegistryEntry]:
@@ -210,7 +211,7 @@ def _entry(build: Build, tree: str, blobs: Mapping[str, bytes]) -> RegistryEntry
         signature=build.frozen.signature,
         license=spec.model.license,
         description=spec.model.description,
-        glibc=build.library.glibc,
+        glibc=glibc_floor_of(build.tree.loaded),
         blobs={role: BlobRef.of(content) for role, content in blobs.items()},
     )
 

@@ -121,16 +121,14 @@ void print_table(const std::vector<Timing>& timings) {
   }
 }
 
-// What is wrong with the use of the program.
-struct Failure {
-  std::string message;
-};
+// Ends the program, because it was used wrongly or cannot measure here.
+[[noreturn]] void fail(const std::string& reason) { tools::end("benchmark", reason, 2); }
 
 double number(const std::string& option, const char* text, double most) {
   char* end = nullptr;
   const double value = std::strtod(text, &end);
   if (end == text || *end != '\0' || !(value >= 0 && value <= most)) {
-    throw Failure{option + " " + text + ": write a number from 0 on; see --help"};
+    fail(option + " " + text + ": write a number from 0 on; see --help");
   }
   return value;
 }
@@ -143,13 +141,13 @@ std::int64_t batch_size(const char* text) {
     if (size == text) return info.batch_sizes[i];
     known += (i != 0 ? ", " : "") + size;
   }
-  throw Failure{std::string("batch size ") + text + " was not compiled: there are " + known};
+  fail(std::string("batch size ") + text + " was not compiled: there are " + known);
 }
 
 void take(Options* options, const std::string& option, const char* value) {
   if (option == "--target") {
     if (!tools::has_target(value)) {
-      throw Failure{std::string("there is no target ") + value + " in this model: there are " + tools::targets_text()};
+      fail(std::string("there is no target ") + value + " in this model: there are " + tools::targets_text());
     }
     options->targets.emplace_back(value);
   } else if (option == "--batch-size") {
@@ -171,11 +169,11 @@ void benchmark(const Options& options) {
     std::string message;
     tfaot_status status = TFAOT_OK;
     const tools::Instance instance = tools::create(target, &message, &status);
-    if (instance == nullptr) throw Failure{message};
+    if (instance == nullptr) fail(message);
     for (const std::int64_t size : sizes) {
       timings.emplace_back();
       if (!measure(instance.get(), size, options.seconds, &timings.back())) {
-        throw Failure{tools::model().message(instance.get())};
+        fail(tools::model().message(instance.get()));
       }
     }
   }
@@ -187,28 +185,23 @@ void benchmark(const Options& options) {
 int main(int argc, char** argv) {
   const char* const name = tools::model().info->name;
   Options options;
-  try {
-    for (int i = 1; i < argc; ++i) {
-      const std::string option = argv[i];
-      if (option == "--help" || option == "-h") {
-        std::printf(kHelp, argv[0], name, tools::targets_text().c_str(), kFewest, kSeconds,
-                    static_cast<long long>(kShortest / 1000));
-        return 0;
-      }
-      if (option == "--json") {
-        options.json = true;
-        continue;
-      }
-      if (option != "--target" && option != "--batch-size" && option != "--seconds") {
-        throw Failure{"unknown argument " + option + "; see --help"};
-      }
-      if (++i == argc) throw Failure{option + " needs a value; see --help"};
-      take(&options, option, argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option == "--help" || option == "-h") {
+      std::printf(kHelp, argv[0], name, tools::targets_text().c_str(), kFewest, kSeconds,
+                  static_cast<long long>(kShortest / 1000));
+      return 0;
     }
-    benchmark(options);
-    return 0;
-  } catch (const Failure& failure) {
-    std::fprintf(stderr, "%s_benchmark: %s\n", name, failure.message.c_str());
-    return 2;
+    if (option == "--json") {
+      options.json = true;
+      continue;
+    }
+    if (option != "--target" && option != "--batch-size" && option != "--seconds") {
+      fail("unknown argument " + option + "; see --help");
+    }
+    if (++i == argc) fail(option + " needs a value; see --help");
+    take(&options, option, argv[i]);
   }
+  benchmark(options);
+  return 0;
 }

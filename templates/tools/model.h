@@ -4,6 +4,8 @@
 #define TFAOT_TOOLS_MODEL_H_
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -49,6 +51,13 @@ inline std::string targets_text() {
 inline std::string title() {
   const tfaot_info& info = *model().info;
   return std::string(info.name) + " " + info.version + " (" + info.toolchain + ")";
+}
+
+// Ends the program NAME_`tool`, with the reason on standard error. No exceptions: they would need a C++ runtime, and that
+// a C library of the year in which it was built.
+[[noreturn]] inline void end(const char* tool, const std::string& reason, int status) {
+  std::fprintf(stderr, "%s_%s: %s\n", model().info->name, tool, reason.c_str());
+  std::exit(status);
 }
 
 }  // namespace tools

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <stdexcept>
 #include <type_traits>
 
 #include "model.h"
@@ -35,9 +34,8 @@ const char* const kHelp =
     "\n"
     "Exit codes: 0 all answers agree; 1 some differ; 2 nothing could be compared.\n";
 
-struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+// Ends the program, because nothing can be compared.
+[[noreturn]] void fail(const std::string& reason) { tools::end("test", reason, kCannot); }
 
 // The stored inputs and answers.
 struct Reference {
@@ -53,7 +51,7 @@ struct Close {
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
-    if (file_ == nullptr) throw Failure(path + ": cannot read the stored answers; --reference FILE names them");
+    if (file_ == nullptr) fail(path + ": cannot read the stored answers; --reference FILE names them");
   }
 
   template <typename T>
@@ -80,7 +78,7 @@ class Reader {
 
  private:
   [[noreturn]] void refuse() const {
-    throw Failure(path_ + ": is damaged, or belongs to another model than " + tools::title());
+    fail(path_ + ": is damaged, or belongs to another model than " + tools::title());
   }
 
   std::string path_;
@@ -186,7 +184,7 @@ Comparison compare(const void* ours, const void* theirs, std::size_t bytes, cons
     case TFAOT_UINT16: return compare<std::uint16_t>(ours, theirs, bytes, tensor, reference);
     case TFAOT_UINT32: return compare<std::uint32_t>(ours, theirs, bytes, tensor, reference);
     case TFAOT_UINT64: return compare<std::uint64_t>(ours, theirs, bytes, tensor, reference);
-    default: throw Failure(std::string("output ") + tensor.name + " has an unknown element type");
+    default: fail(std::string("output ") + tensor.name + " has an unknown element type");
   }
 }
 
@@ -205,7 +203,7 @@ void run_target(tfaot_instance* instance, const Reference& reference, Summary* s
     const std::int64_t size = info.batch_sizes[j];
     const std::vector<tools::Buffer> outputs = tools::allocate(info, info.outputs, info.num_outputs, size);
     const std::vector<void*> places = tools::pointers<void*>(outputs);
-    if (model.run(instance, size, inputs.data(), places.data()) != TFAOT_OK) throw Failure(model.message(instance));
+    if (model.run(instance, size, inputs.data(), places.data()) != TFAOT_OK) fail(model.message(instance));
     for (std::size_t i = 0; i < info.num_outputs; ++i) {
       const tfaot_tensor& tensor = info.outputs[i];
       const Comparison found = compare(outputs[i].get(), reference.outputs[j][i].get(), tools::bytes_of(tensor, size),
@@ -224,7 +222,7 @@ void run_target(tfaot_instance* instance, const Reference& reference, Summary* s
 std::string default_reference() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  if (length <= 0) throw Failure("the place of this program is unknown: name the stored answers with --reference FILE");
+  if (length <= 0) fail("the place of this program is unknown: name the stored answers with --reference FILE");
   const std::string program(path, static_cast<std::size_t>(length));
   return program.substr(0, program.rfind('/')) + "/../share/" TFAOT_PACKAGE "/reference.bin";
 }
@@ -244,11 +242,11 @@ int test(const std::vector<std::string>& asked, const std::string& file) {
       std::printf("%s: not compared, this CPU cannot run it\n", target.c_str());
       continue;
     }
-    if (instance == nullptr) throw Failure(target + ": " + message);
+    if (instance == nullptr) fail(target + ": " + message);
     run_target(instance.get(), reference, &summary);
     summary.targets += (summary.targets.empty() ? "" : ", ") + target;
   }
-  if (summary.comparisons == 0) throw Failure("this CPU can run none of the targets " + tools::targets_text());
+  if (summary.comparisons == 0) fail("this CPU can run none of the targets " + tools::targets_text());
   if (summary.failed != 0) {
     std::printf("%s: %d of %d comparisons with TensorFlow fail (rtol %g, atol %g)\n", tools::title().c_str(),
                 summary.failed, summary.comparisons, reference.rtol, reference.atol);
@@ -265,27 +263,21 @@ int main(int argc, char** argv) {
   const char* const name = tools::model().info->name;
   std::vector<std::string> targets;
   std::string reference;
-  try {
-    for (int i = 1; i < argc; ++i) {
-      const std::string option = argv[i];
-      if (option == "--help" || option == "-h") {
-        std::printf(kHelp, argv[0], name, tools::targets_text().c_str());
-        return kAgrees;
-      }
-      if (option != "--target" && option != "--reference") throw Failure("unknown argument " + option + "; see --help");
-      if (++i == argc) throw Failure(option + " needs a value; see --help");
-      if (option == "--reference") {
-        reference = argv[i];
-      } else if (tools::has_target(argv[i])) {
-        targets.emplace_back(argv[i]);
-      } else {
-        throw Failure(std::string("there is no target ") + argv[i] + " in this model: there are " +
-                      tools::targets_text());
-      }
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option == "--help" || option == "-h") {
+      std::printf(kHelp, argv[0], name, tools::targets_text().c_str());
+      return kAgrees;
     }
-    return test(targets, reference);
-  } catch (const Failure& failure) {
-    std::fprintf(stderr, "%s_test: %s\n", name, failure.what());
-    return kCannot;
+    if (option != "--target" && option != "--reference") fail("unknown argument " + option + "; see --help");
+    if (++i == argc) fail(option + " needs a value; see --help");
+    if (option == "--reference") {
+      reference = argv[i];
+    } else if (tools::has_target(argv[i])) {
+      targets.emplace_back(argv[i]);
+    } else {
+      fail(std::string("there is no target ") + argv[i] + " in this model: there are " + tools::targets_text());
+    }
   }
+  return test(targets, reference);
 }

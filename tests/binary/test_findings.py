@@ -12,13 +12,12 @@ import pytest
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import (
     Rules,
-    above_floor,
-    glibc_floor,
     object_findings,
     program_findings,
     shared_library_findings,
     static_library_findings,
 )
+from tfaot_pkg.binary.floor import above_floor, glibc_floor
 from tfaot_pkg.process import run
 
 SYMBOL = "tfaot_model_a_0123456789ab"
@@ -57,11 +56,12 @@ class Workshop:
         with opened(self.object_file(code + entry, *flags)) as data:
             return object_findings(data, RULES)
 
-    def program(self, code: str, *options: str) -> tuple[str, ...]:
+    def program(self, code: str, *options: str, rules: Rules = RULES) -> tuple[str, ...]:
         self.object_file(code)
-        run(["gcc", "a.o", *options, "-o", "a"], cwd=self.folder)
+        begin = () if rules.carries_runtime else ("-nostartfiles", "-Wl,-e,main")
+        run(["gcc", "a.o", *begin, *options, "-o", "a"], cwd=self.folder)
         with opened(self.folder / "a") as data:
-            return program_findings(data, RULES)
+            return program_findings(data, rules)
 
 
 @pytest.fixture
@@ -309,6 +309,19 @@ def test_a_program_may_read_files_and_print_but_start_nothing(workshop: Workshop
     assert workshop.program("extern long system();\n" + body.format("system()")) == ("it needs the symbol system",)
     assert "it is started by /tmp/loader" in workshop.program(reads, "-Wl,--dynamic-linker,/tmp/loader")
     assert "its dynamic section has RUNPATH" in workshop.program(reads, "-Wl,-rpath,/tmp,--enable-new-dtags")
+
+
+def test_programs_run_nothing_before_they_begin_and_need_no_unwinder_unless_they_are_old(workshop: Workshop) -> None:
+    early = (
+        "extern long dl_iterate_phdr();\nstatic long v; static __attribute__((constructor)) void f(void) { v = 1; }\n"
+    )
+    code = early + "int main(void) { return (int)(dl_iterate_phdr() + v); }\n"
+    assert set(workshop.program(code)) == {
+        "it needs the symbol dl_iterate_phdr",
+        "it runs code when it is loaded (constructors: 1, allowed: 0)",
+    }
+    old = Rules(architecture=RULES.architecture, symbol=SYMBOL, soname=SONAME, carries_runtime=True)
+    assert workshop.program(code, rules=old) == ()
 
 
 # --- damaged files ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from tfaot_pkg.binary.allowed import SHARED_LIBRARY
 from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.binary.findings import above_floor, glibc_floor
+from tfaot_pkg.binary.floor import above_floor, glibc_floor
 from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.process import run
 

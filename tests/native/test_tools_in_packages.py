@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.native.archived_code import members_in
 from tests.samples import tfaot
+from tfaot_pkg.binary.floor import glibc_floor_of, numbers
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_file
@@ -64,7 +67,39 @@ def test_installed_programs_run_wherever_the_prefix_is(prefix: Path, tmp_path: P
     for program in (prefix / "bin").iterdir():
         needed = set(re.findall(r"NEEDED.*\[(.+)\]", run(["readelf", "-dW", program]).stdout))
         assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
-        assert b"GLIBCXX" not in program.read_bytes()
+
+
+def test_no_product_holds_code_of_the_compilers_runtime_and_the_documents_say_so(prefix: Path, tmp_path: Path) -> None:
+    products = [path for folder in ("bin", "lib") for path in (prefix / folder).glob("*") if path.is_file()]
+    assert {path.suffix for path in products} == {"", ".a", ".so"} | {p.suffix for p in products if p.is_symlink()}
+    archives = {
+        name: Path(run(["g++", f"-print-file-name={name}"]).stdout.strip())
+        for name in ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
+    }
+    for name, archive in archives.items():
+        found = members_in(products, archive, tmp_path / name)
+        assert not any(found.values()), name
+    share = prefix / "share" / "tfaot-model-two"
+    components = {each["name"]: each for each in json.loads((share / "sbom.cdx.json").read_text())["components"]}
+    assert "libgcc" not in components
+    assert components["libstdc++"]["description"].startswith("Templates of its headers only")
+    assert "not linked with libstdc++" in (share / "licenses" / "gcc-runtime.txt").read_text()
+
+
+def test_code_of_the_compilers_runtime_would_be_found(tmp_path: Path) -> None:
+    (tmp_path / "a.cc").write_text("int main(int argc, char**) { if (argc > 1) throw 1; }\n")
+    run(["g++", "-O1", "-static-libstdc++", "-static-libgcc", "a.cc", "-o", "program"], cwd=tmp_path)
+    for name, member in {"libgcc_eh.a": "unwind-dw2.o", "libstdc++.a": "eh_throw.o"}.items():
+        archive = Path(run(["g++", f"-print-file-name={name}"]).stdout.strip())
+        assert member in members_in([tmp_path / "program"], archive, tmp_path / name)["program"]
+
+
+def test_all_that_is_loaded_needs_an_old_c_library_only(prefix: Path) -> None:
+    loaded = [*(prefix / "bin").iterdir(), prefix / "lib" / "libtfaot-model-two.so"]
+    for path in loaded:
+        assert numbers(glibc_floor_of([path])) <= (2, 28), path.name
+    stated = json.loads((prefix / "share" / "tfaot-model-two" / "info.json").read_text())["glibc"]
+    assert stated == glibc_floor_of(loaded)
 
 
 def test_programs_are_verified_and_uninstalled_like_any_file(prefix: Path, shared_home_folder: Path) -> None:
@@ -98,6 +133,6 @@ def test_the_programs_are_the_same_bytes_when_built_again_elsewhere(
     )
     cache = BuildCache(root=tmp_path / "another cache")
     made = build_tools(plan.spec, library, key=plan.keys.tools, compiler=plan.compiler, cache=cache, progress=Silent())
-    assert {path.name: sha256_file(path) for path in made} == {
+    assert {path.name: sha256_file(path) for path in made.paths} == {
         path.name: sha256_file(path) for path in (prefix / "bin").iterdir()
     }

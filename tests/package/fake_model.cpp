@@ -1,7 +1,7 @@
 // A stand-in for a native library: the C ABI with arithmetic that is known, so that tests of the packaging need no
 // TensorFlow. `y = MODEL_SLOPE * x + bias-in`, `label` is the position of the row's largest y. Compiled for the batch
 // sizes 2 and 4. It fails on purpose where x is -1000, and says that it is busy where x is -2000. `MODEL_SYMBOL_runs`
-// tells how often a size ran.
+// tells how often a size ran; what `MODEL_SYMBOL_during` was given is called once, during the next run.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -41,6 +41,7 @@ constexpr tfaot_info kInfo = {
 };
 
 std::atomic<size_t> runs[5];  // by batch size
+std::atomic<void (*)()> during;
 
 tfaot_status create(const char* target, tfaot_instance** instance, char* message, size_t message_size) {
   *instance = nullptr;
@@ -60,6 +61,7 @@ void destroy(tfaot_instance* instance) { std::free(instance); }
 tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
   if (batch_size != 2 && batch_size != 4) return TFAOT_NO_SUCH_BATCH_SIZE;
   ++runs[batch_size];
+  if (void (*const called)() = during.exchange(nullptr)) called();
   const float* bias = static_cast<const float*>(inputs[0]);
   const float* x = static_cast<const float*>(inputs[1]);
   int64_t* label = static_cast<int64_t*>(outputs[0]);
@@ -95,3 +97,6 @@ extern "C" __attribute__((visibility("default"))) const tfaot::Table* MODEL_SYMB
 
 extern "C" size_t PASTE(MODEL_SYMBOL, _runs)(int64_t batch_size);
 extern "C" size_t PASTE(MODEL_SYMBOL, _runs)(int64_t batch_size) { return runs[batch_size]; }
+
+extern "C" void PASTE(MODEL_SYMBOL, _during)(void (*called)());
+extern "C" void PASTE(MODEL_SYMBOL, _during)(void (*called)()) { during = called; }

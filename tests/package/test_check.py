@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,6 +128,20 @@ def test_only_packages_of_former_versions_may_carry_a_runtime(tmp_path: Path) ->
     former = json.loads(tiny_info("digits", "1.0"))
     del former["glibc"]
     assert faults(tmp_path / "former", {path: shared, INFO: json.dumps(former).encode()}) == ()
+
+
+def test_a_library_may_not_need_a_newer_c_library_than_the_package_states(tmp_path: Path) -> None:
+    code = "extern double exp(double);\ndouble (*volatile tfaot_hidden)(double) = exp;\n".replace(
+        "double (*", "static double (*"
+    )
+    keep = "static __attribute__((used)) double f(double x) { return tfaot_hidden(x); }\n"
+    static, shared = tiny_libraries("digits", "1.0", code + keep, "-lm")
+    files = {f"lib/lib{NAME}.so": shared, f"lib/lib{NAME}.a": static}
+    (floor,) = {version.decode() for version in re.findall(rb"GLIBC_([0-9.]+)\0", shared)}
+    assert faults(tmp_path / "stated", {**files, INFO: info(glibc=floor)}) == ()
+    (found,) = faults(tmp_path / "older", {**files, INFO: info(glibc="2.1")})
+    assert found == f"lib/lib{NAME}.so: it needs exp@GLIBC_{floor}, and info.json states glibc 2.1"
+    assert "not a version" in faults(tmp_path / "none", {INFO: info(glibc="new")})[0]
 
 
 def test_code_elsewhere_is_found(tmp_path: Path) -> None:

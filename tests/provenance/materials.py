@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.linked import ArchiveMember
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.listing import Member, Tree
@@ -71,7 +73,9 @@ def make_materials(
     )
 
 
-def make_made(*parts: LinkedPart, warnings: tuple[str, ...] = ()) -> Made:
+def make_made(
+    *parts: LinkedPart, warnings: tuple[str, ...] = (), archives: Mapping[str, tuple[ArchiveMember, ...]] | None = None
+) -> Made:
     comparison = Comparison(
         target="x86-64-v3", batch_size=1, output="y", elements=4, failures=0, max_absolute=1e-7, max_relative=2e-6
     )
@@ -92,4 +96,5 @@ def make_made(*parts: LinkedPart, warnings: tuple[str, ...] = ()) -> Made:
             confinement="namespaces",
         ),
         binaries={"lib/libtagger.so": "22" * 32},
+        archives=archives or {},
     )

@@ -9,6 +9,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.provenance.materials import MATMUL, SORT, make_made, make_materials, make_spec
+from tfaot_pkg.cxx.linked import ArchiveMember
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.provenance.materials import Materials
 from tfaot_pkg.provenance.sbom import sbom
@@ -72,11 +73,32 @@ def test_eigen_is_listed_where_a_part_carries_its_code(parts: Any, listed: bool)
         assert found["eigen"]["licenses"] == [{"license": {"id": "MPL-2.0"}}]
 
 
-def test_the_cpp_runtime_has_its_exception_and_the_compilers_version() -> None:
-    found = components(dict(sbom(make_materials(), make_made())))
+def test_what_was_linked_of_the_compilers_library_is_listed_with_its_exception_and_version() -> None:
+    member = ArchiveMember(archive="libgcc.a", member="_mulsc3.o")
+    made = make_made(archives={"lib/libtagger.so": (member,), "bin/tagger_test": (member,)})
+    found = components(dict(sbom(make_materials(), made)))
     for name in ("libstdc++", "libgcc"):
         assert found[name]["licenses"] == [{"expression": "GPL-3.0-or-later WITH GCC-exception-3.1"}]
         assert found[name]["version"] == "12.2.0"
+    linked = [each["value"] for each in found["libgcc"]["properties"] if each["name"] == "tfaot:linked-member"]
+    assert linked == ["_mulsc3.o (bin/tagger_test)", "_mulsc3.o (lib/libtagger.so)"]
+    assert_valid(dict(sbom(make_materials(), made)))
+
+
+def test_a_compilers_library_of_which_nothing_was_linked_is_not_listed() -> None:
+    found = components(dict(sbom(make_materials(), make_made(archives={"lib/libtagger.so": ()}))))
+    assert "libgcc" not in found
+    assert "headers only" in found["libstdc++"]["description"]
+
+
+def test_an_archive_of_another_kind_is_listed_without_a_licence() -> None:
+    other = ArchiveMember(archive="libother.a", member="x.o")
+    document = dict(sbom(make_materials(), make_made(archives={"lib/libtagger.so": (other,)})))
+    assert "licenses" not in components(document)["libother.a"]
+    assert_valid(document)
+
+
+def test_the_version_of_a_gcc_that_clang_uses_is_not_known() -> None:
     clang = components(dict(sbom(make_materials(compiler="Debian clang version 14.0.6"), make_made())))
     assert "version" not in clang["libstdc++"]  # Clang's own version says nothing of it
 

@@ -35,13 +35,15 @@ CPP_RUNTIME = frozenset(
     " pthread_getspecific pthread_setspecific fputc fputs fwrite sprintf stderr strncmp gettext dcgettext syscall"
     " __getauxval getauxval secure_getenv strtoul __isoc23_strtoul __sprintf_chk __fprintf_chk putc".split()
 )
-"""What a shared library may need as well that carries a copy of GCC's C++ runtime (made before the headers 1.1)."""
+"""What may be needed as well by what carries a copy of GCC's C++ runtime (made before the headers 1.1)."""
 
-CPP_SYMBOLS = (
-    "_Unwind_Resume __gxx_personality_v0 __dso_handle _GLOBAL_OFFSET_TABLE_ __cxa_guard_acquire __cxa_guard_release"
+CPP_SYMBOLS = frozenset(
+    "_Unwind_Resume __gxx_personality_v0 __dso_handle __cxa_guard_acquire __cxa_guard_release"
     " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow __cxa_throw __cxa_allocate_exception"
-    " __cxa_free_exception __cxa_thread_atexit __cxa_throw_bad_array_new_length __cxa_pure_virtual __cxa_atexit"
+    " __cxa_free_exception __cxa_thread_atexit __cxa_throw_bad_array_new_length __cxa_pure_virtual __cxa_atexit".split()
 )
+"""What an object of that time may need of the C++ runtime, names of C++'s standard library aside."""
+
 _ARITHMETIC = frozenset(
     "__mulsc3 __muldc3 __divsc3 __divdc3 __multi3 __divti3 __modti3 __udivti3 __umodti3 __divmodti4 __udivmodti4"
     " __floattisf __floattidf __floatuntisf __floatuntidf __fixsfti __fixdfti __fixunssfti __fixunsdfti __powisf2"
@@ -50,17 +52,13 @@ _ARITHMETIC = frozenset(
 )
 """Arithmetic of the compiler's own library (libgcc.a), which every linker adds."""
 
-OBJECT = SHARED_LIBRARY | _ARITHMETIC | frozenset(CPP_SYMBOLS.split())
-"""What an object or a static library may need, names of C++'s standard library aside."""
+OBJECT = SHARED_LIBRARY | _ARITHMETIC | frozenset({"_GLOBAL_OFFSET_TABLE_"})
+"""What an object or a static library may need."""
 
-PROGRAM = (
-    SHARED_LIBRARY
-    | CPP_RUNTIME
-    | frozenset(
-        "__libc_start_main clock_gettime fclose fopen fprintf fread fflush printf puts putchar perror readlink stdout"
-        " strtod strtol strtoll __isoc23_strtol __isoc23_strtoll __printf_chk strtoull fseek ftell feof ferror exit"
-        " qsort strerror __errno_location".split()
-    )
+PROGRAM = SHARED_LIBRARY | frozenset(
+    "__libc_start_main clock_gettime fclose fopen fprintf fputc fputs fread fwrite fflush printf putc puts putchar"
+    " perror readlink stderr stdout strtod strtol strtoll __isoc23_strtol __isoc23_strtoll __printf_chk __fprintf_chk"
+    " strtoull fseek ftell feof ferror exit qsort strerror __errno_location".split()
 )
 """What the programs in bin/ may need: they read files and print."""
 

@@ -25,6 +25,7 @@ from tfaot_pkg.binary.elf import (
     read_elf,
     symbols_of,
 )
+from tfaot_pkg.binary.floor import GLIBC_VERSION
 
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """Architectures as ELF files name them (`e_machine`)."""
@@ -58,8 +59,6 @@ _CPP_NAME = re.compile(
 )
 """Names of C++'s memory management, errors, strings and containers: no files, threads or streams."""
 
-_GLIBC = re.compile(r"GLIBC_([0-9]+(?:\.[0-9]+)+)")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -67,7 +66,7 @@ class Rules:
 
     `architecture` is that of all of them ("x86_64"), empty for one that this version does not know. `symbol` is the
     entry function, with which all names that may be defined begin; `soname` the shared library's. `carries_runtime`
-    says that the package is of a time when shared libraries held a copy of GCC's C++ runtime.
+    says that the package is of a time when shared libraries and programs held a copy of GCC's C++ runtime.
     """
 
     architecture: str
@@ -105,33 +104,6 @@ def static_library_findings(data: memoryview, rules: Rules) -> tuple[str, ...]:
 def is_binary(data: memoryview) -> bool:
     """Whether a linker or loader could take `data` for code."""
     return bytes(data[:4]) == MAGIC or is_archive(data)
-
-
-def glibc_floor(data: memoryview) -> str:
-    """The oldest glibc that a shared library loads with, such as `2.14`; empty if it needs none.
-
-    Raises MalformedElf.
-    """
-    return max((version for version, _ in _glibc_versions(data)), key=_numbers, default="")
-
-
-def above_floor(data: memoryview, limit: str) -> tuple[str, ...]:
-    """The symbols that a shared library needs from a glibc newer than `limit`, as `exp@GLIBC_2.29`.
-
-    Raises MalformedElf.
-    """
-    return tuple(sorted(name for version, name in _glibc_versions(data) if _numbers(version) > _numbers(limit)))
-
-
-def _glibc_versions(data: memoryview) -> Iterator[tuple[str, str]]:
-    dynamic = dynamic_of(read_elf(data))
-    for symbol in dynamic.symbols if dynamic else ():
-        if found := _GLIBC.fullmatch(symbol.version):
-            yield found[1], f"{symbol.name}@{symbol.version}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 def _findings(data: memoryview, look: Callable[[Elf], Iterable[str]]) -> tuple[str, ...]:
@@ -176,7 +148,7 @@ def _needs(dynamic: Dynamic, names: frozenset[str]) -> Iterator[str]:
         yield f"it needs the library {library}"
     for symbol in sorted({symbol.name for symbol in dynamic.symbols if symbol.is_undefined and symbol.name} - names):
         yield f"it needs the symbol {symbol}"
-    for version in sorted({version for _, version in dynamic.versions if not _GLIBC.fullmatch(version)}):
+    for version in sorted({version for _, version in dynamic.versions if not GLIBC_VERSION.fullmatch(version)}):
         yield f"it needs the version {version} of the system's libraries"
 
 
@@ -216,7 +188,8 @@ def _program(elf: Elf, rules: Rules) -> Iterator[str]:
     if elf.kind not in (FileKind.PROGRAM, FileKind.SHARED) or dynamic is None:
         yield "it is not a program that is linked with the C library"
         return
-    yield from _loaded(elf, dynamic, allowed.PROGRAM)
+    yield from _loaded(elf, dynamic, allowed.PROGRAM | (allowed.CPP_RUNTIME if rules.carries_runtime else set()))
+    yield from _initializers(dynamic, _MAX_RUNTIME_INITIALIZERS if rules.carries_runtime else 0)
     for segment in elf.segments:
         if segment.kind == SegmentKind.INTERPRETER:
             end = segment.offset + segment.file_size
@@ -236,13 +209,15 @@ def _object(elf: Elf, rules: Rules) -> Iterator[str]:
         yield "it has functions that the loader calls to choose others (IFUNC)"
     visible = [symbol for symbol in symbols if symbol.name and not symbol.is_local]
     for name in sorted({symbol.name for symbol in visible if symbol.is_undefined}):
-        if not (
-            name in allowed.OBJECT or _belongs(name, rules) or (rules.carries_runtime and _CPP_NAME.fullmatch(name))
-        ):
+        if not (name in allowed.OBJECT or _belongs(name, rules) or (rules.carries_runtime and _of_cpp_runtime(name))):
             yield f"it needs the symbol {name}"
     for name in sorted({symbol.name for symbol in visible if not symbol.is_undefined}):
         if not _belongs(name, rules):
             yield f"it defines the symbol {name}"
+
+
+def _of_cpp_runtime(name: str) -> bool:
+    return name in allowed.CPP_SYMBOLS or _CPP_NAME.fullmatch(name) is not None
 
 
 def _belongs(name: str, rules: Rules) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.cxx.linked import ArchiveMember, archive_members
 from tfaot_pkg.errors import CompilerError
 from tfaot_pkg.process import CommandFailed, Finished, run
 from tfaot_pkg.storage import refusal_in, refused
@@ -31,16 +32,31 @@ _FLAGS = (
 _GCC_FLAGS = ("-fno-gnu-unique",)
 
 
-# Libraries carry no C++ runtime: no unwinder, which would need a C library of 2022, and nothing that runs when they are
-# loaded. templates/native/runtime.cc has what the standard library's headers need instead.
+# Libraries and programs carry no C++ runtime: no unwinder, which would need a C library of 2022, and nothing that runs
+# when they are loaded. templates/native/runtime.cc has what the standard library's headers need instead.
 _LIBRARY_FLAGS = ("-fno-exceptions", "-fno-rtti")
 # GCC's helpers for atomics look at the CPU when a library is loaded.
 _LIBRARY_FLAGS_BY_MACHINE = {"aarch64": ("-mno-outline-atomics",)}
 
 # Functions of the C library that got a new version after 2.28, and the oldest version that all machines of an
 # architecture have: the older ones differ in how they report errors, not in what they compute.
-_RENEWED = ("exp", "exp2", "pow", "log", "log2", "fmod", "fmodf", "hypot", "hypotf")
+_RENEWED = ("exp", "exp2", "pow", "log", "log2", "fmod", "fmodf", "hypot", "hypotf", "__libc_start_main")
 _FIRST_GLIBC = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
+
+_LINK_FLAGS = (
+    "-nostartfiles",
+    "-nodefaultlibs",
+    "-Wl,-z,defs",
+    "-Wl,-z,relro,-z,now",
+    "-Wl,-z,noexecstack",
+    "-Wl,--gc-sections",
+    "-Wl,--build-id=none",
+    "-Wl,--hash-style=gnu",
+    "-Wl,--as-needed",
+    "-s",
+)
+# The C library, and the compiler's own for arithmetic that the machine does not have.
+_SYSTEM = ("-lm", "-lc", "-lgcc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +105,7 @@ class Compiler:
 
     @property
     def library_flags(self) -> tuple[str, ...]:
-        """For sources of libraries: ours and those of XLA's runtime."""
+        """For sources of libraries, ours and those of XLA's runtime, and of programs that go into packages."""
         return (*_LIBRARY_FLAGS, *_LIBRARY_FLAGS_BY_MACHINE.get(self.architecture, ()))
 
     @property
@@ -99,7 +115,7 @@ class Compiler:
 
     @property
     def first_versions(self) -> Mapping[str, str]:
-        """Functions of the C library that a shared library asks for in their first version, with that version."""
+        """Functions of the C library that libraries and programs ask for in their first version, with that version."""
         first = _FIRST_GLIBC.get(self.architecture)
         return {name: f"{name}@{first}" for name in _RENEWED} if first else {}
 
@@ -126,44 +142,40 @@ class Compiler:
         """A static library whose bytes depend on the objects only."""
         self._run([self.tools["ar"], "rcsD", output, *[path.name for path in objects]], objects[0].parent)
 
-    def link_shared(self, objects: Sequence[Path], output: Path, *, soname: str, exports: Path) -> None:
+    def link_shared(
+        self, objects: Sequence[Path], output: Path, *, soname: str, exports: Path
+    ) -> tuple[ArchiveMember, ...]:
         """A shared library that needs only the C library, and exports what the version script `exports` names.
 
-        `soname` is the name by which programs that are linked with it look for it.
+        `soname` is the name by which programs that are linked with it look for it. Returns what is in it of the
+        compiler's own library.
         """
-        options = [
-            "-shared",
-            "-nostartfiles",
-            "-static-libstdc++",
-            "-static-libgcc",
-            f"-Wl,--version-script={exports}",
-            f"-Wl,-soname,{soname}",
-            "-Wl,--exclude-libs,ALL",
-            "-Wl,-z,defs",
-            "-Wl,-z,relro,-z,now",
-            "-Wl,-z,noexecstack",
-            "-Wl,--gc-sections",
-            "-Wl,--build-id=none",
-            "-Wl,--hash-style=gnu",
-            "-Wl,--as-needed",
-            "-s",
-        ]
-        self._run([*self.command, *options, *objects, "-lm", "-o", output], output.parent)
+        named = (f"-Wl,--version-script={exports}", f"-Wl,-soname,{soname}", "-Wl,--exclude-libs,ALL")
+        return self._link(["-shared", *named], objects, output)
 
-    def link_program(self, objects: Sequence[Path], output: Path) -> None:
-        """A program for other machines: it needs only the C library. Its bytes depend on the objects only."""
-        options = [
-            "-static-libstdc++",
-            "-static-libgcc",
-            "-Wl,-z,relro,-z,now",
-            "-Wl,-z,noexecstack",
-            "-Wl,--gc-sections",
-            "-Wl,--build-id=none",
-            "-Wl,--hash-style=gnu",
-            "-Wl,--as-needed",
-            "-s",
+    def link_program(self, objects: Sequence[Path], output: Path) -> tuple[ArchiveMember, ...]:
+        """A program for other machines: it needs only the C library. Its bytes depend on the objects only.
+
+        Returns what is in it of the compiler's own library. Archives among `objects` are ours, and do not count.
+        """
+        return self._link(["-pie"], objects, output)
+
+    def _link(self, options: Sequence[str], objects: Sequence[Path], output: Path) -> tuple[ArchiveMember, ...]:
+        link_map = output.with_name(f"{output.name}.map")
+        argv: list[str | Path] = [
+            *self.command,
+            *options,
+            *_LINK_FLAGS,
+            f"-Wl,-Map={link_map}",
+            *objects,
+            *_SYSTEM,
+            "-o",
+            output,
         ]
-        self._run([*self.command, *options, *objects, "-lm", "-o", output], output.parent)
+        self._run(argv, output.parent)
+        found = archive_members(link_map.read_text(), own=frozenset(path.name for path in objects))
+        link_map.unlink()
+        return found
 
     def program(self, source: Path, output: Path, *, includes: Sequence[Path]) -> None:
         """Compile and link a program of one source file, with the shared libraries of the C and C++ runtimes.

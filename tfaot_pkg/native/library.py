@@ -17,7 +17,6 @@ from tfaot_pkg.batching.costs import batch_costs
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import (
     Rules,
-    glibc_floor,
     object_findings,
     shared_library_findings,
     static_library_findings,
@@ -27,6 +26,7 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.cxx.linked import ARCHIVES, ArchiveMember, members_text, read_members
 from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call, plan_of
@@ -80,12 +80,6 @@ class NativeLibrary:
         return self.folder / f"lib{self.name}.so"
 
     @property
-    def glibc(self) -> str:
-        """The oldest C library that the shared library loads with."""
-        with opened(self.shared) as data:
-            return glibc_floor(data)
-
-    @property
     def objects(self) -> tuple[Path, ...]:
         return tuple(sorted(self.folder.glob("*.o")))
 
@@ -98,6 +92,11 @@ class NativeLibrary:
     def parts(self) -> tuple[LinkedPart, ...]:
         """The parts of XLA's runtime that were linked, by target and source."""
         return tuple(LinkedPart(**item) for item in json.loads((self.folder / _PARTS).read_text()))
+
+    @property
+    def archives(self) -> dict[str, tuple[ArchiveMember, ...]]:
+        """What the shared library holds of the compiler's own library, by its file name."""
+        return read_members((self.folder / ARCHIVES).read_text())
 
 
 def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
@@ -407,4 +406,5 @@ class _Build:
         exports = self._rendered(work, "exports.map.j2", "exports.map", {"symbol": library.symbol})
         soname = shared_library_name(library.name, library.uid)
         self.compiler.rename_symbols(whole, self.compiler.first_versions)
-        self.compiler.link_shared([whole, entry], library.shared, soname=soname, exports=exports)
+        held = self.compiler.link_shared([whole, entry], library.shared, soname=soname, exports=exports)
+        (library.folder / ARCHIVES).write_text(members_text({library.shared.name: held}))

@@ -1,7 +1,13 @@
-"""The programs `NAME_test` and `NAME_benchmark` of a package: linked with the static library, for all CPUs."""
+"""The programs `NAME_test` and `NAME_benchmark` of a package: linked with the static library, for all CPUs.
+
+Like libraries they carry no C++ runtime, so that they start with the same C libraries as these.
+"""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +15,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.linked import ARCHIVES, ArchiveMember, members_text, read_members
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.library import NativeLibrary, together
 from tfaot_pkg.progress import Progress
@@ -20,6 +27,14 @@ _TOOLS = ("test", "benchmark")
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """The programs, and what they hold of the compiler's own library by file name."""
+
+    paths: tuple[Path, ...] = ()
+    archives: Mapping[str, tuple[ArchiveMember, ...]] = field(default_factory=dict)
+
+
 def tools_key(native: Key) -> Key:
     sources = resources.digest(resources.templates() / "tools")
     return key_of(STAGE, code_digest(__name__), {"native": native, "sources": sources})
@@ -27,34 +42,64 @@ def tools_key(native: Key) -> Key:
 
 def build_tools(
     spec: ModelSpec, library: NativeLibrary, *, key: Key, compiler: Compiler, cache: BuildCache, progress: Progress
-) -> tuple[Path, ...]:
+) -> Programs:
     """The programs, from the cache where they are there; none where the spec does not ask for them.
 
     Raises CompilerError, StorageError.
     """
     if not spec.package.tools:
-        return ()
+        return Programs()
     names = {tool: f"{spec.model.name}_{tool}" for tool in _TOOLS}
     with progress.step("tools", total=len(names), unit="programs") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
 
         def make(folder: Path) -> None:
-            together([partial(_program, spec, library, compiler, tool, folder / names[tool]) for tool in _TOOLS])
+            build = _Build(spec=spec, library=library, compiler=compiler, folder=folder)
+            build.make(names)
 
         folder = cache.get_or_make(STAGE, key, make)
-    return tuple(folder / name for name in names.values())
-
-
-def _program(spec: ModelSpec, library: NativeLibrary, compiler: Compiler, tool: str, output: Path) -> Path:
-    code = output.with_name(f"{tool}.o")
-    architecture = TARGETS[spec.compilation.targets[0]].architecture
-    flags = [*lowest(architecture).flags, *_WARNINGS, f"-DTFAOT_MODEL_SYMBOL={library.symbol}"]
-    flags.append(f'-DTFAOT_PACKAGE="{library.name}"')
-    sources = resources.templates() / "tools"
-    compiler.compile(
-        sources / f"{tool}.cc", code, flags=[*flags, "-I", sources, "-I", resources.headers()], folder=output.parent
+    return Programs(
+        paths=tuple(folder / name for name in names.values()), archives=read_members((folder / ARCHIVES).read_text())
     )
-    compiler.link_program([code, library.static], output)
-    code.unlink()
-    return output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Build:
+    """One build of the programs."""
+
+    spec: ModelSpec
+    library: NativeLibrary
+    compiler: Compiler
+    folder: Path
+
+    def make(self, names: Mapping[str, str]) -> None:
+        """Fill the folder with the programs `names`, by tool, and with the list of what they hold."""
+        work = self.folder / "work"
+        work.mkdir()
+        tools, native = resources.templates() / "tools", resources.templates() / "native"
+        library = self._of_any_system(Path(shutil.copy(self.library.static, work)))
+        sources = [tools / "start.cc", native / "runtime.cc"]
+        common = [*together([partial(self._compile, work, source, []) for source in sources]), library]
+        held = together([partial(self._program, work, tool, self.folder / names[tool], common) for tool in names])
+        (self.folder / ARCHIVES).write_text(members_text(dict(zip(names.values(), held, strict=True))))
+        shutil.rmtree(work)
+
+    def _program(self, work: Path, tool: str, output: Path, common: Sequence[Path]) -> tuple[ArchiveMember, ...]:
+        defines = [f"-DTFAOT_MODEL_SYMBOL={self.library.symbol}", f'-DTFAOT_PACKAGE="{self.library.name}"']
+        code = self._compile(work, resources.templates() / "tools" / f"{tool}.cc", defines)
+        return self.compiler.link_program([code, *common], output)
+
+    def _compile(self, work: Path, source: Path, flags: Sequence[str]) -> Path:
+        output = work / f"{source.stem}.o"
+        architecture = TARGETS[self.spec.compilation.targets[0]].architecture
+        templates = resources.templates()
+        includes: list[str | Path] = ["-I", templates / "tools", "-I", templates / "native", "-I", resources.headers()]
+        options = [*self.compiler.library_flags, *lowest(architecture).flags, *_WARNINGS, *flags, *includes]
+        self.compiler.compile(source, output, flags=options, folder=work)
+        return self._of_any_system(output)
+
+    def _of_any_system(self, code: Path) -> Path:
+        """`code`, which asks for functions of the C library in versions that all systems have."""
+        self.compiler.rename_symbols(code, self.compiler.first_versions)
+        return code

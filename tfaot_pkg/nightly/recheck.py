@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from stat import S_ISREG
 
+from tfaot_pkg.binary.floor import glibc_floor_of
 from tfaot_pkg.errors import StorageError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel
@@ -83,8 +84,9 @@ class Recheck:
             WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
         ):
             frozen, library = pipeline.validate(plan, root / "lib", pool)
-            _require_entry(release, plan, frozen, library)
-            _require_texts(release, tree, _contents(plan, frozen, library, root))
+            contents = _contents(plan, frozen, library, root)
+            _require_entry(release, plan, contents)
+            _require_texts(release, tree, contents)
 
 
 def _copied(release: Release, folder: Path) -> Release:
@@ -140,6 +142,7 @@ def _require_documents(release: Release, root: Path, tree: Tree, plan: Plan) -> 
 
 def _contents(plan: Plan, frozen: FrozenModel, library: NativeLibrary, root: Path) -> PackageContents:
     """What the package is made of, but for documents and licences."""
+    programs = tuple(sorted(root.glob("bin/*")))
     return PackageContents(
         spec=plan.spec,
         signature=frozen.signature,
@@ -149,9 +152,9 @@ def _contents(plan: Plan, frozen: FrozenModel, library: NativeLibrary, root: Pat
         toolchain=f"tensorflow {plan.toolchain.toolchain.version}",
         static_library=library.static,
         shared_library=library.shared,
-        glibc=library.glibc,
+        glibc=glibc_floor_of([library.shared, *programs]),
         objects=library.objects,
-        programs=tuple(sorted(root.glob("bin/*"))),
+        programs=programs,
         notices={},
         validation={},
     )
@@ -168,7 +171,7 @@ def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> N
             raise _tampered(release, f"{path} is not the one that is made for this model")
 
 
-def _require_entry(release: Release, plan: Plan, frozen: FrozenModel, library: NativeLibrary) -> None:
+def _require_entry(release: Release, plan: Plan, contents: PackageContents) -> None:
     """The index line says what the spec, the toolchain, the model and the library say, and nothing else."""
     spec, entry = plan.spec, release.entry
     expected: Mapping[str, object] = {
@@ -179,9 +182,9 @@ def _require_entry(release: Release, plan: Plan, frozen: FrozenModel, library: N
         "toolchain": f"tensorflow {plan.toolchain.toolchain.version}",
         "targets": spec.compilation.targets,
         "batch_sizes": spec.compilation.batch_sizes,
-        "signature": frozen.signature,
-        "rows_independent": frozen.rows.independent,
-        "glibc": library.glibc,
+        "signature": contents.signature,
+        "rows_independent": contents.rows.independent,
+        "glibc": contents.glibc,
         "extra": {},
         "license": spec.model.license,
         "description": spec.model.description,

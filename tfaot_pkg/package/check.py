@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.binary.elf import opened
+from tfaot_pkg.binary.elf import MalformedElf, opened
 from tfaot_pkg.binary.findings import (
     Rules,
     is_binary,
@@ -20,6 +20,7 @@ from tfaot_pkg.binary.findings import (
     shared_library_findings,
     static_library_findings,
 )
+from tfaot_pkg.binary.floor import above_floor
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.package.listing import Tree
@@ -81,7 +82,7 @@ class _Info:
     uid: str
     symbol: str
     targets: tuple[str, ...]
-    has_glibc: bool
+    glibc: str | None
 
     @property
     def rules(self) -> Rules:
@@ -90,7 +91,7 @@ class _Info:
             architecture=architectures.pop() if len(architectures) == 1 else "",
             symbol=self.symbol,
             soname=shared_library_name(self.package, self.uid),
-            carries_runtime=not self.has_glibc,
+            carries_runtime=self.glibc is None,
         )
 
 
@@ -105,7 +106,10 @@ def _info(root: Path, tree: Tree, identity: Identity) -> _Info:
         raise _Fault(f"{paths[0]} lacks package, version, uid, symbol or targets")
     if not _UID.fullmatch(str(texts["uid"])):
         raise _Fault(f"{paths[0]}: the uid is {texts['uid']!r}, which none can be")
-    return _Info(targets=tuple(map(str, targets)), has_glibc="glibc" in document, **texts)  # type: ignore[arg-type]
+    glibc = document.get("glibc")
+    if glibc is not None and not (isinstance(glibc, str) and re.fullmatch(r"|[0-9]{1,4}(\.[0-9]{1,4})+", glibc)):
+        raise _Fault(f"{paths[0]}: glibc is {glibc!r}, and not a version")
+    return _Info(targets=tuple(map(str, targets)), glibc=glibc, **texts)  # type: ignore[arg-type]
 
 
 def _document(path: Path, name: str) -> Mapping[str, Any]:
@@ -159,9 +163,22 @@ def _binary_faults(root: Path, tree: Tree, info: _Info) -> Iterator[str]:
     for path in tree.files:
         with opened(root / path) as data:
             if path.startswith("bin/"):
-                findings = program_findings(data, info.rules)
+                findings = (*program_findings(data, info.rules), *_floor_findings(data, info))
             elif path.startswith("lib/") and Path(path).suffix in _LOOKS:
                 findings = _LOOKS[Path(path).suffix](data, info.rules)
+                findings += _floor_findings(data, info) if path.endswith(".so") else ()
             else:
                 findings = ("it is compiled code, in a place where none may be",) if is_binary(data) else ()
         yield from (f"{path}: {finding}" for finding in findings)
+
+
+def _floor_findings(data: memoryview, info: _Info) -> tuple[str, ...]:
+    """What a library or program needs of a newer C library than the package says. Older packages say nothing."""
+    if info.glibc is None:
+        return ()
+    try:
+        needed = above_floor(data, info.glibc)
+    except MalformedElf:
+        return ()  # told by the other findings
+    stated = f"glibc {info.glibc}" if info.glibc else "no glibc"
+    return (f"it needs {', '.join(needed)}, and info.json states {stated}",) if needed else ()

@@ -78,8 +78,8 @@ class PackageContents:
 
     `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
-    the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library loads with, where
-    that is known. `objects` are what the libraries were
+    the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
+    load with, where that is known. `objects` are what the libraries were
     linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/reference.py), where the
     package has them. `notices` are the licence texts of everything linked in, by file name.
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
@@ -155,6 +155,11 @@ class PackageTree:
     def objects(self) -> tuple[Path, ...]:
         """What the libraries are linked from, where the package has it."""
         return tuple(sorted((self.root / "lib").glob("*.o")))
+
+    @property
+    def loaded(self) -> tuple[Path, ...]:
+        """What the system's loader loads: the shared library and the programs."""
+        return (self.shared_library, *sorted((self.root / "bin").glob("*")))
 
 
 def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:

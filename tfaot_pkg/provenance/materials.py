@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.linked import ArchiveMember
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.sandbox import Level
@@ -66,6 +68,8 @@ class Made:
     report: ValidationReport
     binaries: dict[str, str]
     """Path in the package to SHA-256."""
+    archives: Mapping[str, tuple[ArchiveMember, ...]]
+    """Path in the package to what was linked into it from archives: of the compiler's own library."""
 
 
 def pins_of(lock: str) -> tuple[Pin, ...]:

@@ -1,7 +1,8 @@
 """The bill of materials of a package: CycloneDX 1.6, JSON.
 
 What it lists is what is in the package: the model, the libraries, the parts of TensorFlow's runtime that were really
-linked, Eigen where one of those carries its code, the C++ runtime, and our own code. Licences are SPDX expressions.
+linked, Eigen where one of those carries its code, functions of the compiler's own library where they were linked,
+libstdc++ for the templates of its headers, and our own code. Licences are SPDX expressions.
 The library writes the document, but for `modelCard`, of which it has no class, and for the time, which it insists on.
 """
 
@@ -30,6 +31,7 @@ from tfaot_pkg.verify.report import ValidationReport
 _NAMESPACE = uuid.UUID("6f6c6f7a-2f0b-5d3e-9c55-0a3b6a1f7d10")
 _APACHE, _MPL = "Apache-2.0", "MPL-2.0"
 _GCC_RUNTIME = "GPL-3.0-or-later WITH GCC-exception-3.1"
+_LIBGCC = "libgcc"
 _PREFIX = "tfaot"
 _KERNELS = "runtime/kernels.cc"
 _UNSAFE_IN_URIS = re.compile(r"[\s<>\"{}|\\^`]")
@@ -43,7 +45,8 @@ def sbom(materials: Materials, made: Made) -> dict[str, object]:
         *_kernels(made),
         _xla(materials, made),
         *_eigen(materials, made),
-        *_cpp_runtime(materials),
+        _cpp_headers(materials),
+        *_compiler_code(materials, made),
     ]
     package = _package(materials, made)
     bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, materials.key), components=[model, *others])
@@ -187,21 +190,47 @@ def _eigen(materials: Materials, made: Made) -> list[Component]:
     return [component]
 
 
-def _cpp_runtime(materials: Materials) -> list[Component]:
-    """The C++ runtime, which the shared library holds (-static-libstdc++ -static-libgcc)."""
-    found = re.search(r"\b\d+\.\d+\.\d+\b", materials.compiler.version) if materials.compiler.is_gcc else None
+def _cpp_headers(materials: Materials) -> Component:
+    """The C++ standard library: no product is linked with it, but all are compiled with templates of its headers."""
+    return Component(
+        name="libstdc++",
+        version=_gcc_version(materials),
+        type=ComponentType.LIBRARY,
+        bom_ref="libstdc++",
+        scope=ComponentScope.REQUIRED,
+        description=f"Templates of its headers only; compiled by {materials.compiler.version}",
+        licenses=[_licence(_GCC_RUNTIME)],
+    )
+
+
+def _compiler_code(materials: Materials, made: Made) -> list[Component]:
+    """The archives of which the linker put something into the shared library or a program: the compiler's own library.
+
+    A static library holds none of it: whoever links that adds what it needs.
+    """
+    held: dict[str, list[Property]] = {}
+    for path, members in sorted(made.archives.items()):
+        for member in members:
+            held.setdefault(member.archive, []).append(_property("linked-member", f"{member.member} ({path})"))
     return [
         Component(
-            name=name,
-            version=found.group() if found else None,
+            name=_LIBGCC if archive == f"{_LIBGCC}.a" else archive,
+            version=_gcc_version(materials) if archive == f"{_LIBGCC}.a" else None,
             type=ComponentType.LIBRARY,
-            bom_ref=name,
+            bom_ref=archive,
             scope=ComponentScope.REQUIRED,
-            description=f"In the shared library; from {materials.compiler.version}",
-            licenses=[_licence(_GCC_RUNTIME)],
+            description=f"Linked by {materials.compiler.version}",
+            licenses=[_licence(_GCC_RUNTIME)] if archive == f"{_LIBGCC}.a" else [],
+            properties=properties,
         )
-        for name in ("libgcc", "libstdc++")
+        for archive, properties in sorted(held.items())
     ]
+
+
+def _gcc_version(materials: Materials) -> str | None:
+    """GCC's; Clang uses the headers and the library of a GCC too, but does not say which."""
+    found = re.search(r"\b\d+\.\d+\.\d+\b", materials.compiler.version) if materials.compiler.is_gcc else None
+    return found.group() if found else None
 
 
 def _licence(text: str) -> License:

@@ -37,8 +37,8 @@ def statement(
 ) -> dict[str, object]:
     """The statement for the package that holds `tree` besides the statement itself.
 
-    `glibc` is the oldest C library that its shared library loads with, `validated` how the code of each target was run
-    to validate it (verify/report.py).
+    `glibc` is the oldest C library that its shared library and programs load with, `validated` how the code of each
+    target was run to validate it (verify/report.py).
     """
     measured: list[dict[str, object]] = [{"name": "glibc", "annotations": {"oldest": glibc}}] if glibc else []
     if validated:

@@ -54,7 +54,7 @@ class RegistryEntry:
     `key` is that of everything the package was made from, `tree` the digest of its install tree (archive.py),
     `tool` the version of tfaot-pkg that made it, `blobs` go by role, `rows_independent` is None if it was published
     before that was known (else see `Rows`),
-    `glibc` is the oldest C library that the shared library loads with (empty: not known),
+    `glibc` is the oldest C library that the shared library and the programs load with (empty: not known),
     `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
     `extra` holds names that a newer tool wrote.
     """

@@ -311,7 +311,7 @@ class PackageForm(Form):
     )
     glibc: (
         Annotated[str, _check(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
-    ) = Field(None, description="Newest glibc that a published shared library may need.", examples=["2.28"])
+    ) = Field(None, description="Newest glibc that a published shared library or program may need.", examples=["2.28"])
 
 
 class SpecForm(Form):

@@ -166,7 +166,8 @@ class PackageOptions:
 
     `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
     file of its own, for builds that link objects. `cmssw`: the headers `NAME_bsN.h` and `NAME.h`,
-    as cms-tfaot makes them. `glibc`: the newest C library that the shared library may need to be published.
+    as cms-tfaot makes them. `glibc`: the newest C library that the shared library and the programs may need to be
+    published.
     """
 
     tools: bool = False

@@ -16,6 +16,7 @@
 using tfaot_model::affine;
 
 extern "C" std::size_t tfaot_model_affine_0123456789ab_runs(std::int64_t batch_size);
+extern "C" void tfaot_model_affine_0123456789ab_during(void (*called)());
 
 namespace {
 
@@ -123,6 +124,25 @@ void wrong_sizes_and_failures_come_back_to_the_caller() {
   expect(batch.right(), "it computes after failures");
 }
 
+// Whatever number of threads either call has: neither may replace the other's threads and instances.
+void a_call_during_another_is_refused() {
+  static tfaot::Model<affine> model;
+  static std::size_t others;
+  for (const std::size_t threads : {1u, 2u}) {
+    for (others = 1; others < 4; ++others) {
+      Batch batch(8);
+      tfaot_model_affine_0123456789ab_during([] {
+        Batch other(8);
+        expect_error("affine: this instance is in use by another thread: use one instance per thread",
+                     [&] { model.run_parallel(8, other.inputs(), other.outputs(), others); });
+        expect(other.label[0] == -99, "nothing was computed");
+      });
+      model.run_parallel(8, batch.inputs(), batch.outputs(), threads);
+      expect(batch.right(), std::to_string(threads) + " threads during a call with " + std::to_string(others));
+    }
+  }
+}
+
 void threads_run_every_task_once_and_throw_the_first_exception() {
   tfaot::Threads threads(3);
   expect(threads.size() == 3 && tfaot::Threads().size() == tfaot::Threads::available(), "sizes");
@@ -203,6 +223,7 @@ void test_threads() {
   any_executor_and_more_parts_than_rows();
   the_parts_follow_the_rules();
   wrong_sizes_and_failures_come_back_to_the_caller();
+  a_call_during_another_is_refused();
   threads_run_every_task_once_and_throw_the_first_exception();
   callers_of_the_same_threads_wait_for_each_other();
   a_pool_gives_each_borrower_an_instance_of_its_own();

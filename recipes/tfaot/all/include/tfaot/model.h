@@ -217,14 +217,12 @@ class Model {
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
     static_assert(detail::is_complete<Executor>, "tfaot: this needs #include <tfaot/threads.h>");
     const std::size_t wanted = threads == 0 ? Executor::available() : threads;
-    {
-      const Use use(one_thread_, W::name);
-      if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
-        threads_.reset();
-        threads_ = std::make_shared<Executor>(wanted);
-      }
+    const Use use(one_thread_, W::name);  // as long as the threads run
+    if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
+      threads_.reset();
+      threads_ = std::make_shared<Executor>(wanted);
     }
-    run_parallel(batch_size, inputs, outputs, static_cast<Executor&>(*threads_));
+    run_parts(batch_size, inputs, outputs, static_cast<Executor&>(*threads_), wanted);
   }
 
   /// The same on threads that other models may use too, one after the other.
@@ -238,21 +236,8 @@ class Model {
   template <class Executor>
   void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor&& executor,
                     std::size_t parts) {
-    check_sizes(batch_size, inputs, outputs);
-    if (parts < 2 || batch_size < 2 || !model_.instance().can_be_split()) {
-      run_on(model_, batch_size, inputs, outputs);
-      return;
-    }
     const Use use(one_thread_, W::name);
-    const std::size_t rows = batch_size / parts + (batch_size % parts != 0 ? 1 : 0);
-    const std::size_t tasks = batch_size / rows + (batch_size % rows != 0 ? 1 : 0);
-    while (others_.size() + 1 < tasks) others_.push_back(another());
-    executor(tasks, [&](std::size_t i) {
-      const std::size_t first = i * rows;
-      const std::size_t count = batch_size - first < rows ? batch_size - first : rows;
-      run_on(i == 0 ? model_ : others_[i - 1], count, rows_of<kInputs>(inputs, W::inputs, first, count),
-             rows_of<kOutputs>(outputs, W::outputs, first, count));
-    });
+    run_parts(batch_size, inputs, outputs, executor, parts);
   }
 
   /// Replace all batch rules. Throws Error where one names a size that was not compiled; nothing changes then.
@@ -305,6 +290,26 @@ class Model {
     } else {
       model.run(batch_size, inputs, outputs);
     }
+  }
+
+  // The caller holds `one_thread_`: other calls could replace what this one works with.
+  template <class Executor>
+  void run_parts(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor& executor,
+                 std::size_t parts) {
+    check_sizes(batch_size, inputs, outputs);
+    if (parts < 2 || batch_size < 2 || !model_.instance().can_be_split()) {
+      run_on(model_, batch_size, inputs, outputs);
+      return;
+    }
+    const std::size_t rows = batch_size / parts + (batch_size % parts != 0 ? 1 : 0);
+    const std::size_t tasks = batch_size / rows + (batch_size % rows != 0 ? 1 : 0);
+    while (others_.size() + 1 < tasks) others_.push_back(another());
+    executor(tasks, [&](std::size_t i) {
+      const std::size_t first = i * rows;
+      const std::size_t count = batch_size - first < rows ? batch_size - first : rows;
+      run_on(i == 0 ? model_ : others_[i - 1], count, rows_of<kInputs>(inputs, W::inputs, first, count),
+             rows_of<kOutputs>(outputs, W::outputs, first, count));
+    });
   }
 
   template <class T>
