@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_info, tiny_libraries, tiny_uid
+from tfaot_pkg.binary.floor import glibc_floor
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.package.check import Identity, package_faults, require_sound
@@ -131,16 +131,14 @@ def test_only_packages_of_former_versions_may_carry_a_runtime(tmp_path: Path) ->
 
 
 def test_a_library_may_not_need_a_newer_c_library_than_the_package_states(tmp_path: Path) -> None:
-    code = "extern double exp(double);\ndouble (*volatile tfaot_hidden)(double) = exp;\n".replace(
-        "double (*", "static double (*"
-    )
-    keep = "static __attribute__((used)) double f(double x) { return tfaot_hidden(x); }\n"
-    static, shared = tiny_libraries("digits", "1.0", code + keep, "-lm")
+    code = "extern void *memcpy(void *, const void *, unsigned long);\n"
+    code += "static __attribute__((used)) void f(void *a, void *b, unsigned long n) { memcpy(a, b, n); }\n"
+    static, shared = tiny_libraries("digits", "1.0", code)
+    floor = glibc_floor(memoryview(shared))
     files = {f"lib/lib{NAME}.so": shared, f"lib/lib{NAME}.a": static}
-    (floor,) = {version.decode() for version in re.findall(rb"GLIBC_([0-9.]+)\0", shared)}
     assert faults(tmp_path / "stated", {**files, INFO: info(glibc=floor)}) == ()
     (found,) = faults(tmp_path / "older", {**files, INFO: info(glibc="2.1")})
-    assert found == f"lib/lib{NAME}.so: it needs exp@GLIBC_{floor}, and info.json states glibc 2.1"
+    assert found == f"lib/lib{NAME}.so: it needs memcpy@GLIBC_{floor}, and info.json states glibc 2.1"
     assert "not a version" in faults(tmp_path / "none", {INFO: info(glibc="new")})[0]
 
 

@@ -173,12 +173,11 @@ def _binary_faults(root: Path, tree: Tree, info: _Info) -> Iterator[str]:
 
 
 def _floor_findings(data: memoryview, info: _Info) -> tuple[str, ...]:
-    """What a library or program needs of a newer C library than the package says. Older packages say nothing."""
-    if info.glibc is None:
+    """What a library or program needs of a newer C library than the package says, if it says anything."""
+    if not info.glibc:
         return ()
     try:
         needed = above_floor(data, info.glibc)
     except MalformedElf:
         return ()  # told by the other findings
-    stated = f"glibc {info.glibc}" if info.glibc else "no glibc"
-    return (f"it needs {', '.join(needed)}, and info.json states {stated}",) if needed else ()
+    return (f"it needs {', '.join(needed)}, and info.json states glibc {info.glibc}",) if needed else ()
