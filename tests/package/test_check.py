@@ -113,7 +113,7 @@ def test_the_header_must_be_that_of_the_library(tmp_path: Path) -> None:
 
 def test_programs_are_looked_at(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text('extern int system(const char *);\nint main(void) { return system("id"); }\n')
-    run(["gcc", "a.c", "-o", "a"], cwd=tmp_path)
+    run(["gcc", "-nostartfiles", "-Wl,-e,main", "a.c", "-o", "a"], cwd=tmp_path)
     path = "bin/digits_test"
     found = faults(tmp_path / "code", {path: (tmp_path / "a").read_bytes()})
     assert found == (f"{path}: it needs the symbol system",)
