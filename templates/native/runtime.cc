@@ -10,11 +10,54 @@
 
 #include <sched.h>
 
-#if defined(__clang__) && !defined(__x86_64__)
-#include <csetjmp>
-#define TFAOT_PLACE std::jmp_buf
-#define TFAOT_MARK(place) _setjmp(place)
-#define TFAOT_RETURN(place) std::longjmp(place, 1)
+#if defined(__clang__) && defined(__aarch64__)
+// Clang has no form of its own here, and libraries may not need the C library's longjmp: what AAPCS64 lets a function
+// keep is stored and loaded. The names are local to this object file.
+__asm__(
+    ".text\n"
+    ".p2align 2\n"
+    ".type tfaot_native_mark, %function\n"
+    "tfaot_native_mark:\n"
+    "  stp x19, x20, [x0]\n"
+    "  stp x21, x22, [x0, #16]\n"
+    "  stp x23, x24, [x0, #32]\n"
+    "  stp x25, x26, [x0, #48]\n"
+    "  stp x27, x28, [x0, #64]\n"
+    "  stp x29, x30, [x0, #80]\n"
+    "  stp d8, d9, [x0, #96]\n"
+    "  stp d10, d11, [x0, #112]\n"
+    "  stp d12, d13, [x0, #128]\n"
+    "  stp d14, d15, [x0, #144]\n"
+    "  mov x2, sp\n"
+    "  str x2, [x0, #160]\n"
+    "  mov w0, #0\n"
+    "  ret\n"
+    ".size tfaot_native_mark, .-tfaot_native_mark\n"
+    ".p2align 2\n"
+    ".type tfaot_native_return, %function\n"
+    "tfaot_native_return:\n"
+    "  ldp x19, x20, [x0]\n"
+    "  ldp x21, x22, [x0, #16]\n"
+    "  ldp x23, x24, [x0, #32]\n"
+    "  ldp x25, x26, [x0, #48]\n"
+    "  ldp x27, x28, [x0, #64]\n"
+    "  ldp x29, x30, [x0, #80]\n"
+    "  ldp d8, d9, [x0, #96]\n"
+    "  ldp d10, d11, [x0, #112]\n"
+    "  ldp d12, d13, [x0, #128]\n"
+    "  ldp d14, d15, [x0, #144]\n"
+    "  ldr x2, [x0, #160]\n"
+    "  mov sp, x2\n"
+    "  mov w0, #1\n"
+    "  ret\n"
+    ".size tfaot_native_return, .-tfaot_native_return\n");
+extern "C" {
+int tfaot_native_mark(void* place) __attribute__((returns_twice, visibility("hidden")));
+[[noreturn]] void tfaot_native_return(void* place) __attribute__((visibility("hidden")));
+}
+#define TFAOT_PLACE std::uint64_t[21]
+#define TFAOT_MARK(place) tfaot_native_mark(place)
+#define TFAOT_RETURN(place) tfaot_native_return(place)
 #else
 // Compilers' own form saves three registers, and the caller the others: a call costs a nanosecond.
 #define TFAOT_PLACE void* [5]

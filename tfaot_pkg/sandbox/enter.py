@@ -67,10 +67,8 @@ def main() -> None:
     if orders["core"] is not None:
         os.sched_setaffinity(0, {orders["core"]})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if orders["memory"]:
-        resource.setrlimit(resource.RLIMIT_AS, (orders["memory"], orders["memory"]))
-    if orders["disk"]:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (orders["disk"], orders["disk"]))
+    _limit(resource.RLIMIT_AS, orders["memory"])
+    _limit(resource.RLIMIT_FSIZE, orders["disk"])
     if orders["folder"]:
         os.chdir(orders["folder"])
     source = _source(orders["program"])
@@ -81,6 +79,13 @@ def main() -> None:
     if source is None:
         _become(orders)
     _run(source, orders)
+
+
+def _limit(kind: int, most: int) -> None:
+    """Hold this process and its children to `most` (0: no limit of ours). A lower limit that it has already stays."""
+    held = resource.getrlimit(kind)[1]
+    if most and (held == resource.RLIM_INFINITY or most < held):
+        resource.setrlimit(kind, (most, most))
 
 
 def _die_with(libc: ctypes.CDLL, parent: int) -> None:
