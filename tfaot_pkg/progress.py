@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from tfaot_pkg.wording import printable
+from tfaot_pkg.wording import say
 
 
 class Step(Protocol):
@@ -73,8 +72,7 @@ class PlainProgress:
         self.note(f"{name}: {step.skipped or f'done in {time.monotonic() - start:.1f} s'}")
 
     def note(self, text: str) -> None:
-        sys.stderr.write(f"{printable(text)}\n")
-        sys.stderr.flush()
+        say(text)
 
     def output(self, text: str) -> None:
         if self._verbose and text.strip():

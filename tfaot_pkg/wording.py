@@ -1,11 +1,20 @@
-"""Text for people: counts in sentences, and text from elsewhere on a terminal."""
+"""Text for people: counts in sentences, and text from elsewhere on a terminal.
+
+All that is printed goes through `say` and `say_json`, or is drawn by cli/progress.py's `shown`: names and messages come
+from specs, archives, builds and servers, and a terminal obeys what it is sent.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections.abc import Mapping
+from typing import TextIO
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What a terminal obeys rather than shows, except ends of lines and tabs."""
+_DELETE = "\x7f"
 
 
 def counted(count: int, what: str) -> str:
@@ -16,3 +25,17 @@ def counted(count: int, what: str) -> str:
 def printable(text: str) -> str:
     """`text`, which a model or a server may have written, with control characters escaped."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def say(text: str, *, to: TextIO | None = None, head: str = "") -> None:
+    """Print `text`, which anybody may have written, on `to` (standard error) after `head`, which is our own."""
+    terminal = to or sys.stderr
+    terminal.write(f"{head}{printable(text)}\n")
+    terminal.flush()
+
+
+def say_json(document: Mapping[str, object], *, lines: bool = True) -> None:
+    """Print `document` on standard output, on one line or many. JSON escapes what terminals obey, but for DEL."""
+    text = json.dumps(document, indent=2 if lines else None)
+    sys.stdout.write(text.replace(_DELETE, "\\u007f") + "\n")
+    sys.stdout.flush()

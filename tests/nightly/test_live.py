@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from rich.console import Console
 
 from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
 from tfaot_pkg.cli.nightly.live import Lines, LiveTable
+from tfaot_pkg.cli.nightly.plan import _print_table
 from tfaot_pkg.cli.nightly.run import _lines
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.executors import LocalExecutor
 from tfaot_pkg.nightly.state import Verdict
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy
+from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Outcome, Policy, Reason
 from tfaot_pkg.nightly.written import first_words
 
 WHERE = "2 at a time on Dask, tls://127.0.0.1:41219; dashboard: http://127.0.0.1:38311/status"
@@ -66,6 +68,42 @@ def test_the_table_says_why_nothing_is_published() -> None:
     text = "\n".join(drawn(table, width=200))
     assert "1 task\n" in text and "StringJoin (node join)" in text
     assert "2 of 4 builds newly failed, and policy.max_failures allows 20%" in text
+
+
+EVIL = "a\x1b]0;owned\x07 \x1b[2J\u202e [red]b"
+HARMLESS = r"a\x1b]0;owned\x07 \x1b[2J\u202e [red]b"
+
+
+def test_what_builds_and_specs_say_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of what cannot be read, errors, builders and addresses are others' words."""
+    named = stub_decision("one")
+    decision = replace(named, task=replace(named.task, model=EVIL, version="", toolchain=""))
+    table, lines = LiveTable(), Lines()
+    for watch in (table, lines):
+        watch.begin(EVIL, [decision], [], again=False)
+        watch.building(1, EVIL, lambda: [EVIL])
+        watch.built(decision, attempt("build failed", EVIL))
+        watch.outcome(replace(outcome(named, "upload failed", EVIL), release=EVIL))
+    file = io.StringIO()
+    Console(file=file, width=300, force_terminal=True, color_system=None).print(table)
+    for text, times in ((file.getvalue(), 7), (capsys.readouterr().err, 6)):
+        assert text.count(HARMLESS) == times, text
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text), text
+
+
+def test_a_plan_cannot_command_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("NO_COLOR", "1")
+    named = stub_decision("one")
+    decision = replace(
+        named, task=replace(named.task, model=EVIL, version="", toolchain=""), reasons=(Reason(what=EVIL, detail=EVIL),)
+    )
+    definition = NightlyDefinition(path=Path("registry.yaml"), registry=Path("/registry"), models=())
+    _print_table(NightPlan(definition=definition, decisions=(decision,)), [decision])
+    text = capsys.readouterr().out
+    assert text.count(HARMLESS) == 3 and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text), text
 
 
 def test_lines_count_what_is_built_now_and_tell_of_each_outcome_once(capsys: pytest.CaptureFixture[str]) -> None:

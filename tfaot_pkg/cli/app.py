@@ -25,6 +25,7 @@ from tfaot_pkg.cli import (
 )
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag
 from tfaot_pkg.cli.run import run_commands
+from tfaot_pkg.wording import say
 
 _HELP = """A package manager for compiled models: one YAML spec in, a verified native library package out.
 
@@ -50,7 +51,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"tfaot-pkg {__version__}")
+        say(f"tfaot-pkg {__version__}", to=sys.stdout)
         raise typer.Exit
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from tfaot_pkg.cli.options import said
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import PlainProgress, Progress
-from tfaot_pkg.wording import printable
+from tfaot_pkg.wording import say, say_json
 
 if TYPE_CHECKING:
     from tfaot_pkg.pipeline import Pipeline
@@ -29,11 +28,9 @@ class Session:
     def result(self, document: Mapping[str, object], text: str) -> None:
         """Print the result: `document` with --json, else `text`."""
         if said.json:
-            json.dump(document, sys.stdout, indent=2)
-            sys.stdout.write("\n")
+            say_json(document)
         elif text:
-            sys.stdout.write(printable(text.rstrip("\n")) + "\n")
-        sys.stdout.flush()
+            say(text.rstrip("\n"), to=sys.stdout)
 
     def pipeline(
         self, toolchain_python: Path | None, wheelhouse: Path | None, source_folder: Path | None = None

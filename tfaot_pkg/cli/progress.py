@@ -7,9 +7,17 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from tfaot_pkg.progress import Step
 from tfaot_pkg.wording import printable
+
+
+def shown(text: str, style: str = "", *, cut: bool = False) -> Text:
+    """`text`, which anybody may have written, to be drawn: not as markup; on one line that may be `cut` off."""
+    if cut:
+        return Text(printable(text), style=style, overflow="ellipsis", no_wrap=True)
+    return Text(printable(text), style=style)
 
 
 class TerminalProgress:
@@ -23,7 +31,7 @@ class TerminalProgress:
     @contextmanager
     def step(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Step]:
         bars, outermost = self._opened()
-        task = bars.add_task(name, total=total, note="")
+        task = bars.add_task(printable(name), total=total, note="")
         step = _BarStep(bars, task, total)
         try:
             yield step
@@ -34,11 +42,11 @@ class TerminalProgress:
                 self._bars = None
 
     def note(self, text: str) -> None:
-        self._console.print(printable(text), markup=False, highlight=False)
+        self._console.print(shown(text))
 
     def output(self, text: str) -> None:
         if self._verbose and text.strip():
-            self._console.print(printable(text.rstrip()), markup=False, highlight=False, style="dim")
+            self._console.print(shown(text.rstrip(), "dim"))
 
     def _opened(self) -> tuple[Progress, bool]:
         """The running display, and whether this call opened it: stages may lie inside of one another."""
@@ -70,4 +78,4 @@ class _BarStep:
 
     def finish(self) -> None:
         total = self._total or 1
-        self._bars.update(self._task, total=total, completed=total, note=self._skipped)
+        self._bars.update(self._task, total=total, completed=total, note=printable(self._skipped))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import sys
@@ -17,7 +16,7 @@ from tfaot_pkg.errors import StorageError, TfaotError
 from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals
 from tfaot_pkg.process import kill_running
 from tfaot_pkg.temporary import remove_left
-from tfaot_pkg.wording import printable
+from tfaot_pkg.wording import say, say_json
 
 INTERRUPTED = 128 + signal.SIGINT
 INTERNAL = 70
@@ -55,22 +54,22 @@ def _report_stop(stop: Stopped) -> None:
     message = "interrupted: nothing half-made was left behind"
     if said.json:
         document = {"kind": "interrupted", "exit_code": stop.exit_code, "message": message, "hint": "", "log": None}
-        print(json.dumps({"error": document}, indent=2))
+        say_json({"error": document})
     else:
-        print(f"\n{message}", file=sys.stderr)
+        say(f"\n{message}")
 
 
 def _report(error: TfaotError) -> None:
     if said.debug:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
     if said.json:
-        print(json.dumps({"error": error.as_dict()}, indent=2))
+        say_json({"error": error.as_dict()})
         return
-    print(f"{_styled('error', '1;31')}: {printable(error.message)}", file=sys.stderr)
+    say(error.message, head=f"{_styled('error', '1;31')}: ")
     if error.hint:
-        print(f"{_styled('hint', '1;36')}: {printable(error.hint)}", file=sys.stderr)
+        say(error.hint, head=f"{_styled('hint', '1;36')}: ")
     if error.log is not None and error.log.exists():
-        print(f"log: {error.log}", file=sys.stderr)
+        say(f"log: {error.log}")
 
 
 def _report_other(error: Exception) -> int:
@@ -90,13 +89,14 @@ def _report_other(error: Exception) -> int:
 
 def _report_internal(error: Exception) -> None:
     if said.debug:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
     message = f"internal error: {type(error).__name__}: {error}"
     if said.json:
-        print(json.dumps({"error": {"kind": "internal", "exit_code": INTERNAL, "message": message}}, indent=2))
+        say_json({"error": {"kind": "internal", "exit_code": INTERNAL, "message": message}})
     else:
         hint = "this is a fault of tfaot-pkg: repeat the command with --debug and report what it prints"
-        print(f"{printable(message)}\n{_styled('hint', '1;36')}: {hint}", file=sys.stderr)
+        say(message)
+        say(hint, head=f"{_styled('hint', '1;36')}: ")
 
 
 def _styled(text: str, code: str) -> str:

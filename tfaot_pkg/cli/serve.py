@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +10,7 @@ import typer
 
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.wording import say, say_json
 
 
 def register(app: typer.Typer) -> None:
@@ -39,10 +40,11 @@ def serve(
         ) from error
 
     def ready(url: str) -> None:
-        print(
-            json.dumps({"url": url, "folder": str(folder)}) if said.json else f"serving {folder} at {url}", flush=True
-        )
+        if said.json:
+            say_json({"url": url, "folder": str(folder)}, lines=False)
+        else:
+            say(f"serving {folder} at {url}", to=sys.stdout)
 
     run(folder, host=host, port=port, ready=ready)
     if not said.json:
-        print("stopped", flush=True)
+        say("stopped", to=sys.stdout)

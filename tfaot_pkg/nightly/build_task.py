@@ -47,7 +47,7 @@ def main(request_file: Path) -> int:
         (request_file.parent / ANSWER).write_text(json.dumps(answer), encoding="utf-8")
         return error.exit_code
     except Exception:  # noqa: BLE001 (a fault of this tool: the log has it, and whoever waits is told)
-        traceback.print_exc()
+        _say(traceback.format_exc().rstrip())
         return INTERNAL
     return 0
 
@@ -70,7 +70,9 @@ def _copy_end(log: Path | None) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    from tfaot_pkg.wording import say
+
+    say(text)  # a log is read in a terminal too
 
 
 if __name__ == "__main__":

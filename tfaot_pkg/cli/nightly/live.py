@@ -12,14 +12,14 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
+from tfaot_pkg.cli.progress import shown
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.run import Watch
 from tfaot_pkg.nightly.state import Verdict
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
 from tfaot_pkg.nightly.written import first_words
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import counted, say
 
 _SHOWN = 8
 _TOLD_BY_COUNTS = ("up to date", "skipped", "withheld")
@@ -34,30 +34,30 @@ class Lines:
         self._told: set[str] = set()
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
-        _print(_head(night, decisions, known, again=again))
+        say(_head(night, decisions, known, again=again))
 
     def stored(self, count: int) -> None:
-        _print(f"{counted(count, 'task')} built before: the results are used")
+        say(f"{counted(count, 'task')} built before: the results are used")
 
     def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
         self._total = count
-        _print(f"building {count:,}: {where}")
+        say(f"building {count:,}: {where}")
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self._ended += 1
         if attempt.kind != "verified":
             self._told.add(decision.task.id)
         place = f"[{self._ended}/{self._total}]"
-        _print(f"{place} {decision.task.id}: {attempt.kind} ({attempt.seconds:.0f} s){_why(attempt.error)}")
+        say(f"{place} {decision.task.id}: {attempt.kind} ({attempt.seconds:.0f} s){_why(attempt.error)}")
 
     def gate(self, verdict: Verdict) -> None:
         if verdict.withheld:
-            _print(f"nothing is published: {verdict}")
+            say(f"nothing is published: {verdict}")
 
     def outcome(self, outcome: Outcome) -> None:
         if outcome.kind not in _TOLD_BY_COUNTS and outcome.task not in self._told:
             release = f" ({outcome.release})" if outcome.release else ""
-            _print(f"{outcome.task}: {outcome.kind}{release}{_why(outcome.error)}")
+            say(f"{outcome.task}: {outcome.kind}{release}{_why(outcome.error)}")
 
 
 class LiveTable:
@@ -102,15 +102,15 @@ class LiveTable:
         progress.add_row(bar, f"{self._ended:,} of {self._total:,} built{self._stored}, {seconds:.0f} s")
         counts = ", ".join(f"{count:,} {kind}" for kind, count in self._counts.items())
         running = ", ".join(self._running())
-        at_work = [Text(f"at work: {running}", overflow="ellipsis", no_wrap=True)] if running else []
-        head, where = Text(self._head, style="bold"), Text(self._where, style="dim")
-        return Group(head, progress, where, Text(counts), *at_work, self._rows())
+        at_work = [shown(f"at work: {running}", cut=True)] if running else []
+        head, where = shown(self._head, "bold"), shown(self._where, "dim")
+        return Group(head, progress, where, shown(counts), *at_work, self._rows())
 
     def _rows(self) -> Table:
         rows = Table(box=None, pad_edge=False, show_header=False)
         for name, kind, detail in self._last[-_SHOWN:]:
             style = "bold red" if kind in FAILURES else "yellow" if kind == "withheld" else "green"
-            rows.add_row(Text(name), Text(kind, style=style), Text(detail, overflow="ellipsis", no_wrap=True))
+            rows.add_row(shown(name), shown(kind, style), shown(detail, cut=True))
         return rows
 
 
@@ -121,10 +121,6 @@ def _head(night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *
 
 def _why(error: str) -> str:
     return f": {first_words(error)}" if error else ""
-
-
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -113,15 +113,16 @@ def _text(made: NightPlan, shown: Sequence[Decision]) -> str:
 def _print_table(made: NightPlan, shown: Sequence[Decision]) -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
+
+    from tfaot_pkg.cli.progress import shown as drawn
 
     table = Table(*_HEADS, box=None, pad_edge=False)
     for row in _rows(shown, "\n"):
-        table.add_row(row[0], Text(row[1], style=_STYLES[row[1]]), Text(row[2]))
+        table.add_row(drawn(row[0]), drawn(row[1], _STYLES[row[1]]), drawn(row[2]))
     console = Console()
     if table.row_count:
         console.print(table)
-    console.print(_counts(made), markup=False, highlight=False)
+    console.print(drawn(_counts(made)))
 
 
 def _rows(decisions: Sequence[Decision], separator: str) -> Iterator[tuple[str, str, str]]:
