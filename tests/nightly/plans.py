@@ -12,6 +12,7 @@ from tests.provenance.materials import TREE, make_materials
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.depends import dependencies_of
+from tfaot_pkg.nightly.memory import memory_file
 from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
@@ -71,17 +72,25 @@ class Lab:
     def plan(
         self, *, model: str = "*", toolchains: tuple[str, ...] = (), changed_since: str | None = None
     ) -> tuple[Decision, ...]:
-        folders = Folders(cache=self.root / "home" / "cache", data=self.root / "home" / "data")
         definition = load_definition(self.definition)
         return plan_night(
             definition,
             state=state_folder(definition),
-            folders=folders,
+            folders=self.folders,
             progress=Silent(),
             model=model,
             toolchains=toolchains,
             changed_since=changed_since,
         ).decisions
+
+    @property
+    def folders(self) -> Folders:
+        return Folders(cache=self.root / "home" / "cache", data=self.root / "home" / "data")
+
+    @property
+    def memory(self) -> Path:
+        """What planning remembers."""
+        return memory_file(self.folders, self.state.root)
 
     @property
     def state(self) -> State:

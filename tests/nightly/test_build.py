@@ -10,6 +10,7 @@ from tests.nightly.plans import SPEC, Lab
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.attempt import Request
 from tfaot_pkg.nightly.build import build
+from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Policy
 
 
@@ -28,3 +29,17 @@ def test_what_is_not_as_it_was_planned_is_not_built_and_what_changed_is_told(tmp
     assert caught.value.message == (
         "a@1.0.0+tf2.17.1 changed since the night was planned: spec: compilation.batch_sizes (spec.yaml): [1, 4] -> [1, 8]"
     )
+
+
+@pytest.mark.parametrize("change", [("1.0.0", "1.1.0"), ("{name}", "b")])
+def test_a_spec_of_another_version_or_model_is_not_built_though_the_key_would_be_the_same(
+    tmp_path: Path, change: tuple[str, str]
+) -> None:
+    """The version in the key is that of the release, which the plan gives."""
+    lab = Lab(tmp_path)
+    lab.model("a")
+    lab.define()
+    (decision,) = lab.plan()
+    lab.model("a", SPEC.replace(*change))
+    with pytest.raises(StorageError, match=r"is the spec of .*: a@1\.0\.0 was planned"):
+        spec_for(decision.task, decision.release)

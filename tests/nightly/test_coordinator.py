@@ -6,21 +6,24 @@ import json
 import random
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
 from tfaot_pkg.errors import SpecError, StorageError
+from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly import executors
 from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.documents import decision_document
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
-from tfaot_pkg.nightly.state import State
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason
+from tfaot_pkg.nightly.state import NightFolder, State
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.registry.folder import FolderRegistry
 
 
@@ -35,7 +38,7 @@ class Registry:
 
     def renew(self) -> None: ...
 
-    def catch_up(self, results: Results) -> dict[str, str]:
+    def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         return {}
 
     def publish(self, decision: Decision, results: Results) -> str:
@@ -241,16 +244,92 @@ def test_a_night_that_was_cut_off_while_it_published_is_ended_as_it_was_planned(
         cut.run(lambda: [stub_decision("one")])
     registry = Registry()
     night = coordinator(tmp_path, home_of(tmp_path), publisher=registry, program=stub(0)).run(
-        lambda: [stub_decision("two")]
+        list, whole=lambda: [stub_decision("one"), stub_decision("two")]
     )
     assert registry.published == ["one"]
     assert kinds(night.outcomes) == {"one": "published"}
 
 
+def changed(decision: Decision, **fields: Any) -> Decision:
+    return replace(decision, task=replace(decision.task, **fields))
+
+
+CHANGES: dict[str, tuple[Callable[[Decision], Decision], str]] = {
+    "spec": (
+        lambda one: changed(one, spec=Path("/evil/spec.yaml")),
+        "differs from the definition: spec is /evil/spec.yaml, which should be /no/spec.yaml",
+    ),
+    "defines": (lambda one: changed(one, defines={"TAG": "evil"}), "defines is {'TAG': 'evil'}, which should be {}"),
+    "targets": (lambda one: changed(one, targets=("aarch64",)), "targets is ('aarch64',)"),
+    "model": (lambda one: changed(one, model="/evil"), "names a task that the definition does not have"),
+    "version": (lambda one: changed(one, version="9.0.0"), "names a task that the definition does not have"),
+    "release": (
+        lambda one: replace(one, release="9.0.0+tf2.17.1.b1"),
+        "is about another build (9.0.0+tf2.17.1.b1) than the definition, the spec and the model give now",
+    ),
+    "key": (lambda one: replace(one, key=Key("../../evil")), "is about another build (1.0.0+tf2.17.1.b1)"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_plan_that_was_changed_in_the_state_folder_is_not_published(tmp_path: Path, name: str) -> None:
+    """Whoever can write there must not have another spec signed; what was not changed is published."""
+
+    class Away(Registry):
+        def publish(self, decision: Decision, results: Results) -> str:
+            raise Interrupted
+
+    decisions = [stub_decision("one"), stub_decision("other")]
+    with pytest.raises(Interrupted):
+        coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Away()).run(lambda: decisions)
+    change, said = CHANGES[name]
+    plan = tmp_path / "state" / "nights" / "2026-11-21.1" / "plan.json"
+    stored = [decision_document(one) for one in (change(decisions[0]), decisions[1])]
+    plan.write_text(json.dumps({"format": 1, "decisions": stored}))
+    registry = Registry()
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry).run(lambda: decisions)
+    assert registry.published == ["other"]
+    refused, published = night.outcomes
+    assert (refused.kind, published.kind, night.exit_code) == ("infrastructure failed", "published", INFRASTRUCTURE)
+    assert refused.command == "", "nobody is told to build somebody else's spec"
+    assert said in refused.error and refused.error.endswith("the next night plans it anew")
+
+
+def test_a_plan_that_is_changed_while_its_night_runs_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_night = State.new_night
+
+    def changed_at_once(state: State, decisions: Sequence[Decision], day: date) -> NightFolder:
+        night = new_night(state, decisions, day)
+        rewrite()
+        return night
+
+    monkeypatch.setattr(State, "new_night", changed_at_once)
+
+    class Writing(Seen):
+        def built(self, decision: Decision, attempt: Attempt) -> None:
+            rewrite()
+            gate = {"format": 1, "built": 1, "failed": 0, "limit": 1.0}
+            (tmp_path / "state" / "nights" / "2026-11-21.1" / "gate.json").write_text(json.dumps(gate))
+
+    def rewrite() -> None:
+        plan = tmp_path / "state" / "nights" / "2026-11-21.1" / "plan.json"
+        plan.write_text(json.dumps({"format": 1, "decisions": [decision_document(stub_decision("evil"))]}))
+
+    registry = Registry()
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, watch=Writing(),
+        policy=Policy(max_failures=0.1),
+    ).run(lambda: [stub_decision("one"), stub_decision("broken")])  # fmt: skip
+    assert (kinds(night.outcomes), registry.published) == ({"one": "withheld", "broken": "build failed"}, [])
+    assert night.exit_code == WITHHELD
+
+
 class Unreached(Registry):
     """A publisher whose remote is never reached."""
 
-    def catch_up(self, results: Results) -> dict[str, str]:
+    def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         return {"one@1.0.0+tf2.17.1": "the Conan remote ours cannot be reached"}
 
     def publish(self, decision: Decision, results: Results) -> str:

@@ -12,7 +12,7 @@ import pytest
 from tests.nightly.plans import SPEC, Lab, said
 from tfaot_pkg.keys import sha256_bytes, sha256_file
 from tfaot_pkg.nightly import memory
-from tfaot_pkg.nightly.memory import FILE, Memory
+from tfaot_pkg.nightly.memory import Memory
 
 HOUR = 3600 * 10**9
 
@@ -41,8 +41,8 @@ def test_a_file_is_digested_once(tmp_path: Path, read: list[str]) -> None:
     file.write_text("1")
     known = Memory(clock=later)
     assert known.digest(file) == known.digest(file) == sha256_bytes(b"1")
-    known.keep(tmp_path / "state", whole=True)
-    assert Memory.of(tmp_path / "state").digest(file) == sha256_bytes(b"1")
+    known.keep(tmp_path / "memory.json", whole=True)
+    assert Memory.of(tmp_path / "memory.json").digest(file) == sha256_bytes(b"1")
     assert read == ["a"]
 
 
@@ -132,7 +132,7 @@ def test_damage_costs_time_only(tmp_path: Path, damage: bytes) -> None:
     lab.define()
     lab.model("a")
     lab.night(lab.plan())
-    (lab.state.root / FILE).write_bytes(damage)
+    lab.memory.write_bytes(damage)
     assert [one.action for one in lab.plan()] == ["up to date"]
 
 
@@ -141,9 +141,9 @@ def test_what_other_code_has_parsed_is_forgotten(tmp_path: Path, monkeypatch: py
     lab.define()
     lab.model("a")
     lab.plan()
-    assert Memory.of(lab.state.root).specs
+    assert Memory.of(lab.memory).specs
     monkeypatch.setattr(memory, "code_digest", lambda *_: "other")
-    assert not Memory.of(lab.state.root).specs
+    assert not Memory.of(lab.memory).specs
 
 
 def test_what_is_gone_is_forgotten_but_not_by_a_plan_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,12 +155,12 @@ def test_what_is_gone_is_forgotten_but_not_by_a_plan_of_a_part(tmp_path: Path, m
 
     def known() -> set[str]:
         """The files whose digests are remembered, by the names of their models."""
-        return {Path(path).relative_to(tmp_path / "models").parts[0] for path in Memory.of(lab.state.root).digests}
+        return {Path(path).relative_to(tmp_path / "models").parts[0] for path in Memory.of(lab.memory).digests}
 
     lab.plan()
     lab.plan(model="b")
     graph = str(spec.parent / "saved_model" / "saved_model.pb")
-    assert graph in Memory.of(lab.state.root).digests and known() == {"a", "b"}
+    assert graph in Memory.of(lab.memory).digests and known() == {"a", "b"}
     spec.unlink()
     lab.plan()
     assert known() == {"b"}
@@ -174,3 +174,13 @@ def test_a_spec_that_changes_back_and_forth_is_always_the_one_on_disk(tmp_path: 
         (decision,) = lab.plan()
         assert decision.inputs["spec.compilation.batch_sizes"] == sizes
     assert said(lab.plan())[0][1] == "build"
+
+
+def test_nothing_is_remembered_in_the_state_folder_which_builders_can_write_to(tmp_path: Path) -> None:
+    """A spec that is remembered decides what is signed."""
+    lab = Lab(tmp_path)
+    lab.define()
+    lab.model("a")
+    lab.plan()
+    assert Memory.of(lab.memory).specs
+    assert not lab.state.root.exists()

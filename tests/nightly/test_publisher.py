@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ import yaml
 
 from tests.bad_input.conftest import write_spec
 from tests.conan.test_upload import PASSWORD, USER, Server
-from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of
+from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of, stub_decision
 from tests.registry.signing import clock_at, keys_in, make_signed, open_signed
 from tfaot_pkg.conan.home import ConanHome
-from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
+from tfaot_pkg.conan.remotes import ConanRemote, ConanRemotes, Credentials, credentials_for
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.publisher import Publisher
@@ -30,6 +31,7 @@ from tfaot_pkg.nightly.uploads import Uploads
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Plan, initialize
+from tfaot_pkg.remote.address import Address
 from tfaot_pkg.trust.roles import Lifetimes
 
 _PASSPHRASE = "the passphrase of the test's keys"
@@ -117,12 +119,12 @@ def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) 
     assert len(notes) == 1 and "cannot be reached" in notes[0]
     assert "late" in first.publish(decision, state.results)
     assert FolderRegistry.open(root / "another").resolve("dense").version == decision.release
-    assert list(publisher().catch_up(state.results)) == [decision.task.id], "it is still away"
+    assert list(publisher().catch_up(state.results, [decision.task])) == [decision.task.id], "it is still away"
     server.start()
     try:
         second = publisher()
         second.require()
-        assert second.catch_up(state.results) == {}
+        assert second.catch_up(state.results, [decision.task]) == {}
         assert listed(root, server) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
         assert Uploads(root=state.root).missing("late") == ()
         assert second.publish(decision, state.results) == "", "the same again does nothing"
@@ -163,3 +165,29 @@ def test_a_night_that_publishes_nothing_keeps_a_signed_registry_alive(tmp_path: 
     night = coordinator(tmp_path, home_of(tmp_path), publisher=publisher).run(plan)
     assert (night.exit_code, seen) == (0, [[]])
     assert list(open_signed(tmp_path, trust="another reader").names()) == []
+
+
+def test_from_which_spec_a_package_is_uploaded_is_not_believed_from_the_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of a spec may have a Conan recipe, which runs."""
+    good, gone = stub_decision("one"), stub_decision("gone")
+    evil = replace(good, task=replace(good.task, spec=Path("/evil/spec.yaml")))
+    uploads, sent = Uploads(root=tmp_path / "state"), list[Path]()
+    for noted in (evil, gone):
+        uploads.begin("ours", noted)
+
+    def send(publisher: Publisher, decision: Decision, *_: object) -> str:
+        sent.append(decision.task.spec)
+        return ""
+
+    monkeypatch.setattr(Publisher, "_sent", send)
+    monkeypatch.setattr(Publisher, "_published", lambda *_: object())
+    remote = ConanRemote(name="ours", address=Address.parse("https://conan.example.org"), user="x")
+    publisher = Publisher(
+        registry=tmp_path / "registry", keys=Keys(), folders=home_of(tmp_path), recheck=believed,
+        remotes=[(remote, Credentials(user="x", password=""))],
+    )  # fmt: skip
+    assert publisher.catch_up(State(root=tmp_path / "state").results, [good.task]) == {}
+    assert sent == [good.task.spec]
+    assert gone in uploads.missing("ours"), "it is nobody's business tonight"

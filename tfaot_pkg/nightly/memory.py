@@ -2,6 +2,9 @@
 
 Digests of files go by path, size, times and inode. A file that was changed so shortly before it was read that another
 change would show the same times is not remembered (git calls such entries racy): it is digested again next time.
+
+It lies in the user's data folder, not in the state folder: builders can write there, and a remembered spec decides what
+is built and signed.
 """
 
 from __future__ import annotations
@@ -19,17 +22,16 @@ from pydantic import TypeAdapter, ValidationError
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import StorageError
+from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json, sha256_bytes, sha256_file
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 
-FILE = "cache/plan.json"
-"""Where it lies in the state folder."""
-
 _RACY = 2_000_000_000
 """Nanoseconds: the coarsest clock of file systems in use counts in steps of 2 s."""
+_DIGITS = 16
 _SPECS = TypeAdapter(dict[str, ModelSpec])
 
 Stamp = tuple[int, ...]
@@ -50,10 +52,10 @@ class Memory:
     changed: bool = False
 
     @classmethod
-    def of(cls, state: Path) -> Memory:
-        """What is remembered in the state folder; nothing where that is missing or damaged."""
+    def of(cls, file: Path) -> Memory:
+        """What `file` remembers; nothing where that is missing or damaged."""
         try:
-            document = read_json((state / FILE).read_bytes())
+            document = read_json(file.read_bytes())
             if document["made by"] != _maker():
                 return cls()
             return cls(
@@ -64,8 +66,8 @@ class Memory:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
             return cls()
 
-    def keep(self, state: Path, *, whole: bool) -> None:
-        """Write it down where it changed; where the disk refuses, planning is slow next time, nothing else.
+    def keep(self, file: Path, *, whole: bool) -> None:
+        """Write it to `file` where it changed; where the disk refuses, planning is slow next time, nothing else.
 
         `whole` says that everything was planned: what was not used then is dropped.
         """
@@ -78,8 +80,8 @@ class Memory:
             tables = {name: {key: table[key] for key in table if key in self.used} for name, table in tables.items()}
             self.changed = True
         if self.changed:
-            with suppress(StorageError), storage_errors(f"write {state / FILE}"):
-                write_file(state / FILE, canonical_json({"made by": _maker(), **tables}))
+            with suppress(StorageError), storage_errors(f"write {file}"):
+                write_file(file, canonical_json({"made by": _maker(), **tables}))
 
     def digest(self, path: Path) -> str:
         """SHA-256 of a file. Raises OSError."""
@@ -125,6 +127,11 @@ class Memory:
             self.changed = True
         self.used.add(digest)
         return self.not_run[digest]
+
+
+def memory_file(folders: Folders, state: Path) -> Path:
+    """Where planning with the state folder `state` remembers."""
+    return folders.data / "nightly" / f"{sha256_bytes(os.fsencode(state.resolve()))[:_DIGITS]}.json"
 
 
 def _stamp(path: Path) -> Stamp:

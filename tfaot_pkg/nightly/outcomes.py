@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tfaot_pkg.errors import NetworkError, StorageError
 from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
@@ -58,6 +60,14 @@ def settled(decision: Decision, unsent: str = "") -> Outcome:
             return outcome_for(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")
         case _:
             return outcome_for(decision, "skipped")
+
+
+def refusal(decision: Decision, why: str) -> Outcome:
+    """The outcome of a task that is not what the definition asks for.
+
+    It has no command that builds it by hand: that would be one with somebody else's spec.
+    """
+    return replace(outcome_for(decision, "infrastructure failed", error=why), command="")
 
 
 def class_of(kind: OutcomeKind, attempt: Attempt) -> str:

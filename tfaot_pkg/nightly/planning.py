@@ -13,7 +13,7 @@ from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.changed import touched_since
 from tfaot_pkg.nightly.definition import line_of, load_definition
 from tfaot_pkg.nightly.inputs import Inputs
-from tfaot_pkg.nightly.memory import Memory
+from tfaot_pkg.nightly.memory import Memory, memory_file
 from tfaot_pkg.nightly.models import Model, load_models
 from tfaot_pkg.nightly.plan import (
     Candidate,
@@ -65,7 +65,8 @@ def plan_night(
         touched=touched,
         is_whole=(model, toolchains, changed_since) == ("*", (), None),
     )
-    memory = Memory.of(state)
+    remembered = memory_file(folders, state)
+    memory = Memory.of(remembered)
     models = load_models(definition, memory.spec, folders=folders, progress=progress)
     registry = FolderRegistry.find(definition.registry)
     entries = registry.entries if registry is not None else lambda _: ()
@@ -83,7 +84,7 @@ def plan_night(
         )
         for one in found
     ]
-    memory.keep(state, whole=selection.is_whole)
+    memory.keep(remembered, whole=selection.is_whole)
     faulty = [
         each for one in models.unreadable if selection.takes(one) for each in unreadable(one, definition, selection)
     ]

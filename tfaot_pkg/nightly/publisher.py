@@ -17,7 +17,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.task_spec import spec_for
-from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.nightly.types import Decision, Task
 from tfaot_pkg.nightly.uploads import Uploads
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.publish import Release, into_conan, into_registry
@@ -75,14 +75,20 @@ class Publisher:
             for note in refresh(registry).notes:
                 self.note(note)
 
-    def catch_up(self, results: Results) -> dict[str, str]:
+    def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         """Send the remotes what they miss of earlier nights; what still cannot be sent, by task, with why.
 
+        Notes in the state folder say what is missing. From which spec a package was made (it may have a recipe, which
+        runs) is not believed from there: `tasks`, of the definition, say it, and what is of no such task is left.
         Raises RegistryError, TrustError, StorageError.
         """
         uploads, left = Uploads(root=results.root), dict[str, str]()
+        known = {task.id: task for task in tasks}
         for remote, credentials in self.remotes:
-            for decision in uploads.missing(remote.name):
+            for noted in uploads.missing(remote.name):
+                if noted.task.id not in known:
+                    continue
+                decision = replace(noted, task=known[noted.task.id])
                 release = self._published(decision)
                 if release is None:  # its night was cut off before the registry had it, or it is yanked now
                     uploads.end(remote.name, decision)

@@ -4,6 +4,9 @@ Everything that it knows is on disk before it acts on it, so that it may be kill
 the night where it stands, and the end is the same. Order of a night: `plan.json`; results by key as builds end, and
 the outcomes of those that failed; `gate.json`; for each version in turn the registry, then its outcome; the history;
 `night.json`.
+
+What decides about signatures is not believed from the disk, which builders can write to: a night works with the plan
+that it made itself, and one that is taken up is compared with a new one (resuming.py).
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
@@ -22,11 +26,12 @@ from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.depends import Unserved
 from tfaot_pkg.nightly.executors import Executor
 from tfaot_pkg.nightly.order import by_place, in_order, needed
-from tfaot_pkg.nightly.outcomes import class_of, outcome_for, settled
+from tfaot_pkg.nightly.outcomes import class_of, outcome_for, refusal, settled
 from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.resuming import not_planned
 from tfaot_pkg.nightly.retrying import FIRST_PAUSE, attempts
 from tfaot_pkg.nightly.state import NightFolder, State, Verdict
-from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy
+from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
@@ -43,8 +48,11 @@ class PublisherPort(Protocol):
     def renew(self) -> None:
         """Sign anew what grows old in the registry."""
 
-    def catch_up(self, results: Results) -> Mapping[str, str]:
-        """Complete what earlier nights could not send to all remotes; what is still missing, by task, with why."""
+    def catch_up(self, results: Results, tasks: Sequence[Task]) -> Mapping[str, str]:
+        """Complete what earlier nights could not send to all remotes; what is still missing, by task, with why.
+
+        `tasks` are those of the definition: others are left as they are.
+        """
 
     def publish(self, decision: Decision, results: Results) -> str:
         """Publish the verified result of `decision`, or do nothing where that is done; why not all remotes have it."""
@@ -114,11 +122,17 @@ class Coordinator:
     pause: float = FIRST_PAUSE
     today: Callable[[], date] = field(default=lambda: datetime.now(timezone.utc).date())
 
-    def run(self, plan: Callable[[], Sequence[Decision]], *, new: bool = False) -> NightRun:
+    def run(
+        self,
+        plan: Callable[[], Sequence[Decision]],
+        *,
+        whole: Callable[[], Sequence[Decision]] | None = None,
+        new: bool = False,
+    ) -> NightRun:
         """Run a night to its end: the one that was cut off (unless `new`), else one of what `plan` gives.
 
-        Raises StorageError (another coordinator runs, disk), what `plan` raises, and what publishing would fail with
-        for want of keys or access.
+        `whole` plans all of the definition, if `plan` only does a part. Raises StorageError (another coordinator runs,
+        disk), what `plan` raises, and what publishing would fail with for want of keys or access.
         """
         with self.state.lock():
             self.publisher.require()
@@ -126,27 +140,44 @@ class Coordinator:
             nights = self.state.nights()
             cut_off = nights[-1] if nights and not nights[-1].is_over and not new else None
             if cut_off is None:
-                night = self.state.new_night(plan(), self.today())
-            else:
-                night = cut_off
-                if night.verdict() is None:  # nothing is published yet: what changed meanwhile counts
-                    night.plan_anew(plan())
-            return _Night(self, night).run(again=cut_off is not None)
+                decisions = plan()
+                return _Night(self, self.state.new_night(decisions, self.today()), decisions).run()
+            verdict = cut_off.verdict()
+            if verdict is None:  # nothing is published yet: what changed meanwhile counts
+                decisions = plan()
+                cut_off.plan_anew(decisions)
+                return _Night(self, cut_off, decisions).run(again=True)
+            decisions = cut_off.decisions()
+            refused = not_planned(decisions, (whole or plan)())
+            return _Night(self, cut_off, decisions, verdict=verdict, refused=refused).run(again=True)
 
 
 class _Night:
-    """One night at work."""
+    """One night at work: `verdict` is what the gate said before it was cut off.
 
-    def __init__(self, coordinator: Coordinator, night: NightFolder) -> None:
+    `refused` says by task why a build of its plan is not published.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        night: NightFolder,
+        decisions: Sequence[Decision],
+        *,
+        verdict: Verdict | None = None,
+        refused: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._with = coordinator
         self._night = night
-        self._decisions = night.decisions()
+        self._decisions = tuple(decisions)
+        self._verdict = verdict
+        self._refused = refused
         self._places = by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
         self._failing = coordinator.state.failing()  # for the gate; read here, so that damage is told before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
 
-    def run(self, *, again: bool) -> NightRun:
+    def run(self, *, again: bool = False) -> NightRun:
         self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
         order = in_order(self._decisions)
         self._record_settled()
@@ -159,8 +190,12 @@ class _Night:
 
     def _record_settled(self) -> None:
         """The outcomes of tasks that are not built."""
-        undone = [one for one in self._decisions if one.action != "build" and one.task.id not in self._outcomes]
-        missing = self._with.publisher.catch_up(self._with.state.results)
+        left = [one for one in self._decisions if one.task.id not in self._outcomes]
+        refused = [(one, self._refused[one.task.id]) for one in left if one.task.id in self._refused]
+        self._record(*(refusal(one, why) for one, why in refused))
+        tasks = [one.task for one in self._decisions if one.task.id not in self._refused]
+        missing = self._with.publisher.catch_up(self._with.state.results, tasks)
+        undone = [one for one in left if one.action != "build" and one.task.id not in self._refused]
         self._record(*(settled(one, missing.get(one.task.id, "")) for one in undone))
 
     def _build(self) -> None:
@@ -211,7 +246,7 @@ class _Night:
             self._record(self._outcome(decision, attempt.kind, attempt, tries))
 
     def _gate(self) -> Verdict:
-        verdict = self._night.verdict()
+        verdict = self._verdict
         if verdict is None:
             tried = [one for one in self._decisions if one.action in _TRIED]
             failed = [(one.task.model, one.task.toolchain) for one in tried if one.task.id not in self._verified]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,32 +36,54 @@ if TYPE_CHECKING:
     from tfaot_pkg.folders import Folders
     from tfaot_pkg.nightly.executors import Executor
     from tfaot_pkg.nightly.prune import Pruned
-    from tfaot_pkg.nightly.publisher import Remote
-    from tfaot_pkg.nightly.run import NightRun
+    from tfaot_pkg.nightly.publisher import Publisher, Remote
+    from tfaot_pkg.nightly.run import Coordinator, NightRun
     from tfaot_pkg.nightly.types import NightlyDefinition, Policy
+    from tfaot_pkg.registry.commit import Keys
 
 _WORKER_MEMORY = 1 << 30  # of a Dask worker itself, which only waits for its build
+
+
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. (default: what fits here)")
+]
+NoDaskFlag = Annotated[
+    bool, typer.Option("--no-dask", help="Run the builds from this process: one machine, no cluster.")
+]
+SchedulerOption = Annotated[
+    str, typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler that runs: tcp://HOST:PORT.")
+]
+SchedulerFileOption = Annotated[
+    Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
+]
+NewFlag = Annotated[
+    bool, typer.Option("--new", help="Begin a new night, though the last one was cut off: its results are used.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Where:
+    """Where a night builds, as the options say it."""
+
+    workers: int | None
+    no_dask: bool
+    scheduler: str
+    scheduler_file: Path | None
+
+    def __post_init__(self) -> None:
+        if sum((self.no_dask, bool(self.scheduler), self.scheduler_file is not None)) > 1:
+            raise typer.BadParameter("--no-dask, --scheduler and --scheduler-file: give one of them")
 
 
 def run(
     definition: DefinitionArgument = DEFINITION,
     *,
     state: StateOption = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. (default: what fits here)")
-    ] = None,
-    no_dask: Annotated[
-        bool, typer.Option("--no-dask", help="Run the builds from this process: one machine, no cluster.")
-    ] = False,
-    scheduler: Annotated[
-        str, typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler that runs: tcp://HOST:PORT.")
-    ] = "",
-    scheduler_file: Annotated[
-        Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
-    ] = None,
-    new: Annotated[
-        bool, typer.Option("--new", help="Begin a new night, though the last one was cut off: its results are used.")
-    ] = False,
+    workers: WorkersOption = None,
+    no_dask: NoDaskFlag = False,
+    scheduler: SchedulerOption = "",
+    scheduler_file: SchedulerFileOption = None,
+    new: NewFlag = False,
     changed_since: ChangedSinceOption = None,
     model: ModelOption = "*",
     toolchain: ToolchainOption = None,
@@ -75,67 +100,65 @@ def run(
 
     Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786
     """
-    from tfaot_pkg.cli.nightly.live import make_watch
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
-    from tfaot_pkg.nightly.publisher import Publisher
-    from tfaot_pkg.nightly.recheck import Recheck
-    from tfaot_pkg.nightly.run import Coordinator
     from tfaot_pkg.nightly.secrets import hide_secrets
-    from tfaot_pkg.nightly.state import State
 
-    if sum((no_dask, bool(scheduler), scheduler_file is not None)) > 1:
-        raise typer.BadParameter("--no-dask, --scheduler and --scheduler-file: give one of them")
+    where = _Where(workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file)
     session = Session()
     loaded = load_definition(definition)
     root = state_folder(loaded, state)
-    recheck = Recheck(folders=session.folders)
-    publisher = Publisher(
-        registry=loaded.registry,
-        keys=keys_of(keys, passphrase_file),
-        folders=session.folders,
-        remotes=_remotes(loaded, session.folders),
-        note=session.progress.note,
-        recheck=recheck,
-    )
+    publisher = _publisher(loaded, session, keys_of(keys, passphrase_file))
     publisher.require()  # before the passphrase is hidden
     hide_secrets(os.environ)
-    with make_watch() as watch:
-        coordinator = Coordinator(
-            state=State(root=root),
-            policy=loaded.policy,
-            publisher=publisher,
-            executor=_executors(
-                loaded.policy,
-                root,
-                session.progress.note,
-                workers=workers,
-                no_dask=no_dask,
-                scheduler=scheduler,
-                scheduler_file=scheduler_file,
-            ),
-            watch=watch,
-            cache=session.folders.cache,
-            prepare=lambda versions: _unmade(versions, session, wheelhouse),
-        )
-        done = coordinator.run(
-            lambda: (
-                plan_night(
-                    loaded,
-                    state=root,
-                    folders=session.folders,
-                    progress=session.progress,
-                    model=model,
-                    toolchains=tuple(toolchain or ()),
-                    changed_since=changed_since,
-                ).decisions
-            ),
-            new=new,
-        )
+    whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
+    part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since)
+    with _coordinator(loaded, root, session, publisher, where, wheelhouse) as coordinator:
+        done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
     pruned = _prune(loaded, root, session)
     session.result(_document(done, pruned), _text(done, pruned))
     if done.exit_code:
         raise typer.Exit(done.exit_code)
+
+
+def _publisher(definition: NightlyDefinition, session: Session, keys: Keys) -> Publisher:
+    from tfaot_pkg.nightly.publisher import Publisher
+    from tfaot_pkg.nightly.recheck import Recheck
+
+    return Publisher(
+        registry=definition.registry,
+        keys=keys,
+        folders=session.folders,
+        remotes=_remotes(definition, session.folders),
+        note=session.progress.note,
+        recheck=Recheck(folders=session.folders),
+    )
+
+
+@contextmanager
+def _coordinator(
+    definition: NightlyDefinition,
+    root: Path,
+    session: Session,
+    publisher: Publisher,
+    where: _Where,
+    wheelhouse: Path | None,
+) -> Iterator[Coordinator]:
+    """The coordinator of a night in the state folder `root`, which is shown while the block runs."""
+    from tfaot_pkg.cli.nightly.live import make_watch
+    from tfaot_pkg.nightly.run import Coordinator
+    from tfaot_pkg.nightly.state import State
+
+    with make_watch() as watch:
+        yield Coordinator(
+            state=State(root=root),
+            policy=definition.policy,
+            publisher=publisher,
+            executor=_executors(definition.policy, root, session.progress.note, where),
+            watch=watch,
+            cache=session.folders.cache,
+            prepare=lambda versions: _unmade(versions, session, wheelhouse),
+        )
 
 
 def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Pruned | None:
@@ -162,21 +185,12 @@ def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
     return [(remote, credentials_for(remote, os.environ)) for remote in known]
 
 
-def _executors(
-    policy: Policy,
-    root: Path,
-    note: Callable[[str], None],
-    *,
-    workers: int | None,
-    no_dask: bool,
-    scheduler: str,
-    scheduler_file: Path | None,
-) -> Callable[[int], Executor]:
+def _executors(policy: Policy, root: Path, note: Callable[[str], None], where: _Where) -> Callable[[int], Executor]:
     from tfaot_pkg.nightly.executors import LocalExecutor, slots_here
 
     def make(builds: int) -> Executor:
-        slots = max(1, min(workers or slots_here(policy.memory), builds))
-        if no_dask:
+        slots = max(1, min(where.workers or slots_here(policy.memory), builds))
+        if where.no_dask:
             return LocalExecutor(slots)
         from tfaot_pkg.errors import TfaotError
 
@@ -187,11 +201,11 @@ def _executors(
                 f"a Dask cluster needs a module that is not installed: {error.name}",
                 hint="pip install 'tfaot-pkg[nightly]', or give --no-dask",
             ) from error
-        if scheduler or scheduler_file is not None:
+        if where.scheduler or where.scheduler_file is not None:
             return DaskExecutor(
                 scratch=root / "dask",
-                scheduler=scheduler,
-                scheduler_file=scheduler_file,
+                scheduler=where.scheduler,
+                scheduler_file=where.scheduler_file,
                 worker_wait=policy.worker_wait,
                 note=note,
             )
@@ -245,7 +259,8 @@ def _lines(done: NightRun) -> Iterator[str]:
             yield f"{one.task}: {one.kind}: {first_words(one.error)}"
             if one.log:
                 yield f"  log: {done.night.folder / one.log}"
-            yield f"  by hand: {one.command}"
+            if one.command:
+                yield f"  by hand: {one.command}"
     if done.verdict.withheld:
         yield f"nothing was published: {done.verdict}"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in done.counts.items()) or "no tasks"
