@@ -29,7 +29,9 @@ from tfaot_pkg.cli.packages import installed_text
 
 if TYPE_CHECKING:
     from tfaot_pkg.check import CheckResult
+    from tfaot_pkg.cli.cmssw import DevTool
     from tfaot_pkg.pipeline import Build
+    from tfaot_pkg.prefix.install import Installed
     from tfaot_pkg.publish import Publication
 
 # The stages are imported inside of the commands: `--help` must not pay for them.
@@ -116,37 +118,47 @@ def _check_text(result: CheckResult) -> str:
     return "\n".join(lines)
 
 
+PrefixOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="PREFIX", help="The prefix to install into. (with --dev: $CMSSW_BASE/tfaot)"
+    ),
+]
+DevFlag = Annotated[
+    bool, typer.Option("--dev", help="Into your CMSSW area, with a tool file for scram setup and what to do next.")
+]
+NameOption = Annotated[str | None, typer.Option(help="The model's name, in place of the spec's.")]
+TargetsOption = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="TARGET", help="A target to compile for, in place of the spec's. Repeatable."),
+]
+BatchSizesOption = Annotated[
+    list[int] | None,
+    typer.Option("--batch-size", metavar="N", help="A batch size, in place of the spec's. Repeatable."),
+]
+TensorFlowOption = Annotated[str | None, typer.Option(help="Another toolchain than the spec's.")]
+ToolsFlag = Annotated[bool, typer.Option("--tools", help="Make bin/NAME_test and bin/NAME_benchmark too.")]
+DepfileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.d",
+        help="For Make and Ninja: write there what FILE depends on. A build that fails removes the package of an "
+        "earlier one.",
+    ),
+]
+
+
 def build(
     spec: SpecArgument,
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="PREFIX", help="The prefix to install into. (with --dev: $CMSSW_BASE/tfaot)"
-        ),
-    ] = None,
-    dev: Annotated[
-        bool, typer.Option("--dev", help="Into your CMSSW area, with a tool file for scram setup and what to do next.")
-    ] = False,
-    name: Annotated[str | None, typer.Option(help="The model's name, in place of the spec's.")] = None,
-    targets: Annotated[
-        list[str] | None,
-        typer.Option("--target", metavar="TARGET", help="A target to compile for, in place of the spec's. Repeatable."),
-    ] = None,
-    batch_sizes: Annotated[
-        list[int] | None,
-        typer.Option("--batch-size", metavar="N", help="A batch size, in place of the spec's. Repeatable."),
-    ] = None,
-    tensorflow: Annotated[str | None, typer.Option(help="Another toolchain than the spec's.")] = None,
-    tools: Annotated[bool, typer.Option("--tools", help="Make bin/NAME_test and bin/NAME_benchmark too.")] = False,
-    depfile: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.d",
-            help="For Make and Ninja: write there what FILE depends on. A build that fails removes the package of an "
-            "earlier one.",
-        ),
-    ] = None,
+    output: PrefixOutputOption = None,
+    dev: DevFlag = False,
+    name: NameOption = None,
+    targets: TargetsOption = None,
+    batch_sizes: BatchSizesOption = None,
+    tensorflow: TensorFlowOption = None,
+    tools: ToolsFlag = False,
+    depfile: DepfileOption = None,
     defines: DefinesOption = None,
     toolchain_python: ToolchainPythonOption = None,
     wheelhouse: WheelhouseOption = None,
@@ -172,10 +184,7 @@ def build(
     prefix = area.prefix if area is not None else output
     if prefix is None:
         raise typer.BadParameter("say where to install: -o PREFIX, or --dev in a CMSSW area")
-    if depfile is not None and depfile.suffix != ".d":
-        raise typer.BadParameter(f"--depfile {depfile}: write FILE.d; what is told there is what FILE depends on")
-    if depfile is not None and name is None:
-        raise typer.BadParameter("--depfile goes with --name, so that a failed build knows what to remove")
+    _require_depfile(depfile, name)
     pipeline = session.pipeline(toolchain_python, wheelhouse)
     with no_leftovers(prefix, name) if depfile is not None else nullcontext():
         given = load_spec(spec, defines_of(defines))
@@ -187,7 +196,19 @@ def build(
         if depfile is not None:
             write_file(depfile, depfile_text(depfile.with_suffix(""), given).encode())
     tool = write_tools(area, made.plan.spec, made.tree) if area is not None else None
-    document = {
+    lines = [built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
+    session.result(_built_document(made, done, tool), "\n".join(lines))
+
+
+def _require_depfile(depfile: Path | None, name: str | None) -> None:
+    if depfile is not None and depfile.suffix != ".d":
+        raise typer.BadParameter(f"--depfile {depfile}: write FILE.d; what is told there is what FILE depends on")
+    if depfile is not None and name is None:
+        raise typer.BadParameter("--depfile goes with --name, so that a failed build knows what to remove")
+
+
+def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[str, object]:
+    return {
         "package": made.tree.package_name,
         "version": made.tree.version,
         "prefix": str(done.prefix),
@@ -198,8 +219,6 @@ def build(
         "kernels": made.kernels.as_dict(),
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
-    lines = [built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
-    session.result(document, "\n".join(lines))
 
 
 def publish(
