@@ -7,7 +7,7 @@ is what "is it up to date?" costs; `Pipeline.build` does the work that the build
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
 from tfaot_pkg.compiled.model import compile_model, compiled_key
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
+from tfaot_pkg.cxx.linked import ArchiveMember
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary, build_native, library_uid, native_key
-from tfaot_pkg.native.tools import Programs, build_tools, tools_key
+from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.package_key import components
 from tfaot_pkg.progress import Progress
@@ -83,6 +84,13 @@ class Plan:
     def keys(self) -> StageKeys:
         """The keys of all stages. Planning a night needs none of them."""
         return self.keys_for(self.spec)
+
+    def library_in(self, folder: Path) -> NativeLibrary:
+        """The library of this plan whose files are in `folder`, whoever built it."""
+        spec, keys = self.spec, self.keys
+        return NativeLibrary(
+            folder=folder, key=keys.native, name=spec.model.package_name, uid=library_uid(spec, keys.compiled)
+        )
 
     def keys_for(self, spec: ModelSpec) -> StageKeys:
         """The keys of all stages of a variant of the spec, which has the same model, toolchain and compiler."""
@@ -170,12 +178,13 @@ class Pipeline:
         )
         answers = stored_answers(spec, keys.validation, self.cache)
         with self.progress.step("package"):
-            contents = _contents(plan, frozen, library, environment, report, programs=programs, answers=answers)
-            tree = make_package(contents, self.cache)
+            contents = contents_of(plan, frozen, library, environment, programs=programs.paths)
+            told = _documented(contents, plan, frozen, library, report, programs.archives, answers)
+            tree = make_package(told, self.cache)
         return Build(plan=plan, frozen=frozen, library=library, report=report, tree=tree)
 
-    def validate(self, plan: Plan, folder: Path, pool: WorkerPool) -> tuple[FrozenModel, NativeLibrary]:
-        """Validate the library of `plan` that somebody else built, in `folder`; give it and the model, frozen here.
+    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> FrozenModel:
+        """Validate the library of `plan`, which somebody else built; give the model, frozen here.
 
         Nothing is taken from the cache of builds. Raises the errors of freezing and ValidationError.
         """
@@ -183,15 +192,12 @@ class Pipeline:
         # Where no worker can write: one that the model has taken over must not change what is compared later.
         snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
         frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
-        library = NativeLibrary(
-            folder=folder, key=keys.native, name=spec.model.package_name, uid=library_uid(spec, keys.compiled)
-        )
         validate(
             spec, snapshot, frozen, library,
             key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        return frozen, library
+        return frozen
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now where it is missing."""
@@ -270,35 +276,17 @@ def plan_of(
     )
 
 
-def _contents(
+def contents_of(
     plan: Plan,
     frozen: FrozenModel,
     library: NativeLibrary,
     environment: ToolchainEnvironment,
-    report: ValidationReport,
     *,
-    programs: Programs,
-    answers: bytes | None,
+    programs: tuple[Path, ...],
 ) -> PackageContents:
-    from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
-
-    spec, materials = plan.spec, _materials(plan, _confinement(frozen, report))
-    made = Made(
-        signature=frozen.signature,
-        parts=library.parts,
-        report=report,
-        binaries={
-            **{f"lib/{path.name}": sha256_file(path) for path in library.files},
-            **{f"bin/{path.name}": sha256_file(path) for path in programs.paths},
-        },
-        archives={
-            **{f"lib/{name}": members for name, members in library.archives.items()},
-            **{f"bin/{name}": members for name, members in programs.archives.items()},
-        },
-    )
-    glibc = glibc_floor_of([library.shared, *programs.paths])
+    """What the package is made of, except what tells how this one was made: report, answers, documents."""
     return PackageContents(
-        spec=spec,
+        spec=plan.spec,
         signature=frozen.signature,
         rows=frozen.rows,
         symbol=library.symbol,
@@ -306,15 +294,44 @@ def _contents(
         toolchain=f"tensorflow {environment.toolchain.version}",
         static_library=library.static,
         shared_library=library.shared,
-        glibc=glibc,
+        glibc=glibc_floor_of([library.shared, *programs]),
         objects=library.objects,
-        programs=programs.paths,
-        answers=answers,
+        programs=programs,
         notices=_notices(environment),
+        validation={},
+        graph=frozen.outline,
+    )
+
+
+def _documented(
+    contents: PackageContents,
+    plan: Plan,
+    frozen: FrozenModel,
+    library: NativeLibrary,
+    report: ValidationReport,
+    archives: Mapping[str, tuple[ArchiveMember, ...]],
+    answers: bytes | None,
+) -> PackageContents:
+    """`contents` with what tells how the package was made."""
+    from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
+
+    materials = _materials(plan, _confinement(frozen, report))
+    made = Made(
+        signature=frozen.signature,
+        parts=library.parts,
+        report=report,
+        binaries={path: sha256_file(file) for path, file in contents.binaries.items()},
+        archives={
+            **{f"lib/{name}": members for name, members in library.archives.items()},
+            **{f"bin/{name}": members for name, members in archives.items()},
+        },
+    )
+    return replace(
+        contents,
+        answers=answers,
         validation=report.as_dict(),
         sbom=sbom(materials, made),
-        graph=frozen.outline,
-        provenance=partial(statement, materials, glibc=glibc, validated=report.targets),
+        provenance=partial(statement, materials, glibc=contents.glibc, validated=report.targets),
     )
 
 

@@ -19,6 +19,7 @@ from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
@@ -157,7 +158,10 @@ def release_of(build: Build) -> Release:
         archive.seek(0)
         content = archive.read()
     blobs = {PREFIX: content, **_documents(build), **_latency(build)}
-    return Release(entry=_entry(build, tree.digest, blobs), blobs=blobs)
+    references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
+    glibc = glibc_floor_of(build.tree.loaded)
+    entry = entry_of(build.plan, build.frozen, glibc=glibc, tree=tree.digest, blobs=references)
+    return Release(entry=entry, blobs=blobs)
 
 
 def _require_floor(build: Build) -> None:
@@ -196,23 +200,24 @@ def _latency(build: Build) -> dict[str, bytes]:
     return {LATENCY: json.dumps(latency.document(measured)).encode()}
 
 
-def _entry(build: Build, tree: str, blobs: Mapping[str, bytes]) -> RegistryEntry:
-    spec = build.plan.spec
+def entry_of(plan: Plan, frozen: FrozenModel, *, glibc: str, tree: str, blobs: Mapping[str, BlobRef]) -> RegistryEntry:
+    """The index line of the package of `plan`, whose install tree has the digest `tree`, before it is published."""
+    spec = plan.spec
     return RegistryEntry(
         name=spec.model.package_name,
         model=spec.model.name,
         version=spec.model.version,
-        key=build.plan.key,
+        key=plan.key,
         tree=tree,
-        toolchain=build.report.toolchain,
+        toolchain=f"tensorflow {plan.toolchain.toolchain.version}",
         targets=spec.compilation.targets,
         batch_sizes=spec.compilation.batch_sizes,
-        rows_independent=build.frozen.rows.independent,
-        signature=build.frozen.signature,
+        rows_independent=frozen.rows.independent,
+        signature=frozen.signature,
         license=spec.model.license,
         description=spec.model.description,
-        glibc=glibc_floor_of(build.tree.loaded),
-        blobs={role: BlobRef.of(content) for role, content in blobs.items()},
+        glibc=glibc,
+        blobs=blobs,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
+from tfaot_pkg.process import run
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.static.layout import PREFIX
@@ -51,8 +53,8 @@ class Stored:
 def made(shared_home_folder: Path, models: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Stored:
     root, folders = tmp_path_factory.mktemp("made"), home_of(shared_home_folder)
     decisions = [
-        to_build(task_of(write_spec(root / f"{name}.yaml", models[model]), name), folders)
-        for name, model in (("dense", "dense"), ("other", "two_inputs"))
+        to_build(task_of(write_spec(root / f"{name}.yaml", models[name], package=package), name), folders)
+        for name, package in (("dense", {"objects": True}), ("two_inputs", {"objects": True, "tools": True}))
     ]
     night = coordinator(root, folders).run(lambda: decisions)
     assert [one.kind for one in night.outcomes] == ["published"] * 2
@@ -99,20 +101,25 @@ def refreshed(stored: Stored, role: str) -> None:
 
 
 def swap_library(root: Path) -> None:
+    swap(root, "lib/*.so")
+
+
+def swap(root: Path, *patterns: str) -> None:
     """Weights of the other sign: everything loads, and the answers are wrong. They are those of make_models.Dense."""
     random = np.random.default_rng(1)
     random.normal(size=(4, 64))
-    library = next((root / "lib").glob("*.so"))
-    data = library.read_bytes()
-    for weight in random.normal(size=(64, 3)).astype(np.float32).flat:
-        data = data.replace(weight.tobytes(), (-weight).tobytes())
-    assert data != library.read_bytes()
-    library.write_bytes(data)
+    weights = list(random.normal(size=(64, 3)).astype(np.float32).flat)
+    for pattern in patterns:
+        (library,) = (path for path in root.glob(pattern) if not path.is_symlink())
+        data = library.read_bytes()
+        for weight in weights:
+            data = data.replace(weight.tobytes(), (-weight).tobytes())
+        assert data != library.read_bytes()
+        library.write_bytes(data)
 
 
-def with_provenance(root: Path) -> None:
+def vouch(root: Path) -> None:
     """The provenance names the changed files as if they had been built so."""
-    swap_library(root)
     (place,) = root.glob("share/*/provenance.json")
     document = json.loads(place.read_text())
     for subject in document["subject"]:
@@ -238,11 +245,68 @@ def test_workers_cannot_change_what_the_publisher_compares(stored: Stored, monke
 def test_a_library_with_other_answers_is_not_signed_though_all_documents_vouch_for_it(
     stored: Stored, tmp_path: Path
 ) -> None:
-    repacked(stored, tmp_path, with_provenance)
-    shutil.copy(next((tmp_path / "tree").glob("share/*/provenance.json")), stored.folder / "blobs" / "provenance")
-    refreshed(stored, "provenance")
+    tampered(stored, tmp_path, lambda root: swap(root, "lib/*.so", "lib/*.a", "lib/dense_bs1.o"))
     with pytest.raises(ValidationError, match="does not give TensorFlow's answers"):
         stored.publish()
+
+
+def tampered(stored: Stored, scratch: Path, change: Callable[[Path], object]) -> None:
+    """Change the package's files, and let all that describes them vouch for them."""
+
+    def all_of_it(root: Path) -> None:
+        change(root)
+        vouch(root)
+
+    repacked(stored, scratch, all_of_it)
+    shutil.copy(next((scratch / "tree").glob("share/*/provenance.json")), stored.folder / "blobs" / "provenance")
+    refreshed(stored, "provenance")
+
+
+def second_member(root: Path) -> None:
+    """The right object and one more, which defines nothing that no object may."""
+    (library,) = root.glob("lib/*.a")
+    run(["ar", "x", library], cwd=root)
+    (member,) = root.glob("*.o")
+    other = member.rename(root / "other.o")
+    symbol = run(["nm", "-g", "--defined-only", other]).stdout.split()[2]
+    run(["objcopy", f"--redefine-sym={symbol}={symbol}_more", other])
+    run(["ar", "rcsD", library, other.name], cwd=root)
+    other.unlink()
+
+
+OTHER_CODE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "static library": (lambda root: swap(root, "lib/*.a"), "its objects have other code than its static library"),
+    "static library and objects": (
+        lambda root: swap(root, "lib/*.a", "lib/dense_bs1.o"),
+        "libtfaot-model-dense.so is not what the package's own objects are linked to",
+    ),
+    "object": (
+        lambda root: swap(root, "lib/dense_bs1.o"),
+        "its objects have other code than its static library",
+    ),
+    "a member more": (second_member, "its static library does not hold one object, tfaot-model-dense.o"),
+    "library": (swap_library, "libtfaot-model-dense.so is not what the package's own objects are linked to"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CODE)
+def test_every_compiled_file_has_the_code_that_was_validated(stored: Stored, tmp_path: Path, name: str) -> None:
+    """Also where each is what a package may hold, and all documents vouch for it: only the shared library is run."""
+    change, said = OTHER_CODE[name]
+    tampered(stored, tmp_path, change)
+    with pytest.raises(TrustError, match=re.escape(said)):
+        stored.publish()
+
+
+def another_program(root: Path) -> None:
+    shutil.copy(root / "bin" / "two_inputs_benchmark", root / "bin" / "two_inputs_test")
+
+
+def test_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
+    with_tools = replace(stored, decision=stored.other)
+    tampered(with_tools, tmp_path, another_program)
+    with pytest.raises(TrustError, match="two_inputs_test is not what the package's own objects are linked to"):
+        with_tools.publish()
 
 
 def test_a_model_that_changed_since_it_was_planned_is_not_signed(

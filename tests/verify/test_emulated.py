@@ -96,7 +96,7 @@ def test_a_foreign_library_with_other_weights_is_refused(
         WorkerPool(environment, scratch_root=tmp_path / "scratch", logs=tmp_path / "logs") as pool,
         pytest.raises(ValidationError, match=f"inputs of class main, {foreign}, output 'y'"),
     ):
-        pipeline.validate(plan, tmp_path / "lib", pool)
+        pipeline.validate(plan, plan.library_in(tmp_path / "lib"), pool)
 
 
 def test_a_foreign_loop_that_does_not_end_is_stopped_and_told(

@@ -7,7 +7,7 @@ import platform
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.cxx.linked import ArchiveMember, archive_members
@@ -65,7 +65,7 @@ class Compiler:
 
     `version` and `linker` are version lines, `libc` is the C library that is linked against. `identity` is these and
     the target: the same compiler elsewhere has the same one. `log` collects what is run and printed; `output` gets
-    what is printed too.
+    what is printed too. `runner` starts the programs: like `process.run`, which is what it is by default.
     """
 
     command: tuple[str, ...]
@@ -77,6 +77,7 @@ class Compiler:
     tools: Mapping[str, str]
     log: Path
     output: Callable[[str], None]
+    runner: Callable[..., Finished] = field(default=run, repr=False, compare=False)
 
     @property
     def identity(self) -> str:
@@ -196,7 +197,7 @@ class Compiler:
         try:
             # Its temporary files go with the folder, also when it is killed.
             environment = {**_environment(), "TMPDIR": str(folder)}
-            finished = run(argv, cwd=folder, env=environment, timeout=_TIMEOUT, log=self.log)
+            finished = self.runner(argv, cwd=folder, env=environment, timeout=_TIMEOUT, log=self.log)
             self.output(f"$ {shlex.join(map(str, argv))}\n{finished.stdout}{finished.stderr}")
             return finished
         except CommandFailed as error:

@@ -31,6 +31,7 @@ from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call, plan_of
 from tfaot_pkg.keys import Key, key_of, sha256_bytes
+from tfaot_pkg.native.linking import baseline, includes, join, link_shared, object_names
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
@@ -38,7 +39,7 @@ from tfaot_pkg.process import kill_running
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, Target, lowest
+from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 STAGE = "native"
@@ -247,11 +248,17 @@ class _Build:
         if self.spec.package.objects:
             linked = [path.rename(folder / path.name) for path in linked]
         whole = work / f"{library.name}.o"
-        self._merge(linked, whole, keep=[symbol])
+        join(linked, whole, symbol=symbol, compiler=self.compiler)
+        self.step.advance(note=whole.name)
         self.compiler.archive([whole], library.static)
         self.step.advance(note=library.static.name)
-        self._shared(work, whole, library)
-        self.step.advance(note=library.shared.name)
+        held = link_shared(
+            whole, library.shared,
+            symbol=symbol, soname=shared_library_name(library.name, library.uid),
+            interface=self.environment.toolchain.interface, compiler=self.compiler, work=work,
+        )  # fmt: skip
+        (folder / ARCHIVES).write_text(members_text({library.shared.name: held}))
+        self.step.advance(2, note=library.shared.name)  # its entry, and itself
         require_sound_libraries(library, self._targets[0].architecture)
         listed = [item for path in sorted(work.glob(f"*.{_PARTS}")) for item in json.loads(path.read_text())]
         (folder / _PARTS).write_text(json.dumps(listed, indent=1))
@@ -261,18 +268,12 @@ class _Build:
     def _targets(self) -> tuple[Target, ...]:
         return tuple(TARGETS[name] for name in self.spec.compilation.targets)
 
-    def _includes(self) -> list[str | Path]:
-        native = resources.templates() / "native"
-        interface = self.environment.toolchain.interface
-        return ["-I", native, "-I", native / interface, "-I", native / "absl", "-I", resources.headers()]
-
     def _baseline(self) -> tuple[str, ...]:
-        """Flags of the lowest level of the architecture: this code runs before the CPU has been looked at."""
-        return lowest(self._targets[0].architecture).flags
+        return baseline(self._targets[0].architecture)
 
     def _compile(self, work: Path, source: Path, flags: Sequence[str | Path]) -> Path:
         output = work / f"{source.stem}.o"
-        flags = [*self.compiler.library_flags, *flags, *self._includes()]
+        flags = [*self.compiler.library_flags, *flags, *includes(self.environment.toolchain.interface)]
         self.compiler.compile(source, output, flags=flags, folder=work)
         self.step.advance(note=source.name)
         return output
@@ -389,22 +390,12 @@ class _Build:
 
     def _objects(self, work: Path, symbol: str, common: Sequence[Path]) -> list[Path]:
         """One object per batch size, for all targets, and one of what they have in common."""
-        name = self.spec.model.name
+        first, *others = object_names(self.spec)
         shared = sorted(s for path in common for s in defined_symbols(path) if s.startswith(f"{symbol}_"))
-        made = [self._merge(common, work / f"{name}_common.o", keep=[symbol, *shared])]
-        for size in self.spec.compilation.batch_sizes:
+        made = [self._merge(common, work / first, keep=[symbol, *shared])]
+        for size, name in zip(self.spec.compilation.batch_sizes, others, strict=True):
             units = [unit for unit in self.compiled.units if unit.batch_size == size]
             paths = [work / f"{_name(unit)}.linked.o" for unit in units]
             symbols = [_unit_symbol(symbol, unit) for unit in units]
-            made.append(self._merge(paths, work / f"{name}_bs{size}.o", keep=symbols))
+            made.append(self._merge(paths, work / name, keep=symbols))
         return made
-
-    def _shared(self, work: Path, whole: Path, library: NativeLibrary) -> None:
-        entry = self._compile(
-            work, self._rendered(work, "entry.cc.j2", "entry.cc", {"symbol": library.symbol}), [*self._baseline()]
-        )
-        exports = self._rendered(work, "exports.map.j2", "exports.map", {"symbol": library.symbol})
-        soname = shared_library_name(library.name, library.uid)
-        self.compiler.rename_symbols(whole, self.compiler.first_versions)
-        held = self.compiler.link_shared([whole, entry], library.shared, soname=soname, exports=exports)
-        (library.folder / ARCHIVES).write_text(members_text({library.shared.name: held}))

@@ -47,21 +47,27 @@ def build_tools(
 
     Raises CompilerError, StorageError.
     """
-    if not spec.package.tools:
+    names = program_names(spec)
+    if not names:
         return Programs()
-    names = {tool: f"{spec.model.name}_{tool}" for tool in _TOOLS}
     with progress.step("tools", total=len(names), unit="programs") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
 
-        def make(folder: Path) -> None:
-            build = _Build(spec=spec, library=library, compiler=compiler, folder=folder)
-            build.make(names)
-
-        folder = cache.get_or_make(STAGE, key, make)
+        folder = cache.get_or_make(STAGE, key, lambda folder: link_programs(spec, library, compiler, folder))
     return Programs(
         paths=tuple(folder / name for name in names.values()), archives=read_members((folder / ARCHIVES).read_text())
     )
+
+
+def program_names(spec: ModelSpec) -> dict[str, str]:
+    """The programs' names by tool; none where the spec does not ask for them."""
+    return {tool: f"{spec.model.name}_{tool}" for tool in _TOOLS} if spec.package.tools else {}
+
+
+def link_programs(spec: ModelSpec, library: NativeLibrary, compiler: Compiler, folder: Path) -> None:
+    """Make the programs in `folder`; their bytes depend on static library and compiler. Raises CompilerError."""
+    _Build(spec=spec, library=library, compiler=compiler, folder=folder).make(program_names(spec))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,44 +1,44 @@
 """What a builder left is checked again before it is signed: builders run untrusted models, and share their folders.
 
 The publisher believes nothing that lies in the state folder. It takes a copy of its own, compares everything with what
-was planned and with the package's own documents, inspects the compiled files, and validates the library against
-TensorFlow in its own sandbox.
+was planned and with the package's own documents, inspects the compiled files, validates the shared library against
+TensorFlow in its own sandbox, and links all other compiled files again, which must give the same bytes (relink.py).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
 
-from tfaot_pkg.binary.floor import glibc_floor_of
 from tfaot_pkg.errors import StorageError, TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.native.library import NativeLibrary
+from tfaot_pkg.nightly.relink import OtherCode, require_one_code
 from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.tree import PackageContents, render
-from tfaot_pkg.pipeline import Pipeline, Plan
+from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.provenance.documents import FILES, PROVENANCE
+from tfaot_pkg.provenance.documents import FILES, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.provenance.statement import read_statement
-from tfaot_pkg.publish import Release
+from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
+from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.source.snapshot import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.verify.reference import FILE
 
-_TEXTS = ("include/", "lib/", "etc/")
 _HINT = "the state folder, or the machine that built it, was tampered with or is damaged: find out before you go on"
 
 
@@ -79,13 +79,16 @@ class Recheck:
         """The library gives TensorFlow's answers, and all that describes it says what is found out here."""
         pipeline = Pipeline(folders=self.folders, progress=self.progress)
         environment = pipeline.environment_of(plan)
+        library, programs = plan.library_in(root / "lib"), tuple(sorted(root.glob("bin/*")))
+        _require_one_code(release, library, programs, plan)
         with (
             temporary_folder(prefix="tfaot-recheck-") as scratch,
             WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
         ):
-            frozen, library = pipeline.validate(plan, root / "lib", pool)
-            contents = _contents(plan, frozen, library, root)
-            _require_entry(release, plan, contents)
+            frozen = pipeline.validate(plan, library, pool)
+            contents = contents_of(plan, frozen, library, environment, programs=programs)
+            entry = entry_of(plan, frozen, glibc=contents.glibc, tree=tree.digest, blobs=release.entry.blobs)
+            _require_entry(release, entry)
             _require_texts(release, tree, contents)
 
 
@@ -140,59 +143,35 @@ def _require_documents(release: Release, root: Path, tree: Tree, plan: Plan) -> 
         raise _tampered(release, "its provenance is about other files")
 
 
-def _contents(plan: Plan, frozen: FrozenModel, library: NativeLibrary, root: Path) -> PackageContents:
-    """What the package is made of, but for documents and licences."""
-    programs = tuple(sorted(root.glob("bin/*")))
-    return PackageContents(
-        spec=plan.spec,
-        signature=frozen.signature,
-        rows=frozen.rows,
-        symbol=library.symbol,
-        uid=library.uid,
-        toolchain=f"tensorflow {plan.toolchain.toolchain.version}",
-        static_library=library.static,
-        shared_library=library.shared,
-        glibc=glibc_floor_of([library.shared, *programs]),
-        objects=library.objects,
-        programs=programs,
-        notices={},
-        validation={},
-    )
+def _require_one_code(release: Release, library: NativeLibrary, programs: tuple[Path, ...], plan: Plan) -> None:
+    """The static library, objects and programs have the code of the shared library, which is validated."""
+    try:
+        with temporary_folder(prefix="tfaot-relink-") as scratch:
+            require_one_code(library, programs, plan, scratch)
+    except OtherCode as error:
+        raise _tampered(release, str(error)) from error
 
 
 def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> None:
-    """Headers and build files are the tool's own: they run, or are compiled, in their users' builds."""
+    """All files but the compiled ones and those that tell of the build are those that are made here.
+
+    Headers and build files run, or are compiled, in their users' builds.
+    """
     share = f"share/{contents.package_name}"
+    told = {f"{share}/{FILES[role]}" for role in (PROVENANCE, SBOM, VALIDATION)} | {f"{share}/{FILE}"}
     own = {path: sha256_bytes(text) for path, text in render(contents).items()}
-    named = {path for path in tree.files if path.startswith(_TEXTS) and path not in contents.libraries}
-    named |= {path for path in own if path.startswith(_TEXTS)} | {f"{share}/info.json"}
-    for path in sorted(named):
+    for path in sorted((tree.files.keys() | own.keys()) - told - contents.binaries.keys()):
         if tree.files.get(path) != own.get(path):
             raise _tampered(release, f"{path} is not the one that is made for this model")
 
 
-def _require_entry(release: Release, plan: Plan, contents: PackageContents) -> None:
+def _require_entry(release: Release, expected: RegistryEntry) -> None:
     """The index line says what the spec, the toolchain, the model and the library say, and nothing else."""
-    spec, entry = plan.spec, release.entry
-    expected: Mapping[str, object] = {
-        "name": spec.model.package_name,
-        "model": spec.model.name,
-        "version": spec.model.version,
-        "key": plan.key,
-        "toolchain": f"tensorflow {plan.toolchain.toolchain.version}",
-        "targets": spec.compilation.targets,
-        "batch_sizes": spec.compilation.batch_sizes,
-        "signature": contents.signature,
-        "rows_independent": contents.rows.independent,
-        "glibc": contents.glibc,
-        "extra": {},
-        "license": spec.model.license,
-        "description": spec.model.description,
-        "yanked": None,
-    }
-    for name, value in expected.items():
-        if getattr(entry, name) != value:
-            raise _tampered(release, f"its index line says {name} = {getattr(entry, name)}, which should be {value}")
+    entry = release.entry
+    for each in fields(RegistryEntry):
+        given, value = getattr(entry, each.name), getattr(expected, each.name)
+        if given != value:
+            raise _tampered(release, f"its index line says {each.name} = {given}, which should be {value}")
     if unknown := sorted(set(entry.blobs) - {PREFIX, LATENCY, *FILES}):
         raise _tampered(release, f"its index line names a blob {unknown[0]}")
     if LATENCY in release.blobs and not _is_latency(release.blobs[LATENCY]):

@@ -1,0 +1,57 @@
+"""Linking again what may be hostile: what the linker may read, and objects whose code depends on the order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfaot_pkg.binary.elf import opened
+from tfaot_pkg.cxx.compiler import Compiler, find_compiler
+from tfaot_pkg.errors import CompilerError
+from tfaot_pkg.nightly.relink import OtherCode, _globals, confined
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Compiler:
+    return find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+
+
+def compiled(compiler: Compiler, folder: Path, code: str, *flags: str, suffix: str = ".cc") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"a{suffix}").write_text(code)
+    compiler.compile(folder / f"a{suffix}", folder / "a.o", flags=flags, folder=folder)
+    return folder / "a.o"
+
+
+def test_compiler_and_linker_read_nothing_of_the_user_s(compiler: Compiler, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the key")
+    code = f'.section .rodata\n.incbin "{secret}"\n.section .note.GNU-stack,"",@progbits\n'
+    assert b"the key" in compiled(compiler, tmp_path / "free", code, suffix=".S").read_bytes()
+    (tmp_path / "confined").mkdir()
+    inside = confined(compiler, tmp_path / "confined")
+    with pytest.raises(CompilerError, match="secret"):
+        compiled(inside, tmp_path / "confined", code, suffix=".S")
+    script = tmp_path / "confined" / "a.o"
+    script.write_text(f"INPUT({secret})")
+    with pytest.raises(CompilerError, match="secret"):
+        inside.merge([script], tmp_path / "confined" / "b.o", keep=[])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'inline __attribute__((visibility("default"), noinline)) int f() { return 1; }\nint g() { return f(); }',
+        'asm(".section .gnu.linkonce.t.f,\\"ax\\",@progbits\\n.byte 0\\n");',
+    ],
+)
+def test_code_of_which_linkers_take_the_first_is_found(compiler: Compiler, tmp_path: Path, code: str) -> None:
+    with opened(compiled(compiler, tmp_path / "one", code)) as data, pytest.raises(OtherCode, match="one object only"):
+        _globals(data, "a.o")
+
+
+def test_what_an_object_defines_for_others_is_seen_weak_or_not(compiler: Compiler, tmp_path: Path) -> None:
+    code = 'extern "C" { int a() { return 1; } __attribute__((weak)) int b() { return 1; } int c(); int d() { return c(); } }'
+    with opened(compiled(compiler, tmp_path / "one", code, "-fvisibility=default")) as data:
+        assert sorted(_globals(data, "a.o")) == ["a", "b", "d"]
