@@ -136,6 +136,36 @@ def test_changed_weights_under_an_unchanged_version_are_refused(recorded: Lab, m
     assert (a.action, a.release) == ("build", "1.0.1+tf2.17.1.b1")
 
 
+BOTH = DEFINITION.replace("[2.17.1]", "[2.17.1, 2.21.0]")
+
+
+def test_changed_weights_are_refused_for_another_toolchain_of_the_version_too(
+    recorded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else 1.0.0 would be one model with the one toolchain and another one with the other."""
+    recorded.define(BOTH)
+    two_files(recorded, monkeypatch)
+    decisions = recorded.plan(model="a")
+    assert [one.action for one in decisions] == ["fail", "fail"]
+    assert "differ from those that 1.0.0+tf2.17.1.b1 was built from" in decisions[1].reasons[0].detail
+    recorded.define(BOTH + "policy: {changed_source: build}\n")
+    assert [one.release for one in recorded.plan(model="a")] == ["1.0.0+tf2.17.1.b2", "1.0.0+tf2.21.0.b1"]
+
+
+def test_another_toolchain_of_a_version_whose_model_is_the_same_is_built(recorded: Lab) -> None:
+    recorded.define(BOTH)
+    assert [one.action for one in recorded.plan(model="a")] == ["up to date", "build"]
+
+
+def test_a_version_that_is_yanked_altogether_holds_no_other_toolchain_back(
+    recorded: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.define(BOTH)
+    two_files(recorded, monkeypatch)
+    FolderRegistry.open(recorded.root / "registry").yank("tfaot-model-a", "1.0.0+tf2.17.1.b1", "wrong weights")
+    assert [one.action for one in recorded.plan(model="a")] == ["fail", "build"]
+
+
 def test_changed_weights_become_the_next_build_if_the_policy_says_so(
     recorded: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,7 +374,7 @@ def test_targets_that_cannot_run_here_either_are_left_as_they_are(lab: Lab, with
 
 def test_a_validation_that_is_lost_counts_as_none(built: Lab) -> None:
     shutil.rmtree(built.root / "registry" / "blobs")
-    (built.root / "nightly-state" / "cache" / "plan.json").unlink()
+    built.memory.unlink()
     assert said(built.plan())[0][2] == ["previously unverified: no record of a validation"]
 
 

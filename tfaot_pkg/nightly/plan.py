@@ -41,13 +41,17 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A task with what the registry has of it: the newest build's entry and number, None and 0 where there is none."""
+    """A task with what the registry has of it: the newest build's entry and number, None and 0 where there is none.
+
+    `sibling` is then a build of the same version for another toolchain, if there is one.
+    """
 
     task: Task
     model: Model
     published: RegistryEntry | None
     number: int
     broken: KnownBroken | None
+    sibling: RegistryEntry | None = None
 
 
 def candidates(
@@ -64,7 +68,10 @@ def candidates(
             if not selection.toolchains or task.toolchain in selection.toolchains:
                 entry, number = newest_build(task, versions)
                 broken = model.entry.known_broken.get(task.toolchain)
-                found.append(Candidate(task=task, model=model, published=entry, number=number, broken=broken))
+                sibling = sibling_of(task, versions) if entry is None else None
+                found.append(
+                    Candidate(task=task, model=model, published=entry, number=number, broken=broken, sibling=sibling)
+                )
     return tuple(found)
 
 
@@ -74,6 +81,13 @@ def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[Registr
     numbered = [(int(found[1]), entry) for entry in versions if (found := wanted.fullmatch(entry.version))]
     number, newest = max(numbered, key=lambda one: one[0], default=(0, None))
     return newest, number
+
+
+def sibling_of(task: Task, versions: Sequence[RegistryEntry]) -> RegistryEntry | None:
+    """The newest build of the version of `task` for any toolchain, among those that are not yanked. Pure."""
+    wanted = re.compile(re.escape(f"{task.version}+tf") + r"[^+]*\.b[1-9][0-9]*")
+    found = [entry for entry in versions if entry.yanked is None and wanted.fullmatch(entry.version)]
+    return max(found, key=lambda entry: entry.rank, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +108,7 @@ def decide(
     """What is to be done; a build's reasons are those that need no record (`explained` adds the others).
 
     With `changed_source` "refuse", a version whose model changed fails instead of becoming the next build of that
-    version: whoever depends on the version expects the same model.
+    version, or its first one for another toolchain: whoever depends on the version expects the same model.
     """
     task, published = candidate.task, candidate.published
     doubts: tuple[Reason, ...] = ()
@@ -110,6 +124,8 @@ def decide(
                 _require_same_source(task, published, plan, known)
         release = task.release(candidate.number + 1)
         plan = plan_at(release)
+        if candidate.sibling is not None and changed_source == "refuse":
+            _require_same_source(task, candidate.sibling, plan, known)
     except TfaotError as error:
         if candidate.broken is None:
             return failed(task, error)
