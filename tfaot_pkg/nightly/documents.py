@@ -39,7 +39,7 @@ def outcome_of(document: Mapping[str, Any], where: str) -> Outcome:
 
 def _read(adapter: TypeAdapter[_Value], document: Mapping[str, Any], where: str) -> _Value:
     try:
-        return adapter.validate_python(dict(document))
+        return adapter.validate_python(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -75,11 +75,11 @@ class NightFolder:
         """Its number among all nights, from 1 on; 0 if it was made before nights had one."""
         path = self.folder / _SEQUENCE
         with storage_errors(f"read {path}"):
-            text = path.read_text() if path.exists() else "0"
+            text = path.read_bytes() if path.exists() else b"0"
         try:
             return int(text)
         except ValueError as error:
-            raise StorageError(f"{path} is damaged: {error}", hint="move this night's folder away") from error
+            raise _damaged(path, str(error)) from error
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -100,8 +100,11 @@ class NightFolder:
 
     def decisions(self) -> tuple[Decision, ...]:
         """The plan that it works on."""
-        document = _read_json(self.folder / "plan.json")
-        return tuple(decision_of(one, str(self.folder / "plan.json")) for one in document["decisions"])
+        path = self.folder / "plan.json"
+        listed = _read_json(path).get("decisions")
+        if not isinstance(listed, list):
+            raise _damaged(path, "it lists no decisions")
+        return tuple(decision_of(one, str(path)) for one in listed)
 
     def plan_anew(self, decisions: Sequence[Decision]) -> None:
         """Replace the plan; outcomes of tasks about which is decided otherwise now are forgotten."""
@@ -125,7 +128,10 @@ class NightFolder:
         if not self._gate.exists():
             return None
         document = _read_json(self._gate)
-        return Verdict(built=int(document["built"]), failed=int(document["failed"]), limit=float(document["limit"]))
+        built, failed, limit = (document.get(name) for name in ("built", "failed", "limit"))
+        if not isinstance(built, int) or not isinstance(failed, int) or not isinstance(limit, int | float):
+            raise _damaged(self._gate, "it lacks built, failed or limit")
+        return Verdict(built=built, failed=failed, limit=float(limit))
 
     def set_verdict(self, verdict: Verdict) -> None:
         """Record what the gate said: it holds for this night, whatever happens while publishing."""
@@ -210,7 +216,7 @@ class State:
         lines = {
             (line["night"], line["task"]): (line, path)
             for path in (self._history, *sorted(self.root.glob("history-*.jsonl")))
-            for line in read_lines(path)
+            for line in _builds(path)
         }
         found = [(_order(line.get(_SEQUENCE, 0), line["night"]), line, path) for line, path in lines.values()]
         end = before.order if before is not None else None
@@ -230,7 +236,7 @@ class State:
 
     def add_history(self, night: NightFolder, outcomes: Iterable[Outcome]) -> None:
         """Record the builds of `night`; those that are recorded already are not again. Older months are moved away."""
-        known = {line["task"] for line in read_lines(self._history) if line["night"] == night.name}
+        known = {line["task"] for line in _builds(self._history) if line["night"] == night.name}
         new = [one for one in outcomes if one.task not in known]
         head = {"night": night.name, _SEQUENCE: night.sequence}
         lines = [canonical_json({**head, **outcome_document(one)}) for one in new]
@@ -244,12 +250,12 @@ class State:
 
         Copied before they are removed: a kill in between leaves lines twice, which readers and the next call drop.
         """
-        lines = list(read_lines(self._history))
+        lines = list(_builds(self._history))
         for old in sorted({_month(line["night"]) for line in lines} - {month}):
             if old > month:
                 continue
             path = self.root / f"history-{old}.jsonl"
-            merged = {(one["night"], one["task"]): one for one in (*read_lines(path), *lines)}
+            merged = {(one["night"], one["task"]): one for one in (*_builds(path), *lines)}
             kept = [one for one in merged.values() if _month(one["night"]) == old]
             write_file(path, b"".join(canonical_json(one) + b"\n" for one in kept))
         present = [one for one in lines if _month(one["night"]) >= month]
@@ -282,10 +288,29 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         document = read_json(text)
     except ValueError as error:
-        raise StorageError(f"{path} is damaged: {error}", hint="move this night's folder away and run again") from error
+        raise _damaged(path, str(error)) from error
     if not isinstance(document, dict):
-        raise StorageError(f"{path} is damaged: not an object", hint="move this night's folder away and run again")
+        raise _damaged(path, "not an object")
     return document
+
+
+def _damaged(path: Path, why: str) -> StorageError:
+    return StorageError(f"{path} is damaged: {why}", hint="move this night's folder away and run again")
+
+
+def _builds(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file of the history, of which each says of which night and task it is."""
+    for number, line in enumerate(read_lines(path), 1):
+        night, task, sequence = line.get("night"), line.get("task"), line.get(_SEQUENCE, 0)
+        named = isinstance(night, str) and _NIGHT.fullmatch(night) and isinstance(task, str)
+        if not named or not isinstance(sequence, int):
+            raise _damaged_line(path, number, "it is of no night and task")
+        yield line
+
+
+def _damaged_line(path: Path, number: int, why: str) -> StorageError:
+    hint = "delete this line: what it told is lost, nothing else"
+    return StorageError(f"{path}:{number} is damaged: {why}", hint=hint)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -296,7 +321,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         try:
             value = read_json(line)
         except ValueError as error:
-            raise StorageError(
-                f"{path}:{number} is damaged: {error}", hint="delete this line: what it told is lost, nothing else"
-            ) from error
+            raise _damaged_line(path, number, str(error)) from error
+        if not isinstance(value, dict):
+            raise _damaged_line(path, number, "not an object")
         yield value
