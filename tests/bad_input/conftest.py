@@ -64,7 +64,7 @@ class CommandLine:
     def argv(self, *arguments: str | Path) -> list[str]:
         return [*map(str, self.wrapper), sys.executable, "-m", "tfaot_pkg", *map(str, arguments)]
 
-    def run(self, *arguments: str | Path, timeout: float = 300) -> Ended:
+    def run(self, *arguments: str | Path, timeout: float = 900) -> Ended:
         done = subprocess.run(
             self.argv(*arguments), env=self.variables, capture_output=True, text=True, timeout=timeout, check=False
         )
