@@ -23,7 +23,9 @@ def build_of(root: Path, code: str, *options: str, glibc: str = "2.99") -> Any:
     static, shared = tiny_libraries("digits", "1.0", code, *options)
     library = f"lib/lib{NAME}.so"
     write_tree(root, {**tiny_files("digits", "1.0"), f"lib/lib{NAME}.a": static, library: shared})
-    tree = SimpleNamespace(root=root, package_name=NAME, version="1.0", shared_library=root / library)
+    tree = SimpleNamespace(
+        root=root, package_name=NAME, version="1.0", shared_library=root / library, loaded=(root / library,)
+    )
     spec = SimpleNamespace(package=SimpleNamespace(glibc=glibc))
     return SimpleNamespace(tree=tree, plan=SimpleNamespace(key="a" * 64, spec=spec))
 
