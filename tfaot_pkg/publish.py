@@ -34,7 +34,7 @@ from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.validate import not_run_targets, require_verified, runnable_targets
+from tfaot_pkg.verify.ways import not_run_targets, require_verified, runnable_targets
 
 Status = Literal["published", "already published"]
 

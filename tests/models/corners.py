@@ -87,8 +87,39 @@ def branching(x):
     return {"y": first, "never": never}
 
 
+def nested(x):
+    """Branches in the body of a loop, in one another and in a function; one side that nothing reaches."""
+
+    def body(step, a):
+        a = tf.cond(tf.reduce_sum(a) > 0.0, lambda: tf.where(a > 100.0, a * 0.5, a), lambda: a + 1.0)
+        return step + 1, tf.cond(tf.reduce_max(tf.abs(a)) < 0.0, lambda: a * 0.0, lambda: a)
+
+    return {"y": tf.while_loop(lambda step, _: step < 3, body, [0, x])[1]}
+
+
+def equal(x):
+    """The same numbers, which round in other ways."""
+    return tf.exp(x), tf.math.expm1(x) + 1.0
+
+
+def fading(x, below):
+    """A loop that ends when subnormal numbers are flushed to zero: three quarters of the smallest one are that one."""
+    return tf.while_loop(
+        lambda a: (tf.reduce_max(a) > 0.0) & (tf.reduce_max(a) < below), lambda a: (a * 0.75,), [tf.abs(x)]
+    )[0]
+
+
 MODELS = {
     "branching": branching,
+    "cancelling": lambda x: {"y": 1e4 * (equal(x)[0] - equal(x)[1])},
+    "centred_rows": lambda x: {"y": x - tf.reduce_mean(x, axis=0)},
+    "compared": lambda x: {"y": equal(x)[0] > equal(x)[1]},
+    "fading": lambda x: {"y": fading(x, 1e30)},
+    "fading_if_tiny": lambda x: {"y": fading(x, 1e-30)},
+    "igamma": lambda x: {"y": tf.math.igamma(tf.abs(x) + 0.5, tf.abs(x) + 1.5)},
+    "magnified": lambda x: {"y": x * 1e37},
+    "nested": nested,
+    "ordered": lambda x: {"y": tf.argmax(tf.stack(equal(x), axis=1), axis=1)},
     "random": lambda x: {"y": x + tf.random.uniform(tf.shape(x))},
     "summed": lambda x: {"y": tf.reduce_sum(x * 1.1, axis=1)},
     "activations": lambda x: {name: make(x) for name, make in ACTIVATIONS.items()},

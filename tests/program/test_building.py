@@ -114,5 +114,5 @@ def test_the_library_in_other_batches_shows_it_too(prefix: Path) -> None:
     order = arrangement(24, model.batch_sizes)
     again = arranged(inputs, model.signature, order)
     known, answers = ({f"{size}/y": _answers(model, each, size)["y"] for size in (1, 4)} for each in (inputs, again))
-    found = interactions(answers, known, order, runner="here", signature=model.signature, rtol=1e-4, atol=1e-5)
+    found = interactions(answers, known, order, target="here", signature=model.signature, rtol=1e-4, atol=1e-5)
     assert [(one.batch_size, one.output) for one in found] == [(4, "y")]

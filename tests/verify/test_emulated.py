@@ -30,7 +30,7 @@ from tfaot_pkg.verify.emulated import EmulatedRuns
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.part import Part
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
-from tfaot_pkg.verify.validate import not_run_targets, require_verified
+from tfaot_pkg.verify.ways import not_run_targets, require_verified
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 

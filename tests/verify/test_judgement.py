@@ -23,6 +23,7 @@ def judged(
     ran: list[bool] | None = None,
     jit_ran: list[bool] | None = None,
     dtype: str = "float32",
+    rtol: float = 1e-4,
     operations: tuple[str, ...] = (),
 ) -> list[tuple[str, int, bool]]:
     """Kind, number of elements and whether it is a fault, of what differs."""
@@ -36,7 +37,7 @@ def judged(
         spread=None if spread is None else np.array(spread), flushed=array(flushed),
     )  # fmt: skip
     found = differences(
-        answers, class_name=class_name, target="x86-64-v3", batch_size=1, output="y", rtol=1e-4, atol=1e-6,
+        answers, class_name=class_name, target="x86-64-v3", batch_size=1, output="y", rtol=rtol, atol=1e-6 if rtol else 0,
         operations=frozenset(operations),
     )  # fmt: skip
     return [(one.kind, one.elements, one.is_fault) for one in found]
@@ -133,3 +134,15 @@ def test_subnormal_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itsel
     assert judged([3e-3], [0.0], class_name="subnormal", jit=[1e-3]) == [("subnormal numbers", 1, False)]
     assert judged([3e-3], [1e-3], class_name="subnormal", jit=[1e-3]) == [("real", 1, True)]
     assert judged([3e-3], [1e-3], class_name="subnormal", flushed=[3e-3], jit=[1e-3]) == [("real", 1, True)]
+
+
+def test_roundings_are_told_from_wrong_values_where_the_tolerance_is_nothing() -> None:
+    assert judged([1.0, 8.0], [1.0000005, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("rounding", 1, True)]
+    assert judged([1.0, 8.0], [1.1, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("real", 1, True)]
+
+
+def test_integers_that_a_rounding_decides_are_ties_only_where_the_model_sorts() -> None:
+    inf = [float("inf")]
+    assert judged([0], [7], class_name="main", spread=inf, dtype="int64") == [("rounding", 1, True)]
+    ties = judged([0], [7], class_name="main", spread=inf, dtype="int64", operations=("ArgMax",))
+    assert ties == [("ties in sort order", 1, True)]

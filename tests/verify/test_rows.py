@@ -8,16 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.verify.rows import (
-    Interaction,
-    arranged,
-    arrangement,
-    interactions,
-    require_none,
-    uncompiled_size,
-)
+from tfaot_pkg.verify.judgement import Difference
+from tfaot_pkg.verify.rows import arranged, arrangement, interactions, uncompiled_size
 
 Array = npt.NDArray[np.float32]
 SIZES = (1, 4)
@@ -37,13 +30,13 @@ def _in_batches(serve: Callable[[Array], Array], x: Array, sizes: tuple[int, ...
     return {f"{size}/y": batches(size) for size in sizes}
 
 
-def _found(serve: Callable[[Array], Array], rows: int = 64) -> tuple[Interaction, ...]:
+def _found(serve: Callable[[Array], Array], rows: int = 64) -> tuple[Difference, ...]:
     inputs = {"x": np.random.default_rng(1).standard_normal((rows, 3)).astype("float32"), "w": np.ones(3, "float32")}
     order = arrangement(rows, SIZES)
     again = arranged(inputs, SIGNATURE, order)
     assert np.array_equal(again["w"], inputs["w"]) and len(again["x"]) == len(order)
     known, answers = _in_batches(serve, inputs["x"]), _in_batches(serve, again["x"])
-    return interactions(answers, known, order, runner="here", signature=SIGNATURE, rtol=1e-4, atol=1e-5)
+    return tuple(interactions(answers, known, order, target="here", signature=SIGNATURE, rtol=1e-4, atol=1e-5))
 
 
 def _noisy(x: Array) -> Array:
@@ -66,7 +59,9 @@ DEPENDENT: dict[str, Callable[[Array], Array]] = {
 
 @pytest.mark.parametrize("serve", DEPENDENT.values(), ids=DEPENDENT.keys())
 def test_rows_that_depend_on_others_are_found(serve: Callable[[Array], Array]) -> None:
-    assert any(found.batch_size == 4 or serve is DEPENDENT["the size"] for found in _found(serve))
+    found = _found(serve)
+    assert any(each.batch_size == 4 or serve is DEPENDENT["the size"] for each in found)
+    assert {(each.kind, each.is_fault) for each in found} == {("rows that interact", True)}
 
 
 @pytest.mark.parametrize("rows", [4, 5, 64])
@@ -81,13 +76,14 @@ def test_integers_may_differ_by_ties_only() -> None:
     order = np.arange(64)
     known = {"1/y": np.arange(64)}
 
-    def found(changed: int) -> tuple[Interaction, ...]:
+    def found(changed: int) -> list[tuple[int, int]]:
         answers = np.arange(64)
         answers[:changed] += 1
-        return interactions({"4/y": answers}, known, order, runner="here", signature=signature, rtol=0, atol=0)
+        all_found = interactions({"4/y": answers}, known, order, target="here", signature=signature, rtol=0, atol=0)
+        return [(one.elements, one.batch_size) for one in all_found]
 
-    assert found(0) == () == found(3)
-    assert [(one.rows, one.of_rows, one.batch_size) for one in found(10)] == [(10, 64, 4)]
+    assert found(0) == [] == found(3)
+    assert found(10) == [(10, 4)]
 
 
 def test_every_row_gets_other_neighbours_and_places() -> None:
@@ -104,8 +100,10 @@ def test_every_row_gets_other_neighbours_and_places() -> None:
     assert [uncompiled_size(sizes) for sizes in ((1, 4), (1, 2, 3), (2,), (7,))] == [2, 4, 3, 2]
 
 
-def test_the_error_names_where_rows_interact() -> None:
-    require_none("centred", ())
-    with pytest.raises(ValidationError) as caught:
-        require_none("centred", _found(DEPENDENT["the mean"]))
-    assert "output 'y', batch size 4, here: " in str(caught.value) and "report it" in str(caught.value.hint)
+def test_rows_at_which_tensorflow_is_as_sensitive_do_not_interact() -> None:
+    order = np.arange(4)
+    known = {"1/y": np.ones((4, 1), "float32"), "1/y/spread": np.full((4, 1), 0.5)}
+    answers = {"4/y": np.array([[1], [2], [3], [9]], "float32")}
+    signature = Signature(inputs=SIGNATURE.inputs, outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None, 1)),))
+    (found,) = interactions(answers, known, order, target="here", signature=signature, rtol=0, atol=0)
+    assert (found.elements, found.max_absolute) == (1, 8.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.verify.validate import require_verified
+from tfaot_pkg.verify.ways import require_verified
 
 
 def test_a_target_without_validation_is_refused_and_the_hint_names_the_option() -> None:

@@ -112,8 +112,8 @@ CASES = (
     _built("reductions"),
     _built("mathematics"),
     _built("double_mathematics"),
-    # XLA's igamma differs from TensorFlow's by 5e-4 at 1,000, and without bound beyond.
-    replace(_built("bessel"), classes=tuple(name for name in INPUT_CLASSES if name not in ("scaled", "large"))),
+    # XLA's series of igamma takes 10 s and more per call from 1e8 on, TensorFlow's stops after 2,000 terms.
+    replace(_built("bessel"), classes=tuple(n for n in INPUT_CLASSES if n not in ("large", "huge", "boundary"))),
     _built("integers"),
     _built("linear_algebra"),
     _refused("determinant", r"MatrixDeterminant \(node .*\): XLA has no kernel for it"),

@@ -17,7 +17,7 @@ from tfaot_pkg.tuning.flags import FlagsFound, choose_beside, choose_flags, choo
 from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.validate import runnable_targets
+from tfaot_pkg.verify.ways import runnable_targets
 
 _Row = TypeVar("_Row")
 

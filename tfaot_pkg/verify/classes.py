@@ -16,6 +16,9 @@ MAIN = "main"
 BRANCHES = "branches"
 """Inputs that take sides of branches: found by TensorFlow (worker_program/branches.py), not drawn here."""
 
+ARRANGED = "arranged"
+"""Rows of the main class again, in other places, with other neighbours and repeated (rows.py)."""
+
 ROWS = 8
 """Rows of each class, at least; as many as the largest batch size where that is more."""
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tfaot_pkg.verify.classes import MAIN
+from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -32,10 +32,14 @@ _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
 
+TENSORFLOW = "TensorFlow"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """Elements of one output at one batch size on one target that differ from eager TensorFlow's for one reason.
 
+    `target` is TENSORFLOW where rows interact in TensorFlow itself.
     `agrees_with` says what gives our values, or values as near as can be asked for; "" for nothing. `max_absolute` is
     None where no two finite numbers differ. `is_fault`: the library must not be published.
     """
@@ -153,6 +157,9 @@ def _explanations(
             yield "subnormal numbers", "", False, ~agreement(answers.jit, eager, rtol=rtol, atol=atol)
     if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
         yield "random op", "", True, every
+    if class_name == ARRANGED:
+        # The known answers are those for the same rows in another batch.
+        yield "rows that interact", "", True, every
     if class_name != MAIN:
         # What TensorFlow refuses has no right answer; compiled code gives one.
         yield "out-of-range index", "", False, every if eager is None else ~answers.eager_ran
@@ -162,12 +169,35 @@ def _explanations(
         if eager is not None and eager.dtype.kind != "f":
             # Which element is the largest, or whether one is larger, is decided by such sums.
             yield _kind_of_rule(class_name, answers, operations), "", False, every
-    if class_name == MAIN and answers.spread is not None and eager is not None:
-        near = agreement(ours, eager, rtol=rtol, atol=atol, spread=answers.spread)
-        yield "rounding", "eager, with inputs off by some roundings", True, near
+    if class_name == MAIN:
+        yield from _roundings(answers, rtol, atol, operations, left)
     if operations & _SORTS and eager is not None and eager.dtype.kind != "f":
         yield "ties in sort order", "", True, every
     yield "real", "", True, every
+
+
+def _roundings(
+    answers: Answers, rtol: float, atol: float, operations: frozenset[str], left: Mask
+) -> Iterator[tuple[Kind, str, bool, Mask]]:
+    """What changes in TensorFlow's own answers as much where its inputs are off by some roundings."""
+    ours, eager, spread = answers.ours, answers.eager, answers.spread
+    if spread is None or eager is None:
+        return
+    near = agreement(ours, eager, rtol=rtol, atol=atol, spread=np.maximum(spread, _rounding_of(eager)))
+    if eager.dtype.kind != "f" and np.count_nonzero(left & near) >= np.count_nonzero(left & ~near):
+        near = np.ones(left.shape, bool)  # few tries do not turn every answer that a rounding decides
+    yield _kind_of_rounding(eager, operations), "eager, with inputs off by some roundings", True, near
+
+
+def _kind_of_rounding(answers: Array, operations: frozenset[str]) -> Kind:
+    return "ties in sort order" if operations & _SORTS and answers.dtype.kind != "f" else "rounding"
+
+
+def _rounding_of(array: Array) -> float:
+    """Of the largest number: sums that cancel are off by as much, where they are added in another order."""
+    if array.dtype.kind != "f":
+        return 0.0
+    return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def _kind_of_rule(class_name: str, answers: Answers, operations: frozenset[str]) -> Kind:
@@ -177,8 +207,8 @@ def _kind_of_rule(class_name: str, answers: Answers, operations: frozenset[str])
         return "NaN rule"
     if class_name == "subnormal":
         return "subnormal numbers"
-    if operations & _SORTS and answers.ours.dtype.kind != "f":
-        return "ties in sort order"
+    if answers.ours.dtype.kind != "f" and (class_name in (MAIN, BRANCHES) or operations & _SORTS):
+        return _kind_of_rounding(answers.ours, operations)
     return "large argument"
 
 
@@ -206,6 +236,18 @@ def _largest(answers: Answers, found: Mask) -> float | None:
     return float(np.abs(answers.ours[numbers].astype(np.float64) - answers.eager[numbers].astype(np.float64)).max())
 
 
+def hint_of(difference: Difference) -> str:
+    """What to do about a fault."""
+    if difference.kind == "rounding" and difference.max_absolute is None:
+        return _DECIDED_BY_ROUNDING  # no tolerance makes two integers equal
+    return HINTS[difference.kind]
+
+
+_DECIDED_BY_ROUNDING = (
+    "a rounding decides such answers, in TensorFlow too: give inputs that are not at the edge (validation.inputs), "
+    "or make the numbers that are compared an output of the model"
+)
+
 HINTS: dict[Kind, str] = {
     "NaN rule": "NaN and infinities have other results than in TensorFlow: keep them out of the inputs, or leave the "
     "class out (validation.classes)",
@@ -215,13 +257,14 @@ HINTS: dict[Kind, str] = {
     "validation.atol if that is acceptable",
     "random op": "compiled code draws other random numbers than TensorFlow: make them an input of the model",
     "ties in sort order": "equal elements have no order: break ties in the model, or give inputs without ties "
-    "(validation.inputs)",
-    "rows that interact": "give only batch sizes that are compiled, or make rows independent in the model",
+    "(validation.inputs); if no elements are equal, the answers are wrong: report it",
+    "rows that interact": "answers for a row change with the other rows of its batch, although no rows meet in the "
+    "model's graph: make each row's answer depend on that row alone, and report it",
     "out-of-range index": "compiled code clamps indices that TensorFlow refuses: check them in the program, or give "
     "inputs in range (validation.inputs)",
     "subnormal numbers": "TensorFlow flushes subnormal numbers to zero: scale the inputs",
-    "does not end": "bound the loop's steps in the model (maximum_iterations), or leave the class out "
-    "(validation.classes)",
+    "does not end": "a loop goes on where TensorFlow's ends, as one does that waits for subnormal numbers to be "
+    "flushed to zero: bound its steps in the model (maximum_iterations)",
     "real": "these values are wrong: try another toolchain (compilation.tensorflow) or compilation.kernels: none, and "
     "report it",
 }

@@ -15,7 +15,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.progress import Step
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
-from tfaot_pkg.verify.classes import MAIN
+from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN
 from tfaot_pkg.verify.report import Branch
 
 _SECONDS = 10.0
@@ -24,12 +24,14 @@ _SECONDS = 10.0
 _PATIENCE = 5.0
 """Times what the main class took, where that is more."""
 
-ARRANGED = "arranged"
-
 MOST = 8
 """Batches of each size that are tried of each class but the main one."""
 
-_TRIES = 3
+_TRIES = 9
+"""By luck a few change nothing: of answers that are steps, and of special functions that are off."""
+
+_SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
+"""The same for the library's run on the main class, where a loop may never end, too; the second for many tries, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,29 +84,41 @@ class Oracle:
         if self._main is None:
             tried, start = self._saved(MAIN, inputs), time.monotonic()
             answers, operations = self._answers(tried, "eager")
-            self._seconds = max(_SECONDS, _PATIENCE * (time.monotonic() - start))
-            self._main = replace(tried, eager=answers, operations=operations)
+            taken = time.monotonic() - start
+            self._seconds = max(_SECONDS, _PATIENCE * taken)
+            patience = max(_SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN * taken)
+            self._main = replace(tried, eager=answers, operations=operations, seconds=patience)
         return self._main
 
     def tried(self, name: str, inputs: Mapping[str, Array]) -> Tried:
         """Eager answers for a class that TensorFlow may refuse."""
         tried = replace(self._saved(name, inputs), seconds=self._seconds)
         try:
-            answers, operations = self._answers(tried, "eager", tolerant=True)
+            answers, operations = self._answers(tried, "eager", tolerant=True, seconds=self._seconds)
         except ToolchainError as error:
             if not error.cause:
                 raise
-            return replace(tried, fault=_END.get(error.cause, "TensorFlow failed").format(self._seconds))
+            return replace(tried, fault=_end(error, self._seconds))
         return replace(tried, eager=answers, operations=operations)
 
     def explored(self, tried: Tried) -> Tried:
-        """`tried` with what tells kinds of differences apart: how far roundings carry, and XLA's own answers."""
-        eager, _ = self._answers(tried, "perturbed", tolerant=tried.name != MAIN, perturbed=_TRIES)
+        """`tried` with what tells kinds of differences apart: how far roundings carry, and XLA's own answers.
+
+        It has a fault where TensorFlow did not end, except in the main class, which may take its time.
+        """
+        is_main = tried.name == MAIN
+        seconds = None if is_main else _PATIENCE_FOR_MAIN * self._seconds
+        try:
+            eager, _ = self._answers(tried, "perturbed", tolerant=not is_main, perturbed=_TRIES, seconds=seconds)
+        except ToolchainError as error:
+            if is_main or not error.cause:
+                raise
+            return replace(tried, fault=_end(error, seconds or 0))
         return replace(tried, eager=eager, jit=self._compiled(tried) or {})
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
-        return self._saved(ARRANGED, inputs)
+        return replace(self._saved(ARRANGED, inputs), seconds=None if self._main is None else self._main.seconds)
 
     def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:
         """Eager answers at a batch size that is not compiled. Raises the errors of a worker."""
@@ -114,24 +128,33 @@ class Oracle:
         """Whether the model ends where TensorFlow's own XLA compiles it."""
         return self._compiled(tried) is not None
 
-    def branches(self, rows: int) -> tuple[dict[str, Array], tuple[Branch, ...]]:
-        """Inputs, and the sides of branches that none of them takes."""
+    def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
+        """The class of inputs that was found, and the sides of branches that none of them takes."""
+        try:
+            inputs, not_taken = self._searched(rows, self._seconds)
+        except ToolchainError as error:
+            if not error.cause:  # a fault of ours
+                raise
+            _, not_taken = self._searched(rows, 0)
+            fault = f"while inputs were sought, {_end(error, self._seconds)}"
+            return replace(self._saved(BRANCHES, {}), fault=fault), not_taken
+        return (self.tried(BRANCHES, inputs) if inputs else None), not_taken
+
+    def _searched(self, rows: int, seconds: float) -> tuple[dict[str, Array], tuple[Branch, ...]]:
+        """Inputs, and the sides that none of them takes; nothing is tried in no `seconds`."""
         found = self._scratch / "branches.npz"
         arguments = {
             "graph": str(self._pool.give(self._frozen.graph)),
             "blob": str(self._pool.give(self._frozen.weights_file)) if self._frozen.weights_file else "",
             "inputs": self._frozen.inputs,
+            "outputs": self._frozen.outputs,
             "weights": self._frozen.weights,
             "rows": rows,
             "seed": self._spec.validation.seed,
+            "seconds": seconds,
             "out": str(found),
         }
-        try:
-            answer = self._pool.get().call("branches", arguments, seconds=self._seconds)
-        except ToolchainError as error:
-            if not error.cause:  # a fault of ours
-                raise
-            return {}, ()  # out of time or memory: the search is a help, not a duty
+        answer = self._pool.get().call("branches", arguments, seconds=self._seconds if seconds else None)
         with from_worker():
             inputs = read_arrays(found) if answer["found"] else {}
             return inputs, tuple(Branch(node=n, operation=op, side=side) for n, op, side in answer["not_taken"])
@@ -139,7 +162,7 @@ class Oracle:
     def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
         path = self._given / f"inputs-{name}.npz"
         np.savez(path, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-        batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis]
+        batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis and inputs]
         return Tried(name=name, inputs=path, rows=min(batched, default=1))
 
     def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
@@ -169,9 +192,13 @@ class Oracle:
             "advance": 1 if tried.name == MAIN and kind == "eager" else 0,
             **options,
         }
-        found = self._pool.get().call("reference", arguments, step=self._step, seconds=seconds or tried.seconds)
+        found = self._pool.get().call("reference", arguments, step=self._step, seconds=seconds)
         with from_worker():
             return read_arrays(answers), frozenset(found["operations"])
+
+
+def _end(error: ToolchainError, seconds: float) -> str:
+    return _END.get(error.cause, "TensorFlow failed").format(seconds)
 
 
 _END = {

@@ -6,16 +6,15 @@ in the last digits is none: batch sizes and places may round differently.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.wording import counted
+from tfaot_pkg.verify.classes import ARRANGED
+from tfaot_pkg.verify.judgement import Answers, Difference, differences
 
 Order = npt.NDArray[np.int64]
 
@@ -28,21 +27,6 @@ _SLACK, _LEAST_RTOL, _LEAST_ATOL = 10.0, 1e-3, 1e-4
 differ by far more."""
 _TIES = 0.05
 """The part of integer elements that may differ: an argmax goes either way if two values round differently."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interaction:
-    """An output of which rows changed with what stands around them."""
-
-    runner: str
-    batch_size: int
-    output: str
-    rows: int
-    of_rows: int
-
-    def __str__(self) -> str:
-        changed = f"{self.rows} of {counted(self.of_rows, 'row')}"
-        return f"output {self.output!r}, batch size {self.batch_size}, {self.runner}: {changed} changed"
 
 
 def arrangement(rows: int, batch_sizes: Sequence[int]) -> Order:
@@ -72,54 +56,43 @@ def interactions(
     known: Mapping[str, Array],
     order: Order,
     *,
-    runner: str,
+    target: str,
     signature: Signature,
     rtol: float,
     atol: float,
-) -> tuple[Interaction, ...]:
+    operations: frozenset[str] = frozenset(),
+) -> Iterator[Difference]:
     """Where `answers` ("SIZE/OUTPUT") to the arranged inputs are not those that are `known` of the same rows.
 
     Of outputs without a batch axis nothing can be said.
     """
-    found = []
     for name, values in answers.items():
         size, _, output = name.partition("/")
         if not next(tensor.has_batch_axis for tensor in signature.outputs if tensor.name == output):
             continue
-        most = max((each for key, each in known.items() if key.partition("/")[2] == output), key=len)
-        expected = most[order[: len(values)]]
-        changed = _changed_rows(values, expected, rtol=rtol, atol=atol)
-        if changed:
-            found.append(
-                Interaction(runner=runner, batch_size=int(size), output=output, rows=changed, of_rows=len(values))
-            )
-    return tuple(found)
-
-
-def _changed_rows(ours: Array, expected: Array, *, rtol: float, atol: float) -> int:
-    if expected.dtype.kind != "f":
-        differ = ours != expected
-        return 0 if differ.mean() <= _TIES else _rows_with(differ)
-    finite = expected[np.isfinite(expected)]
-    scale = float(np.abs(finite).max(initial=0.0))
-    close = np.isclose(
-        ours, expected, rtol=max(_SLACK * rtol, _LEAST_RTOL), atol=max(_SLACK * atol, _LEAST_ATOL * scale),
-        equal_nan=True,
-    )  # fmt: skip
-    return _rows_with(~close)
-
-
-def _rows_with(differ: npt.NDArray[np.bool_]) -> int:
-    return int(np.count_nonzero(differ.reshape(len(differ), -1).any(axis=1)))
-
-
-def require_none(model: str, found: Sequence[Interaction]) -> None:
-    """Raise ValidationError if rows interact in a model of which the contrary was shown."""
-    if found:
-        lines = "\n".join(f"  {each}" for each in found[:5])
-        raise ValidationError(
-            f"model {model}: answers for a row change with the other rows of its batch, "
-            f"although no rows meet in its graph:\n{lines}",
-            hint="this is a fault of this tool, please report it; inputs at which the model is very sensitive to "
-            "rounding give such a difference, too (validation.inputs)",
+        longest = max((key for key in known if key.partition("/")[2] == output), key=lambda key: len(known[key]))
+        rows = order[: len(values)]
+        expected, spread = known[longest][rows], known.get(f"{longest}/spread")
+        if expected.dtype.kind != "f" and np.count_nonzero(values != expected) <= _TIES * values.size:
+            continue
+        yield from differences(
+            Answers(
+                ours=values,
+                eager=expected,
+                eager_ran=np.ones(values.shape, bool),
+                spread=None if spread is None else spread[rows],
+            ),
+            class_name=ARRANGED,
+            target=target,
+            batch_size=int(size),
+            output=output,
+            rtol=max(_SLACK * rtol, _LEAST_RTOL),
+            atol=max(_SLACK * atol, _LEAST_ATOL * _scale(expected)),
+            operations=operations,
         )
+
+
+def _scale(values: Array) -> float:
+    if values.dtype.kind != "f":
+        return 0.0
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

@@ -26,8 +26,8 @@ from tfaot_pkg.verify.part import Part
 
 ENDLESS = "it did not end in time"
 
-_ALARMS = ("SIGALRM", "exit code 142")
-"""How a process that its alarm ended is told of, outside and inside of a sandbox."""
+_ALARMS = ("SIGALRM", "exit code 142", "no end after")
+"""How a process is told of that its alarm ended, outside and inside of a sandbox, or the limit of the sandbox."""
 
 
 class _Runs(Protocol):

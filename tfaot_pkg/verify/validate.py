@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.emulator import emulator_of
 from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
@@ -25,56 +25,24 @@ from tfaot_pkg.signature import Tensor
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, Target, runs_here
+from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.verify.classes import BRANCHES, MAIN, ROWS, drawn, is_drawn_for
+from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN, ROWS, drawn, is_drawn_for
 from tfaot_pkg.verify.inputs import validation_inputs
-from tfaot_pkg.verify.judgement import HINTS, Answers, Difference, differences, disagreements
+from tfaot_pkg.verify.judgement import TENSORFLOW, Answers, Difference, differences, disagreements
 from tfaot_pkg.verify.oracle import Oracle, Tried
 from tfaot_pkg.verify.reference import FILE, reference_bytes
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN, Branch, ClassReport, Comparison, ValidationReport, compare
-from tfaot_pkg.verify.rows import arranged, arrangement, interactions, require_none, uncompiled_size
+from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
-from tfaot_pkg.wording import counted
+from tfaot_pkg.verify.summary import disagreement
+from tfaot_pkg.verify.ways import not_run_targets, ways_to_run
 
 STAGE = "validation"
-_SHOWN = 5
 _ROWS_RUNS = 2  # of rows in other batches
-
-
-def runnable_targets(spec: ModelSpec) -> tuple[str, ...]:
-    """Those that this CPU can run."""
-    return tuple(name for name in spec.compilation.targets if runs_here(TARGETS[name]))
-
-
-def ways_to_run(spec: ModelSpec) -> dict[str, str]:
-    """How the code of each target is run here: NATIVE, the emulator with its version, or NOT_RUN."""
-    return {name: _way_to_run(TARGETS[name]) for name in spec.compilation.targets}
-
-
-def _way_to_run(target: Target) -> str:
-    if runs_here(target):
-        return NATIVE
-    emulator = emulator_of(target)
-    return NOT_RUN if emulator is None else str(emulator)
-
-
-def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
-    """Those that neither this CPU nor an emulator can run."""
-    return tuple(name for name, how in ways_to_run(spec).items() if how == NOT_RUN)
-
-
-def require_verified(not_run: Sequence[str], unverified: Sequence[str]) -> None:
-    """ValidationError where one of `not_run`, targets without validation, is not among `unverified`."""
-    missing = [name for name in not_run if name not in unverified]
-    if missing:
-        raise ValidationError(
-            f"no validation for {', '.join(missing)}: this machine cannot run such code, and no emulator can",
-            hint="install qemu-user (it runs aarch64 and x86-64 up to v3), publish on a machine with such a CPU, "
-            "or publish without validation: "
-            + " ".join(f"--unverified-target {name}" for name in missing)
-            + " (in registry.yaml: policy.unverified_targets)",
-        )
+_PATIENCE = 5.0
+"""Times what XLA's JIT may take: two runs of the same code on a busy machine may differ as much."""
+_NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
@@ -186,10 +154,11 @@ class _Validation:
             for target, answers in ours.items():
                 self._require_shapes(answers[MAIN], theirs, target)
             reports = [self._class_report(oracle, each, ours) for each in tried]
+            if not any(one.is_fault for each in reports for one in each.differences):
+                reports += self._rows_reports(oracle, inputs, ours)
             report = self._report(ours, theirs, reports, branches)
             if report.failed:
-                raise _disagreement(self._spec, report)
-            self._try_rows(oracle, inputs, theirs)
+                raise disagreement(self._spec.model.name, report)
         if self._spec.package.tools:
             stored = reference_bytes(
                 signature=signature, uid=self._library.uid, batch_sizes=sizes,
@@ -204,38 +173,60 @@ class _Validation:
         rows = max(ROWS, *self._spec.compilation.batch_sizes)
         classes = {name: drawn(name, signature, seed=validation.seed, rows=rows) for name in validation.classes
                    if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
-        branches: tuple[Branch, ...] = ()
-        if BRANCHES in validation.classes:
-            found, branches = oracle.branches(rows)
-            if found:
-                classes[BRANCHES] = found
-        return [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())], branches
+        tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
+        if BRANCHES not in validation.classes:
+            return tried, ()
+        found, not_taken = oracle.branches(rows)
+        return [*tried, *([] if found is None else [found])], not_taken
 
-    def _try_rows(self, oracle: Oracle, inputs: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
-        """The same rows in other batches, on the best target that runs here and in TensorFlow."""
-        signature = self._frozen.signature
+    def _rows_reports(
+        self,
+        oracle: Oracle,
+        inputs: Mapping[str, Array],
+        known: Mapping[str, Mapping[str, Mapping[str, Array] | str]],
+    ) -> list[ClassReport]:
+        """That of the same rows in other batches, on the best target that runs here and in TensorFlow.
+
+        Each is compared with what it gave for the main class; `known` has that of the library.
+        """
+        signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
         batched = [tensor for tensor in signature.inputs if tensor.has_batch_axis]
-        if not self._frozen.rows.independent or not self._targets or not batched:
-            return
-        sizes = self._spec.compilation.batch_sizes
+        if not batched:
+            return []
         order = arrangement(min(len(inputs[tensor.name]) for tensor in batched), sizes)
         tried = oracle.arranged(arranged(inputs, signature, order))
+        if not self._frozen.rows.independent:
+            return [_class_not_run(tried, "rows depend on one another: only compiled batch sizes run")]
+        if not self._targets:
+            return [_class_not_run(tried, _NO_TARGET)]
         best = max(self._targets, key=lambda name: (self._ways[name] == NATIVE, TARGETS[name].level))
-        ours = self._runs.run(best, [tried])[tried.name]
-        if isinstance(ours, str):
-            raise self._does_not_run(best, ours)
-        answers = {best: ours}
+        ours, before = self._runs.run(best, [tried])[tried.name], known[best][MAIN]
+        if isinstance(ours, str) or isinstance(before, str):
+            return [_compared(tried, {}, self._without_answers(oracle, tried, best, str(ours)))]
+        main = oracle.tried_main(inputs)
+        answers, expected = {best: ours}, {best: before, TENSORFLOW: main.eager}
         with suppress(ModelError, ToolchainError):  # the model's own checks may refuse such a batch
-            answers["TensorFlow"] = oracle.at_size(tried, uncompiled_size(sizes))
+            answers[TENSORFLOW] = oracle.at_size(tried, uncompiled_size(sizes))
+        if any(self._interactions(target, each, expected[target], main, order) for target, each in answers.items()):
+            main = oracle.explored(main)  # where TensorFlow's answers are as sensitive, rows need not interact
         found = [
             one
-            for runner, each in answers.items()
-            for one in interactions(
-                each, theirs, order, runner=runner, signature=signature,
-                rtol=self._spec.validation.rtol, atol=self._spec.validation.atol,
+            for target, each in answers.items()
+            for one in self._interactions(target, each, expected[target], main, order)
+        ]
+        return [_compared(tried, answers, found)]
+
+    def _interactions(
+        self, target: str, answers: Mapping[str, Array], expected: Mapping[str, Array], main: Tried, order: Order
+    ) -> list[Difference]:
+        validation = self._spec.validation
+        spreads = {name: array for name, array in main.eager.items() if name.endswith("/spread")}
+        return list(
+            interactions(
+                answers, {**spreads, **expected}, order, target=target, signature=self._frozen.signature,
+                rtol=validation.rtol, atol=validation.atol, operations=main.operations,
             )
-        ]  # fmt: skip
-        require_none(self._spec.model.name, found)
+        )  # fmt: skip
 
     def _does_not_run(self, target: str, reason: str) -> ValidationError:
         return ValidationError(
@@ -249,29 +240,34 @@ class _Validation:
         if tried.fault:
             return _class_not_run(tried, tried.fault)
         if not ours:
-            return _class_not_run(tried, "neither this machine nor an emulator can run any of the targets")
-        answers = {target: classes[tried.name] for target, classes in ours.items()}
+            return _class_not_run(tried, _NO_TARGET)
+        answers = {
+            target: self._patiently(oracle, tried, target, classes[tried.name]) for target, classes in ours.items()
+        }
         differences = [one for target, each in answers.items() if isinstance(each, str)
                        for one in self._without_answers(oracle, tried, target, each)]  # fmt: skip
         complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
         if any(self._disagrees(tried, each) for each in complete.values()):
             tried = oracle.explored(tried)
+            if tried.fault:
+                return _class_not_run(tried, tried.fault)
         for target, each in complete.items():
             if self._disagrees(tried, each):
                 flushed = self._runs.run(target, [tried], flush=True)[tried.name]
                 differences += self._judged(tried, target, each, flushed if not isinstance(flushed, str) else {})
-        return ClassReport(
-            name=tried.name,
-            rows=tried.rows,
-            elements=sum(int(array.size) for each in complete.values() for array in each.values()),
-            refused=sum(int(np.count_nonzero(~ran)) for name, ran in tried.eager.items() if name.endswith("/ran")),
-            not_run="",
-            differences=tuple(differences),
-        )
+        return _compared(tried, complete, differences)
+
+    def _patiently(
+        self, oracle: Oracle, tried: Tried, target: str, answers: Mapping[str, Array] | str
+    ) -> Mapping[str, Array] | str:
+        """`answers`; where the library did not end in time but XLA's JIT does, those of a run with more time."""
+        if answers != ENDLESS or tried.seconds is None or not oracle.ends_compiled(tried):
+            return answers
+        return self._runs.run(target, [replace(tried, seconds=_PATIENCE * tried.seconds)])[tried.name]
 
     def _without_answers(self, oracle: Oracle, tried: Tried, target: str, how: str) -> list[Difference]:
         """The library crashed or did not end."""
-        ends = how != ENDLESS or oracle.ends_compiled(tried)
+        ends = how != ENDLESS or tried.name in (MAIN, ARRANGED) or oracle.ends_compiled(tried)
         return [
             Difference(
                 target=target, batch_size=0, output="", kind="does not end" if how == ENDLESS else "real", elements=0,
@@ -333,7 +329,10 @@ class _Validation:
             rtol=self._spec.validation.rtol,
             atol=self._spec.validation.atol,
             comparisons=tuple(
-                one for target, each in ours.items() for one in self._compared(target, each[MAIN], theirs)
+                one
+                for target, each in ours.items()
+                if not isinstance(main := each[MAIN], str)
+                for one in self._comparisons(target, main, theirs)
             ),
             classes=tuple(classes),
             branches_not_taken=branches,
@@ -343,10 +342,7 @@ class _Validation:
             rows=self._frozen.rows,
         )
 
-    def _compared(
-        self, target: str, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array]
-    ) -> Iterator[Comparison]:
-        assert not isinstance(ours, str)
+    def _comparisons(self, target: str, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> Iterator[Comparison]:
         for size in self._spec.compilation.batch_sizes:
             for tensor in self._frozen.signature.outputs:
                 name = f"{size}/{tensor.name}"
@@ -356,6 +352,8 @@ class _Validation:
                 )  # fmt: skip
 
     def _require_shapes(self, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array], target: str) -> None:
+        if ours == ENDLESS:
+            return  # a difference of its own kind
         if isinstance(ours, str):
             raise self._does_not_run(target, ours)
         if set(ours) != set(theirs):
@@ -378,27 +376,19 @@ def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array
     return np.broadcast_to(rows.reshape(-1, *[1] * (answers.ndim - 1)) if answers.ndim else rows[0], answers.shape)
 
 
-def _class_not_run(tried: Tried, reason: str) -> ClassReport:
-    return ClassReport(name=tried.name, rows=tried.rows, elements=0, refused=0, not_run=reason, differences=())
-
-
-def _disagreement(spec: ModelSpec, report: ValidationReport) -> ValidationError:
-    """The error for a report with failures."""
-    faults = sorted(report.failed, key=lambda found: (found[0] != MAIN, -found[1].elements))
-    lines = "\n".join(_line(name, fault) for name, fault in faults[:_SHOWN])
-    more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-    kinds = dict.fromkeys(fault.kind for _, fault in faults)
-    return ValidationError(
-        f"model {spec.model.name}: the compiled library does not give TensorFlow's answers "
-        f"(rtol {report.rtol:g}, atol {report.atol:g}):\n{lines}{more}",
-        hint="; ".join(f"{kind}: {HINTS[kind]}" for kind in kinds),
+def _compared(
+    tried: Tried, answers: Mapping[str, Mapping[str, Array]], differences: Sequence[Difference]
+) -> ClassReport:
+    """The report of a class, of whose `answers` by target `differences` are."""
+    return ClassReport(
+        name=tried.name,
+        rows=tried.rows,
+        elements=sum(int(array.size) for each in answers.values() for array in each.values()),
+        refused=sum(int(np.count_nonzero(~ran)) for name, ran in tried.eager.items() if name.endswith("/ran")),
+        not_run="",
+        differences=tuple(differences),
     )
 
 
-def _line(name: str, fault: Difference) -> str:
-    where = f"  inputs of class {name}, {fault.target}"
-    if not fault.elements:
-        return f"{where}: {'the library does not end' if fault.kind == 'does not end' else 'the library crashes'}"
-    size = f", largest difference {fault.max_absolute:.3g}" if fault.max_absolute is not None else ""
-    elements = counted(fault.elements, "element")
-    return f"{where}, output {fault.output!r}, batch size {fault.batch_size}: {elements} differ{size}: {fault.kind}"
+def _class_not_run(tried: Tried, reason: str) -> ClassReport:
+    return ClassReport(name=tried.name, rows=tried.rows, elements=0, refused=0, not_run=reason, differences=())

@@ -1,35 +1,31 @@
 """Inputs for both sides of a model's branches: found by trying, not by reasoning.
 
-Predicates are those of conditionals and loops, and of selections, of the frozen graph; those inside of functions (the
-bodies of loops, say) are not looked at.
+Branches are conditionals, loops and selections of the frozen graph and of its functions (watched.py).
 """
+
+import time
 
 import numpy as np
 import specialize
+import watched
+from reached import node_name
 
-_SELECTIONS = frozenset("Select SelectV2".split())
-_CONDITIONALS = frozenset("If StatelessIf Case StatelessCase".split())
-_LOOPS = frozenset("While StatelessWhile".split())
-_MOST = 64
 _SCALES = (1.0, 0.01, 0.1, 3.0, 10.0, 100.0, 1e3, 1e4, 1e-4)
 _SHIFTS = (0.0, 1.0, -1.0, 5.0, -5.0)
 _HALVINGS = 12
+_SHARE = 0.5
+"""Of the time: what is left is for the last try, and to write what was found."""
 
 
 def branches(args: dict, report) -> dict:
     """Try inputs of args["rows"] rows, drawn with args["seed"]; write those that took a new side to args["out"].
 
-    args: graph, blob, inputs and weights as in the frozen model. Returns {"taken", "not_taken": lists of
-    [node, operation, side], "found": whether there is a file}.
+    args: graph, blob, inputs, outputs and weights as in the frozen model; seconds, half of which the search may take (0
+    for none). Returns {"taken", "not_taken": lists of [node, operation, side], "found": whether there is a file}.
     """
     sought = _Search(args)
-    if not sought.predicates:
-        return {"taken": [], "not_taken": [], "found": False}
-    for candidate in _candidates(args):
-        sought.look(candidate)
-        if sought.done:
-            break
-    sought.look_between()
+    if args["seconds"]:
+        sought.search(_candidates(args))
     if sought.kept:
         np.savez(
             args["out"],
@@ -40,52 +36,56 @@ def branches(args: dict, report) -> dict:
 
 
 class _Search:
-    """Which sides of which predicates were seen; `kept` are the inputs that showed one first."""
+    """Which sides of which branches were taken; `kept` are the inputs that took one first."""
 
     def __init__(self, args: dict) -> None:
         self._inputs = args["inputs"]
         self.batched = [each["name"] for each in self._inputs if each["shape"][:1] == [None]]
-        self._function, self.predicates = _predicates(args)
-        self._seen: dict = {}
-        self._tried: list = []
+        self._made, self._function = _runner(args)
+        self._end = time.monotonic() + _SHARE * args["seconds"]
+        self._taken: set = set()
         self.kept: list = []
 
     @property
-    def done(self) -> bool:
-        return len(self._seen) == sum(len(sides) for _, _, sides in self.predicates)
+    def _done(self) -> bool:
+        sides = sum(len(branch.sides) for branch in self._made.branches)
+        return len(self._taken) == sides or time.monotonic() > self._end
 
-    def look(self, inputs: dict) -> None:
-        """Evaluate all predicates; keep `inputs` where a side is new."""
+    def search(self, candidates) -> None:
+        for candidate in candidates:
+            if self._done:
+                return
+            self._look(candidate)
+        self._look_between()
+
+    def _look(self, inputs: dict) -> None:
+        """Run all branches; keep `inputs` where a side is new."""
         import tensorflow as tf
 
+        feeds = [tf.constant(inputs[each["name"]]) for each in self._inputs]
         try:
-            values = self._function(*[tf.constant(inputs[each["name"]]) for each in self._inputs])
+            taken = self._made.sides_of(lambda: self._function(*feeds))
         except tf.errors.OpError:  # refused by the model's own checks
             return
-        new = False
-        for (name, _, sides), value in zip(self.predicates, values, strict=True):
-            for side in {min(max(int(v), 0), len(sides) - 1) for v in np.unique(value.numpy())}:
-                if (name, side) not in self._seen:
-                    self._seen[name, side] = new = True
-        self._tried.append(inputs)
-        if new:
+        if taken - self._taken:
             self.kept.append(inputs)
+        self._taken |= taken
 
-    def look_between(self) -> None:
+    def _look_between(self) -> None:
         """Halfway between inputs that took other sides: windows that the scales stepped over."""
         for first, second in [(a, b) for a in self.kept[:4] for b in self.kept[:4] if a is not b]:
             for step in range(1, _HALVINGS):
-                if self.done:
+                if self._done:
                     return
                 part = step / _HALVINGS
-                self.look({name: _between(first[name], second[name], part) for name in first})
+                self._look({name: _between(first[name], second[name], part) for name in first})
 
     def sides(self, taken: bool) -> list:
         return [
-            [name, op, label]
-            for name, op, sides in self.predicates
-            for side, label in enumerate(sides)
-            if ((name, side) in self._seen) == taken
+            [branch.node, branch.operation, label]
+            for index, branch in enumerate(self._made.branches)
+            for side, label in enumerate(branch.sides)
+            if ((index, side) in self._taken) == taken
         ]
 
 
@@ -117,8 +117,8 @@ def _drawn(generator, tensor: dict, rows: int, scale: float, shift: float):
     return values.astype(dtype)
 
 
-def _predicates(args: dict):
-    """(a function of the inputs that gives all predicates, [(node, operation, labels of the sides)])."""
+def _runner(args: dict):
+    """(the graph with its branches watched, a function of the inputs that runs what they need)."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
 
@@ -126,49 +126,25 @@ def _predicates(args: dict):
     with open(args["graph"], "rb") as file:
         graph.ParseFromString(file.read())
     graph = specialize.at_batch_size(graph, args["inputs"], args["rows"])
-    found = [_predicate(graph, node) for node in list(graph.node)]
-    found = [each for each in found if each is not None][:_MOST]
+    made = watched.watched(graph, [each["node"] for each in args["outputs"]])
 
     def imported(*inputs):
         feeds = {each["node"]: value for each, value in zip(args["inputs"], inputs, strict=True)}
         weights = {each["node"]: tf.constant(_weight(args["blob"], each)) for each in args["weights"]}
-        tensors = [tensor for _, _, _, tensor in found]
-        return tf.graph_util.import_graph_def(graph, {**feeds, **weights}, return_elements=tensors, name="")
+        used = {node_name(text) for node in graph.node for text in node.input}
+        given = {name: value for name, value in {**feeds, **weights}.items() if name in used}
+        wanted = [name for name in made.runs if name not in feeds]
+        run = tf.graph_util.import_graph_def(graph, given, return_elements=wanted, name="")
+        with tf.control_dependencies(run):
+            return tf.constant(0)
 
-    if not found:
-        return None, []
+    if not made.branches:
+        return made, None
     specs = [
         tf.TensorSpec([args["rows"] if size is None else size for size in each["shape"]], each["dtype"])
         for each in args["inputs"]
     ]
-    function = tf.compat.v1.wrap_function(imported, specs)
-    return function, [each[:3] for each in found]
-
-
-def _predicate(graph, node):
-    """(node, operation, sides, the tensor that chooses) of `node` where it is a branch, else None."""
-    if node.op in _LOOPS:
-        return node.name, node.op, ["no step", "a step"], _condition(graph, node)
-    if node.op in ("Case", "StatelessCase"):
-        sides = [f"branch {index}" for index in range(len(node.attr["branches"].list.func))]
-    elif node.op in _CONDITIONALS | _SELECTIONS:
-        sides = ["false", "true"]
-    else:
-        return None
-    tensor = node.input[0]
-    return node.name, node.op, sides, tensor if ":" in tensor else f"{tensor}:0"
-
-
-def _condition(graph, node) -> str:
-    """Add a call of a loop's condition with the loop's first values; the tensor that it gives."""
-    from tensorflow.core.framework import types_pb2
-
-    call = graph.node.add(name=f"{node.name}/tfaot_condition", op="PartitionedCall")
-    call.input.extend(text for text in node.input if not text.startswith("^"))
-    call.attr["Tin"].CopyFrom(node.attr["T"])
-    call.attr["Tout"].list.type.append(types_pb2.DT_BOOL)
-    call.attr["f"].func.CopyFrom(node.attr["cond"].func)
-    return f"{call.name}:0"
+    return made, tf.compat.v1.wrap_function(imported, specs)
 
 
 def _weight(blob: str, weight: dict):

@@ -19,7 +19,7 @@ def lower(graph_def, wanted: list) -> bool:
                 found = True
                 output = _LOWERINGS[node.op](_Nodes(nodes, in_function=function is not None), node)
                 if function is not None:
-                    _rename_output(function, node.name, output)
+                    rename_output(function, node.name, output)
     return found
 
 
@@ -78,7 +78,7 @@ def _saturated(nodes: _Nodes, node, saturated: float) -> str:
 _LOWERINGS = {"Erf": _lower_erf, "Tanh": _lower_tanh}
 
 
-def _rename_output(function, name: str, output: str) -> None:
+def rename_output(function, name: str, output: str) -> None:
     """Let all users in `function` read the output `output` of the node `name`, which had another name for it."""
 
     def renamed(text: str) -> str:

@@ -9,9 +9,14 @@ def matrix_of(view, node):
     if node.op == "Einsum":
         return _of_einsum(view, node)
     weights = view.constant(view.input(node, 1))
-    if weights is None or weights.ndim != 2 or node.attr["transpose_a"].b or node.attr["adj_x"].b:
+    if weights is None or weights.ndim != 2 or _is_set(node, "transpose_a", "adj_x"):
         return None
-    return weights.T if node.attr["transpose_b"].b or node.attr["adj_y"].b else weights
+    return weights.T if _is_set(node, "transpose_b", "adj_y") else weights
+
+
+def _is_set(node, *names: str) -> bool:
+    """Whether one of the attributes is true. To read one that is not there would add it, without a value."""
+    return any(name in node.attr and node.attr[name].b for name in names)
 
 
 def _of_einsum(view, node):

@@ -180,8 +180,7 @@ class _Walk:
                 _copy_node(node, copy, self._keeps_input)
         for name in self.functions():
             self._copy_function(name, graph_def.library.function.add())
-        number = next(_NUMBERS)
-        _rename_functions(graph_def, {name: f"{name}_of_{number}" for name in self._bodies})
+        rename_functions(graph_def)
         return graph_def
 
     def _keeps_input(self, text: str) -> bool:
@@ -232,9 +231,14 @@ def _keeps_all(text: str) -> bool:
     return True
 
 
-def _rename_functions(graph_def, names: dict) -> None:
+def rename_functions(graph_def) -> None:
+    """Give all functions names that no graph of this process has had: TensorFlow keeps the first function of a name."""
     from operations import nodes_of
 
+    number = next(_NUMBERS)
+    names = {
+        function.signature.name: f"{function.signature.name}_of_{number}" for function in graph_def.library.function
+    }
     for function in graph_def.library.function:
         function.signature.name = names[function.signature.name]
     for node in nodes_of(graph_def):

@@ -1,5 +1,6 @@
 """TensorFlow's own answers: the original SavedModel, run as TensorFlow runs it, without any of our rewriting."""
 
+import exact
 import numpy as np
 import signatures
 
@@ -7,7 +8,7 @@ _SHIFT = 2
 """Perturbed inputs are off by up to so many units in the last place."""
 
 _loaded: dict = {}
-"""The model that was asked for last, and its compiled function: one validation asks many times."""
+"""The model that was asked for last, and its other functions: one validation asks many times."""
 
 
 def reference(args: dict, report) -> dict:
@@ -18,7 +19,8 @@ def reference(args: dict, report) -> dict:
     that have one. Answers without batch axis are those of the first batch.
 
     With args["jit"] XLA compiles the signature first. With args["perturbed"], a number, "B/O/spread" holds by how much
-    the answers change where the inputs are off by some roundings, the largest of so many tries. With args["tolerant"]
+    the answers change where the inputs are off by some roundings, the largest of so many tries, or by how much they are
+    off in each of them for lack of digits in special functions (exact.py). With args["tolerant"]
     batches that TensorFlow refuses are zeros, and "B/ran" holds which of them ran; where none did, "B/O" is missing.
     Returns {"operations": of the graph, "refusals": the first messages}.
     """
@@ -81,7 +83,7 @@ def _tried(function, inputs: dict, args: dict, start: int, size: int, refusals: 
     try:
         answers = _run(function, feeds)
         if args.get("perturbed"):
-            answers.update(_spreads(function, feeds, answers, args["perturbed"]))
+            answers.update(_spreads(function, _exactly(args), feeds, answers, args["perturbed"]))
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if not args.get("tolerant"):
             raise
@@ -96,15 +98,31 @@ def _run(function, feeds: dict) -> dict:
     return {name: tensor.numpy() for name, tensor in function(**{n: tf.constant(v) for n, v in feeds.items()}).items()}
 
 
-def _spreads(function, feeds: dict, answers: dict, times: int) -> dict:
+def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
+    """`exactly` is the same function with its special functions in float64, None where it has none."""
+    import tensorflow as tf
+
     generator = np.random.default_rng(0)
     spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
     for _ in range(times):
-        moved = _run(function, {name: _moved(generator, values) for name, values in feeds.items()})
+        moved = {name: _moved(generator, values) for name, values in feeds.items()}
+        try:
+            theirs = _run(function, moved)
+            right = theirs if exactly is None else _run(exactly, moved)
+        except tf.errors.OpError:  # the model's own checks refuse what is moved
+            continue
         for name, array in answers.items():
-            spread = spreads[f"{name}/spread"]
-            np.maximum(spread, _distance(array, moved[name]), out=spread)
+            off = np.maximum(_distance(array, theirs[name]), _distance(theirs[name], right[name]))
+            np.maximum(spreads[f"{name}/spread"], off, out=spreads[f"{name}/spread"])
     return spreads
+
+
+def _exactly(args: dict):
+    """The signature with its special functions in float64; None where it has none."""
+    if "exact" not in _loaded:
+        wanted = (args["folder"], args["tags"], args["signature"])
+        _loaded["exact"] = signatures.load_signature(*wanted, change=exact.in_double)
+    return _loaded["exact"]
 
 
 def _moved(generator, values):

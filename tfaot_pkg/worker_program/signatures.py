@@ -34,11 +34,16 @@ class LoadedSignature:
         return dict(zip(self.outputs, self.function(*[feeds[name] for name in self.inputs]), strict=True))
 
 
-def load_signature(folder: str, tags: list, name: str) -> LoadedSignature:
-    """The signature `name` of the SavedModel; ModelFault where it may not or cannot be loaded."""
+def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSignature | None:
+    """The signature `name` of the SavedModel; ModelFault where it may not or cannot be loaded.
+
+    `change` is called with its graph, which it may change; where that is false, there is no answer.
+    """
     graph = saved_model.meta_graph(saved_model.read(folder), tags)
     found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
     operations.require_none(found.faults)
+    if change is not None and not change(found.graph_def):
+        return None
     return imported(folder, graph, found)
 
 

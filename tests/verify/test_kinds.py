@@ -1,0 +1,115 @@
+"""Each kind of difference by a real model, through the real chain, and what is said to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.zoo.cases import Case
+from tests.zoo.conftest import Build
+from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.rows import INDEPENDENT
+from tfaot_pkg.spec.types import INPUT_CLASSES
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.verify import oracle, validate
+from tfaot_pkg.verify.report import ClassReport, ValidationReport
+from tfaot_pkg.verify.summary import findings
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
+
+
+def _report(build: Build, name: str, *classes: str) -> ValidationReport:
+    report = build(Case(name=name, classes=classes), tensorflow=DEFAULT_VERSION).report
+    assert report.verdict == "passed" and not report.failed
+    return report
+
+
+def _class(report: ValidationReport, name: str) -> ClassReport:
+    return next(each for each in report.classes if each.name == name)
+
+
+def _fault(build: Build, name: str, kind: str, class_name: str = "main") -> str:
+    """The hint of the error that names a fault of `kind` first."""
+    classes = tuple(each for each in (class_name,) if each in INPUT_CLASSES)
+    with pytest.raises(ValidationError, match=rf"inputs of class {class_name}, .*") as caught:
+        build(Case(name=name, classes=classes), tensorflow=DEFAULT_VERSION)
+    assert caught.value.hint.startswith(f"{kind}: ")
+    return caught.value.hint
+
+
+def test_sums_that_cancel_are_rounding_and_the_tolerance_is_the_authors(build: Build) -> None:
+    assert "widen validation.rtol" in _fault(build, "cancelling", "rounding")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("compared", "rounding"), ("ordered", "ties in sort order")])
+def test_what_a_rounding_decides_is_no_fault_where_tensorflows_compiled_code_has_it(
+    name: str, kind: str, build: Build
+) -> None:
+    report = _report(build, name)
+    found = {(one.kind, one.is_fault, one.agrees_with) for one in _class(report, "main").differences}
+    assert found == {(kind, False, "jit_compile=True")}
+    assert not _class(report, "arranged").differences
+
+
+def test_a_loop_that_goes_on_where_tensorflows_ends_is_a_fault(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracle, "_SECONDS_OF_MAIN", 3.0)
+    monkeypatch.setattr(oracle, "_PATIENCE_FOR_MAIN", 0.0)
+    hint = _fault(build, "fading", "does not end")
+    assert "rtol" not in hint and "maximum_iterations" in hint
+
+
+def test_a_class_of_inputs_for_which_the_library_does_not_end_is_a_fault(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validate, "_PATIENCE", 0.1)
+    hint = _fault(build, "fading_if_tiny", "does not end", class_name="subnormal")
+    assert "rtol" not in hint and "maximum_iterations" in hint
+
+
+def test_rows_that_interact_although_none_were_seen_to_meet_are_a_fault(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def independent(*args: Any, **options: Any) -> FrozenModel:
+        return replace(freeze(*args, **options), rows=INDEPENDENT)
+
+    monkeypatch.setattr("tests.zoo.conftest.freeze", independent)
+    hint = _fault(build, "centred_rows", "rows that interact", class_name="arranged")
+    assert "rtol" not in hint and "report it" in hint
+
+
+def test_rows_that_are_seen_to_meet_are_not_tried_in_other_batches_and_the_report_says_so(build: Build) -> None:
+    assert "rows depend on one another" in _class(_report(build, "halving_loop", "scaled"), "arranged").not_run
+
+
+def test_rows_are_tried_in_other_batches(build: Build) -> None:
+    report = _report(build, "summed")
+    tried = _class(report, "arranged")
+    assert tried.elements and not tried.not_run and not tried.differences
+    assert any("arranged" in line for line in findings(report))
+
+
+def test_what_tensorflow_flushes_to_zero_is_no_fault(build: Build) -> None:
+    (found,) = {
+        (one.kind, one.is_fault) for one in _class(_report(build, "magnified", "subnormal"), "subnormal").differences
+    }
+    assert found == ("subnormal numbers", False)
+
+
+def test_rules_of_nan_are_those_of_tensorflows_own_compiled_code(build: Build) -> None:
+    found = _class(_report(build, "activations", "nonfinite"), "nonfinite").differences
+    assert {(one.kind, one.agrees_with, one.is_fault) for one in found} == {("NaN rule", "jit_compile=True", False)}
+
+
+def test_special_functions_are_as_exact_as_tensorflows(build: Build) -> None:
+    """igamma(a, a + 1) in float32 is off by 5e-3 at a = 5,000, in TensorFlow and in XLA; in float64 it is exact."""
+    assert not _class(_report(build, "igamma", "scaled"), "scaled").differences
+
+
+def test_branches_in_loops_and_in_one_another_are_taken_or_listed_by_name(build: Build) -> None:
+    report = _report(build, "nested", "branches")
+    not_taken = {(each.node, each.side) for each in report.branches_not_taken}
+    assert not_taken == {("while", "no step"), ("while/body/cond_1", "true")}
+    assert any("while/body/cond_1 (StatelessIf): true" in line for line in findings(report))
