@@ -113,3 +113,10 @@ def test_branches_in_loops_and_in_one_another_are_taken_or_listed_by_name(build:
     not_taken = {(each.node, each.side) for each in report.branches_not_taken}
     assert not_taken == {("while", "no step"), ("while/body/cond_1", "true")}
     assert any("while/body/cond_1 (StatelessIf): true" in line for line in findings(report))
+
+
+def test_a_class_is_tried_although_tensorflow_did_not_end_on_the_one_before(build: Build) -> None:
+    """A worker that was stopped is replaced, and TensorFlow's start does not count."""
+    report = _report(build, "halving_loop", "nonfinite", "branches")
+    assert "did not end" in _class(report, "nonfinite").not_run
+    assert _class(report, "branches").elements and not report.branches_not_taken

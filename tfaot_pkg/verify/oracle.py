@@ -14,7 +14,7 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.progress import Step
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN
 from tfaot_pkg.verify.report import Branch
 
@@ -75,6 +75,7 @@ class Oracle:
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
         self._main: Tried | None = None
         self._seconds = _SECONDS
+        self._loaded: Worker | None = None
 
     def main(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The answers for the main class. Raises the errors of a worker."""
@@ -154,7 +155,9 @@ class Oracle:
             "seconds": seconds,
             "out": str(found),
         }
-        answer = self._pool.get().call("branches", arguments, seconds=self._seconds if seconds else None)
+        answer = self._ready(self._saved(BRANCHES, {})).call(
+            "branches", arguments, seconds=self._seconds if seconds else None
+        )
         with from_worker():
             inputs = read_arrays(found) if answer["found"] else {}
             return inputs, tuple(Branch(node=n, operation=op, side=side) for n, op, side in answer["not_taken"])
@@ -178,8 +181,23 @@ class Oracle:
         self, tried: Tried, kind: str, *, seconds: float | None = None, **options: object
     ) -> tuple[Mapping[str, Array], frozenset[str]]:
         answers = self._scratch / f"{kind}-{tried.name}.npz"
+        arguments = {**self._arguments(tried, answers), "advance": 1 if (tried.name, kind) == (MAIN, "eager") else 0}
+        found = self._ready(tried).call("reference", arguments | options, step=self._step, seconds=seconds)
+        with from_worker():
+            return read_arrays(answers), frozenset(found["operations"])
+
+    def _ready(self, tried: Tried) -> Worker:
+        """A worker that has loaded the model: the seconds of a call are not for a start after another worker died."""
+        worker = self._pool.get()
+        if worker is not self._loaded:
+            nothing = {**self._arguments(tried, self._scratch / "nothing.npz"), "batch_sizes": []}
+            worker.call("reference", nothing)
+            self._loaded = worker
+        return worker
+
+    def _arguments(self, tried: Tried, answers: Path) -> dict[str, object]:
         signature = self._frozen.signature
-        arguments = {
+        return {
             "folder": str(self._model),
             "tags": list(self._spec.model.tags),
             "signature": self._spec.model.serving_key,
@@ -189,12 +207,7 @@ class Oracle:
             "batched": [tensor.name for tensor in signature.inputs if tensor.has_batch_axis],
             "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
             "most": tried.most,
-            "advance": 1 if tried.name == MAIN and kind == "eager" else 0,
-            **options,
         }
-        found = self._pool.get().call("reference", arguments, step=self._step, seconds=seconds)
-        with from_worker():
-            return read_arrays(answers), frozenset(found["operations"])
 
 
 def _end(error: ToolchainError, seconds: float) -> str:
