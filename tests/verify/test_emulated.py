@@ -159,6 +159,8 @@ def test_publish_takes_a_target_that_was_not_run_only_if_it_is_named(
     assert done["status"] == "published" and done["validated"] == {foreign: "not run"}
     shown = tfaot.works("show", "dense", "--registry", tmp_path / "registry")
     assert shown["validated"] == {foreign: "not run"}
+    text = tfaot.run("show", "dense", "--registry", tmp_path / "registry").stdout
+    assert f"not verified: {foreign}" in text and "\nverified:" not in text
 
 
 def test_publish_of_an_emulated_target_needs_no_option_and_shows_the_emulator(

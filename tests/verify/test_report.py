@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.report import Branch, ClassReport, Comparison, ValidationReport, compare
+from tfaot_pkg.verify.summary import findings
 
 RTOL, ATOL = 1e-4, 1e-5
 
@@ -123,3 +125,11 @@ def test_a_report_without_a_comparison_is_not_passed() -> None:
 def test_a_report_survives_json() -> None:
     report = _report(0, 1)
     assert ValidationReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report
+
+
+def test_classes_that_were_not_tried_for_one_reason_are_named_in_one_line() -> None:
+    skipped = [
+        replace(_class(), name=name, not_run=why) for name, why in (("huge", "a"), ("scaled", "b"), ("large", "a"))
+    ]
+    lines = findings(replace(_report(0), classes=tuple(skipped)))
+    assert lines[:2] == ["inputs not tried: huge, large (a)", "inputs not tried: scaled (b)"]

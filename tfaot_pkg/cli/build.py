@@ -25,7 +25,7 @@ from tfaot_pkg.cli.options import (
     WheelhouseOption,
     keys_of,
 )
-from tfaot_pkg.cli.packages import installed_text
+from tfaot_pkg.cli.packages import installed_text, verified_rows
 
 if TYPE_CHECKING:
     from tfaot_pkg.check import CheckResult
@@ -301,7 +301,7 @@ def built_text(made: Build) -> str:
 def _published_text(done: Publication, registry: str | None) -> str:
     lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
     if done.validated is not None:
-        lines.append("verified: " + ", ".join(f"{name} ({how})" for name, how in done.validated.items()))
+        lines += [f"{label}: {names}" for label, names in verified_rows(done.validated).items() if names]
     if done.kernels is not None:
         lines.append(str(done.kernels))
     if done.conan is not None:

@@ -153,7 +153,7 @@ def _show_text(
         "outputs": "\n".join(map(str, entry.signature.outputs)),
         "batch sizes": entry.batch_sizes_text,
         "targets": ", ".join(entry.targets),
-        "verified": ", ".join(f"{name} ({how})" for name, how in validated.items()),
+        **verified_rows(validated),
         "toolchain": entry.toolchain,
         "glibc": entry.glibc and f"{entry.glibc} or newer",
         "published": entry.published,
@@ -164,8 +164,17 @@ def _show_text(
         "versions": ", ".join(other.version + " (yanked)" * (other.yanked is not None) for other in others),
     }
     return "\n".join(
-        f"{name + ':':<13}{value.replace(chr(10), chr(10) + ' ' * 13)}" for name, value in rows.items() if value
+        f"{name + ': ':<13}{value.replace(chr(10), chr(10) + ' ' * 13)}" for name, value in rows.items() if value
     )
+
+
+def verified_rows(validated: Mapping[str, str]) -> dict[str, str]:
+    """Targets by how their code was run to validate it, for people: those that were not run are not verified."""
+    ran = [f"{name} ({how})" for name, how in validated.items() if how != "not run"]
+    return {
+        "verified": ", ".join(ran),
+        "not verified": ", ".join(name for name, how in validated.items() if how == "not run"),
+    }
 
 
 def installed_text(done: Installed) -> str:

@@ -27,9 +27,10 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
     compared = [each.name for each in classes if not each.not_run]
     if len(compared) > 1:
         yield f"inputs tried: {', '.join(compared)}"
+    for reason in dict.fromkeys(each.not_run for each in classes if each.not_run):
+        names = ", ".join(each.name for each in classes if each.not_run == reason)
+        yield f"inputs not tried: {names} ({reason})"
     for each in classes:
-        if each.not_run:
-            yield f"inputs not tried: {each.name} ({each.not_run})"
         elements: dict[tuple[str, str], int] = {}
         for one in each.differences:
             if not one.is_fault:
