@@ -12,6 +12,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.catalogue.registries import small_registry
 from tests.server.conftest import REPOSITORY, tfaot_server
@@ -49,7 +50,14 @@ class Browser:
     driver: WebDriver
 
     def open(self, url: str) -> None:
+        """Open `url` and wait until it is loaded: on a slow machine, `get` may return while the page before still stands."""
         self.driver.get(url)
+        WebDriverWait(self.driver, 60).until(
+            lambda driver: driver.execute_script(
+                "return document.readyState === 'complete' && location.href === arguments[0]", url
+            ),
+            f"the browser did not get to {url}",
+        )
 
     def size(self, width: int, height: int) -> None:
         self.command(

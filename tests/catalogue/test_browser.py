@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -188,7 +189,13 @@ def test_every_link_of_the_site_leads_somewhere(browser: Browser, served: Served
                 assert status == 200, f"{address} on {page}"
                 if not download:
                     waiting.append(address)
-    assert len(seen) > 15
+    packages = served.registry.names()
+    newest = (max(served.registry.entries(name), key=lambda entry: Version(entry.version)) for name in packages)
+    blobs = {blob.sha256 for entry in newest for blob in entry.blobs.values()}
+    assert {address.split("sha256/")[1].replace("/", "") for address in seen if "/blobs/" in address} == blobs
+    assert {address for address in seen if "/packages/" in address} == {
+        f"{served.url}packages/{name}/index.html" for name in packages
+    }
 
 
 def test_without_javascript_all_can_be_read(start_browser: Callable[..., Browser], served: Served) -> None:
