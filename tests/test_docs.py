@@ -78,6 +78,15 @@ def test_commands_that_a_page_names_exist_with_these_options(page: Path) -> None
         assert {word.partition("=")[0] for word in rest if word.startswith("-")} <= known | {"--help"}, words
 
 
+def test_the_glossary_is_short_and_its_words_are_used() -> None:
+    glossary = ROOT / "docs" / "reference" / "glossary.md"
+    words = re.findall(r"^\| ([^|-]+?) \| ", glossary.read_text(), re.MULTILINE)[1:]
+    assert words == sorted(set(words), key=str.lower) and 0 < len(words) <= 40
+    files = [*PAGES, *ROOT.glob("tfaot_pkg/**/*.py")]
+    text = "\n".join(file.read_text() for file in files if file != glossary).lower()
+    assert [word for word in words if word.lower() not in text] == []
+
+
 @pytest.mark.sweep("make-a-package.md")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
