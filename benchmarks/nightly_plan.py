@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import canonical_json, sha256_bytes
-from tfaot_pkg.nightly.memory import memory_file
+from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import load_and_plan
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.progress import Silent
@@ -127,8 +127,8 @@ def main() -> None:
         os.environ["TFAOT_HOME"] = str(root / "home")
         write_models(root, -(-asked.tasks // len(TOOLCHAINS)))
         publish_all(root, plan_here(root))
-        memory_file(Folders.of_user(), root / "nightly-state").unlink(missing_ok=True)
-        time.sleep(2.5)  # files that have just been written are not remembered (memory.py)
+        cache_file(Folders.of_user(), root / "nightly-state").unlink(missing_ok=True)
+        time.sleep(2.5)  # files that have just been written are not cached (inputs.py)
         first, counts = run_plan(root)
         times = [run_plan(root)[0] for _ in range(asked.rounds)]
         result = {

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tfaot_pkg.keys import Key, sha256_bytes
-from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
+from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import Coordinator
 from tfaot_pkg.nightly.state import State, Verdict

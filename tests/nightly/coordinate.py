@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.nightly.nights import Seen, coordinator, home_of
-from tfaot_pkg.nightly.attempt import Attempt, Request
-from tfaot_pkg.nightly.documents import decision_of
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
-from tfaot_pkg.nightly.secrets import hide_secrets
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy
+from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.supervise import hide_secrets
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy, decision_of
 from tfaot_pkg.progress import Silent
 
 

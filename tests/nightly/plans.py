@@ -12,7 +12,7 @@ from tests.provenance.materials import TREE, make_materials
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.depends import dependencies_of
-from tfaot_pkg.nightly.memory import memory_file
+from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
@@ -88,9 +88,9 @@ class Lab:
         return Folders(cache=self.root / "home" / "cache", data=self.root / "home" / "data")
 
     @property
-    def memory(self) -> Path:
+    def plan_cache(self) -> Path:
         """What planning remembers."""
-        return memory_file(self.folders, self.state.root)
+        return cache_file(self.folders, self.state.root)
 
     @property
     def state(self) -> State:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.nightly.plans import SPEC, Lab
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.nightly.attempt import Request
 from tfaot_pkg.nightly.build import build
-from tfaot_pkg.nightly.task_spec import spec_for
+from tfaot_pkg.nightly.models import spec_for
+from tfaot_pkg.nightly.outcome import Request
 from tfaot_pkg.nightly.types import Policy
 
 

@@ -23,9 +23,7 @@ from typer.testing import CliRunner
 
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.errors import ConanError, SpecError
-from tfaot_pkg.nightly.ci.job import Job, Remote
-from tfaot_pkg.nightly.ci.render import System, render
-from tfaot_pkg.nightly.ci.workers import worker_script
+from tfaot_pkg.nightly.ci import Job, Remote, System, render, worker_script
 from tfaot_pkg.nightly.types import Policy
 
 SECRET = "correct horse battery staple"
@@ -357,7 +355,7 @@ def test_what_is_no_scheduler_is_refused(address: str) -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(tmp_path: Path, tfaot_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a definition; the current folder."""
     (tmp_path / "registry").mkdir()
     (tmp_path / "spec.yaml").write_text("")

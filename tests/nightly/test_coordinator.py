@@ -18,12 +18,11 @@ from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_co
 from tfaot_pkg.errors import SpecError, StorageError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly import executors
-from tfaot_pkg.nightly.attempt import Attempt, Request
-from tfaot_pkg.nightly.documents import decision_document
+from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
 from tfaot_pkg.nightly.state import NightFolder, State
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task, decision_document
 from tfaot_pkg.registry.folder import FolderRegistry
 
 

@@ -11,9 +11,8 @@ from tests.nightly.nights import coordinator, home_of, stub, stub_decision
 from tests.nightly.test_coordinator import Interrupted, Registry
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.prune import prune
-from tfaot_pkg.nightly.records import read_records
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.state import State, read_records
 from tfaot_pkg.nightly.types import Decision
 
 NIGHT = "nights/2026-11-21.2"

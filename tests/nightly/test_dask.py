@@ -26,8 +26,8 @@ from tests.nightly.nights import (
     stub_decision,
 )
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
+from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.types import Decision, Policy
 from tfaot_pkg.registry.folder import FolderRegistry
 

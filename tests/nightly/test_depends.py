@@ -16,7 +16,7 @@ from tests.nightly.reports import FIRST, add_night, outcome, task
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.dependencies.resolution import resolve
 from tfaot_pkg.nightly.depends import Dependent
-from tfaot_pkg.nightly.report.failures import blast_radius
+from tfaot_pkg.nightly.report.comparison import blast_radius
 from tfaot_pkg.nightly.run import FAILED
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Reason

@@ -20,7 +20,7 @@ from tfaot_pkg.errors import (
     ToolchainError,
     ValidationError,
 )
-from tfaot_pkg.nightly.faults import class_of, kind_of
+from tfaot_pkg.nightly.outcome import class_of, kind_of
 from tfaot_pkg.storage import storage_errors
 
 

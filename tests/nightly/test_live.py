@@ -15,11 +15,10 @@ from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
 from tfaot_pkg.cli.nightly.live import Lines, LiveTable
 from tfaot_pkg.cli.nightly.plan import _print_table
 from tfaot_pkg.cli.nightly.run import _lines
-from tfaot_pkg.nightly.attempt import Attempt
 from tfaot_pkg.nightly.executors import LocalExecutor
+from tfaot_pkg.nightly.outcome import Attempt, first_words
 from tfaot_pkg.nightly.state import Verdict
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Outcome, Policy, Reason
-from tfaot_pkg.nightly.written import first_words
 
 WHERE = "2 at a time on Dask, tls://127.0.0.1:41219; dashboard: http://127.0.0.1:38311/status"
 ERROR = "the model holds operations that cannot be compiled:\n  StringJoin (node join)\n  another"

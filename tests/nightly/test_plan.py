@@ -21,8 +21,8 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx import compiler as compiler_module
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.nightly.task_spec import spec_for
-from tfaot_pkg.nightly.written import command_for
+from tfaot_pkg.nightly.models import spec_for
+from tfaot_pkg.nightly.outcome import command_for
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -374,7 +374,7 @@ def test_targets_that_cannot_run_here_either_are_left_as_they_are(lab: Lab, with
 
 def test_a_validation_that_is_lost_counts_as_none(built: Lab) -> None:
     shutil.rmtree(built.root / "registry" / "blobs")
-    built.memory.unlink()
+    built.plan_cache.unlink()
     assert said(built.plan())[0][2] == ["previously unverified: no record of a validation"]
 
 

@@ -16,7 +16,7 @@ from tfaot_pkg.cli.app import app
 from tfaot_pkg.cli.options import said
 from tfaot_pkg.errors import RegistryError, StorageError
 from tfaot_pkg.nightly.prune import Pruned, prune
-from tfaot_pkg.nightly.report.reading import read_report
+from tfaot_pkg.nightly.report.report import read_report
 from tfaot_pkg.nightly.run import FAILED, NightRun
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy

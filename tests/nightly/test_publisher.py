@@ -23,11 +23,10 @@ from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.remotes import ConanRemote, ConanRemotes, Credentials, credentials_for
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.nightly.publisher import Publisher
+from tfaot_pkg.nightly.publisher import Publisher, Uploads
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
-from tfaot_pkg.nightly.uploads import Uploads
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Plan, initialize

@@ -9,7 +9,7 @@ import pytest
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import CompilerError
-from tfaot_pkg.nightly.relink import OtherCode, _globals, confined
+from tfaot_pkg.nightly.recheck import OtherCode, _globals, confined
 
 
 @pytest.fixture

@@ -13,12 +13,10 @@ import pytest
 
 from tests.nightly.reports import FIRST, HOSTILE, LOG, add_night, decision, figures, outcome, task, two_nights
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.nightly.report.html import page_of
 from tfaot_pkg.nightly.report.log import excerpt, plain
-from tfaot_pkg.nightly.report.reading import find_night, read_report
-from tfaot_pkg.nightly.report.regression import FEWEST
-from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport
-from tfaot_pkg.nightly.report.write import write_report
+from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport, find_night, read_report
+from tfaot_pkg.nightly.report.trends import FEWEST
+from tfaot_pkg.nightly.report.write import page_of, write_report
 from tfaot_pkg.nightly.state import State, Verdict
 
 ID = "{}@1.0.0+tf2.17.1"

@@ -16,7 +16,7 @@ from tests.catalogue.test_browser import AXE, eventually, focused, one, texts
 from tests.nightly.reports import two_nights
 from tests.server.conftest import tfaot_server
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render, update_front
-from tfaot_pkg.nightly.report.reading import find_night, read_report
+from tfaot_pkg.nightly.report.report import find_night, read_report
 from tfaot_pkg.nightly.report.write import write_report
 
 pytestmark = pytest.mark.slow

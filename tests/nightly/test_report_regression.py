@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tfaot_pkg.nightly.report.plot import trend_plot
-from tfaot_pkg.nightly.report.regression import FEWEST, Limits, judge
-from tfaot_pkg.nightly.report.trends import Point, Trend
+from tfaot_pkg.nightly.report.trends import FEWEST, Limits, Point, Trend, judge, trend_plot
 
 LIMITS = Limits(least=0.1)
 Noise = Callable[[random.Random], float]

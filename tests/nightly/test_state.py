@@ -13,11 +13,11 @@ import pytest
 from tests.nightly.nights import stub_decision
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key
-from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.outcome import Attempt
+from tfaot_pkg.nightly.publisher import Uploads
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import State, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind
-from tfaot_pkg.nightly.uploads import Uploads
 
 DAY = date(2026, 11, 21)
 

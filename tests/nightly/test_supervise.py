@@ -15,7 +15,7 @@ import pytest
 
 from tests.nightly.nights import ends, stub_decision
 from tfaot_pkg.nightly import supervise
-from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.processes import memory_below, tree_of
 from tfaot_pkg.nightly.supervise import environment_of_builds, perform
 from tfaot_pkg.nightly.types import Policy

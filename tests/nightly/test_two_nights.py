@@ -19,7 +19,7 @@ import yaml
 
 from tests.bad_input.conftest import write_spec
 from tests.nightly.nights import REPOSITORY, builds_below, kill_worker_of, start_coordinator
-from tfaot_pkg.nightly.report.reading import read_report
+from tfaot_pkg.nightly.report.report import read_report
 from tfaot_pkg.nightly.report.write import write_report
 from tfaot_pkg.nightly.run import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.plans import DEFINITION, SPEC, Lab
+from tfaot_pkg.nightly.outcome import command_for
 from tfaot_pkg.nightly.types import Decision
-from tfaot_pkg.nightly.written import command_for
 
 STUB = '#!/bin/sh\nprintf "%s\\n" "$@"\ncat "$2"\n'
 

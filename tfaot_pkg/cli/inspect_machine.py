@@ -28,7 +28,7 @@ def schema(
 
     Example: tfaot-pkg schema -o spec.schema.json
     """
-    from tfaot_pkg.nightly import schema as of_registries
+    from tfaot_pkg.nightly import form as of_registries
     from tfaot_pkg.spec import schema as of_specs
     from tfaot_pkg.storage import storage_errors, write_file
 

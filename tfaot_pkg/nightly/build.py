@@ -14,10 +14,10 @@ from tfaot_pkg._version import __version__
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import RebuildError, StorageError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.nightly.attempt import Attempt, Request
+from tfaot_pkg.nightly.models import spec_for
+from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.reasons import changes
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.task_spec import spec_for
 from tfaot_pkg.nightly.types import Decision, Figures
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import PlainProgress

@@ -25,9 +25,8 @@ def main(request_file: Path) -> int:
     """Build what the file asks for; the exit code."""
     die_with_parent()
     from tfaot_pkg.errors import TfaotError, ToolchainError
-    from tfaot_pkg.nightly import faults
-    from tfaot_pkg.nightly.attempt import Request
     from tfaot_pkg.nightly.build import build
+    from tfaot_pkg.nightly.outcome import Request, class_of, kind_of
 
     request = Request.read(request_file)
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.policy.output, request.policy.output))
@@ -39,9 +38,9 @@ def main(request_file: Path) -> int:
         if error.hint:
             _say(f"hint: {error.hint}")
         answer = {
-            "kind": faults.kind_of(error),
+            "kind": kind_of(error),
             "error": error.message,
-            "error_class": faults.class_of(error),
+            "error_class": class_of(error),
             "cause": error.cause if isinstance(error, ToolchainError) else "",
         }
         (request_file.parent / ANSWER).write_text(json.dumps(answer), encoding="utf-8")

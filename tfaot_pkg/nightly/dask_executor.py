@@ -20,8 +20,8 @@ import dask
 import distributed
 
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.nightly.attempt import Request
 from tfaot_pkg.nightly.executors import Done, lost, next_of
+from tfaot_pkg.nightly.outcome import Request
 from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.nightly.types import Policy
 

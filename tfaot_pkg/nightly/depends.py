@@ -1,16 +1,17 @@
 """What packages need of one another: `depends` of the definition, which the index holds as `dependencies`.
 
-A model's library needs no other one to run. What its users need with it is known to whoever keeps the registry alone:
-so it stands in registry.yaml, and goes from there into the line that is published.
+A model's library needs no other library to run. Only the registry's maintainer knows what its users need with it, so
+that is given in registry.yaml, and goes from there into the index line that is published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
-from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.nightly.types import Task
+from tfaot_pkg.errors import RegistryError, SpecError
+from tfaot_pkg.nightly.types import Decision, Task
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
@@ -83,3 +84,29 @@ def newest_by_toolchain(entries: Sequence[RegistryEntry]) -> tuple[RegistryEntry
         if entry.yanked is None:
             found[entry.toolchain] = entry
     return tuple(found.values())
+
+
+Place = tuple[str, str]  # a model, and a toolchain
+
+
+def by_place(decisions: Sequence[Decision]) -> dict[Place, Decision]:
+    """Each decision by its model and toolchain."""
+    return {(one.task.model, one.task.toolchain): one for one in decisions}
+
+
+def needed(decision: Decision, places: Mapping[Place, Decision]) -> list[Decision]:
+    """What must not have failed for `decision` to be published: its dependencies, for the same toolchain."""
+    wanted = [(model, decision.task.toolchain) for model in decision.task.depends]
+    return [places[place] for place in wanted if place in places]
+
+
+def in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """`decisions` with each one's dependencies before it. Raises SpecError where there is a circle."""
+    places = by_place(decisions)
+    by_id = {one.task.id: one for one in decisions}
+    graph = {name: [need.task.id for need in needed(one, places)] for name, one in sorted(by_id.items())}
+    try:
+        return tuple(by_id[name] for name in TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise SpecError(f"models depend on one another in a circle: {circle}", hint="take one `depends` out") from error

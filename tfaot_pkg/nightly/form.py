@@ -218,3 +218,23 @@ class DefinitionForm(Form):
         None, description="Conan remotes that get the packages too."
     )
     policy: PolicyForm | None = Field(None, description="Limits of a night.")
+
+
+SCHEMA_ID = "https://tfaot-pkg.invalid/schema/registry-1.json"
+"""The schema's name. Nothing is served there: editors are given a file."""
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of definitions."""
+    schema = DefinitionForm.model_json_schema(mode="validation")
+    forms = schema["$defs"]
+    for form in (schema, *forms.values()):
+        for value in form["properties"].values():
+            value.pop("title", None)
+            value.pop("default", None)
+    for name in list(forms):
+        forms[name]["title"] = name.removesuffix("Form")
+    schema["title"] = "tfaot-pkg registry"
+    return {"$schema": _DIALECT, "$id": SCHEMA_ID, **schema}

@@ -1,25 +1,32 @@
-"""The models that a definition names: their specs, found and read. One that cannot be read does not stop the others."""
+"""The models that a definition names: their specs, found and read, and which of them changed in git.
+
+A model that cannot be read does not stop the others.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tfaot_pkg.errors import SourceError, TfaotError
+from tfaot_pkg.errors import SourceError, StorageError, TfaotError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
+from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
-from tfaot_pkg.source.git import fetch_git
+from tfaot_pkg.source.git import fetch_git, git_environment
+from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.document import read_document
-from tfaot_pkg.spec.names import name_fault, version_fault
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.spec.names import name_fault, shown, version_fault
+from tfaot_pkg.spec.override import override
+from tfaot_pkg.spec.tuning import tuning_path
+from tfaot_pkg.spec.types import FolderSource, ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,3 +188,93 @@ def _in_order(models: Sequence[Model]) -> tuple[Model, ...]:
 def _sorted(models: Sequence[Model]) -> Sequence[str]:
     graph: Mapping[str, tuple[str, ...]] = {model.spec.model.name: model.entry.depends for model in models}
     return tuple(TopologicalSorter(graph).static_order())
+
+
+_TIMEOUT = 60.0
+
+
+def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Model | Unreadable], bool]:
+    """Whether a model differs between `revision` and the files as they are, in the definition's repository.
+
+    Files that git does not know yet (and does not ignore) count. A spec in another repository is touched where the
+    definition is. Raises SourceError: no repository, no such revision, no git.
+    """
+    folder = definition.path.parent
+    root = Path(_git(folder, "rev-parse", "--show-toplevel").removesuffix("\n"))
+    commit = _commit(folder, revision)
+    changed = _git(root, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", commit, "--")
+    new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    files = {os.path.join(root, name) for name in (changed + new).split("\0") if name}
+    folders = {str(parent) for name in files for parent in Path(name).parents}
+
+    def touched(model: Model | Unreadable) -> bool:
+        if isinstance(model.entry.specs, GitSpec):
+            return os.path.realpath(definition.path) in files
+        places = _files_of(model.spec) if isinstance(model, Model) else [model.path]
+        return any(real in files or real in folders for real in map(os.path.realpath, places))
+
+    return touched
+
+
+def _files_of(spec: ModelSpec) -> list[Path]:
+    """Files and folders of this file system that decide about the model."""
+    places = [spec.path, tuning_path(spec.path)]
+    if isinstance(spec.source, FolderSource):
+        places.append(spec.source.path / spec.model.saved_model)
+    if spec.validation.inputs is not None:
+        places.append(spec.validation.inputs)
+    return places
+
+
+def _commit(folder: Path, revision: str) -> str:
+    try:
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        return _git(folder, *words).strip()
+    except SourceError as error:  # git itself and the repository were found to be there before
+        raise SourceError(
+            f"--changed-since: there is no revision {shown(revision)} in the repository of {folder}",
+            hint="in a shallow clone, fetch it first: git fetch --depth=1 origin REV",
+        ) from error
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    argv: list[str | Path] = [
+        "git",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.quotePath=false",
+        "-C",
+        folder,
+        *arguments,
+    ]
+    try:
+        return run(argv, env=git_environment(), timeout=_TIMEOUT).stdout
+    except CommandFailed as error:
+        said = error.output.strip().partition("\n")[0]
+        raise SourceError(
+            f"--changed-since: git cannot tell what changed around {folder}: {said or error.reason}",
+            hint="it needs git, and the definition in a repository",
+        ) from error
+
+
+def spec_for(task: Task, release: str) -> ModelSpec:
+    """The spec of `task`, read now, that gives the version `release`.
+
+    Raises SpecError, StorageError if it is not of the model and the version that were planned: what planning remembers
+    lies in the state folder.
+    """
+    spec = load_spec(task.spec, task.defines)
+    if (spec.model.name, spec.model.version) != (task.model, task.version):
+        raise StorageError(
+            f"{task.spec} is the spec of {spec.model.name}@{spec.model.version}: "
+            f"{task.model}@{task.version} was planned",
+            hint="the next night builds it as it is then",
+        )
+    return at_release(spec, task, release)
+
+
+def at_release(spec: ModelSpec, task: Task, release: str) -> ModelSpec:
+    """`spec`, which is the one of `task`, at `release`. Pure. Raises SpecError (targets that do not go together)."""
+    spec = override(spec, targets=task.targets, tensorflow=task.toolchain)
+    return replace(spec, model=replace(spec.model, version=release))

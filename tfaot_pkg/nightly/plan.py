@@ -1,7 +1,4 @@
-"""What a night has to do, and why: from a definition, a registry and what past nights left, to a `NightPlan`.
-
-No TensorFlow, nothing is built and nothing is written but the memory of what was read (memory.py).
-"""
+"""What a night has to do, and why: from a definition, a registry and what past nights left, to a `NightPlan`. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
-from tfaot_pkg.nightly.records import Records
+from tfaot_pkg.nightly.state import Records
 from tfaot_pkg.nightly.types import ChangedSource, Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
 from tfaot_pkg.pipeline import Plan
 from tfaot_pkg.registry.entry import RegistryEntry
@@ -222,3 +219,42 @@ def summary(decisions: Sequence[Decision]) -> Mapping[str, int]:
     for decision in decisions:
         counts[decision.action] += 1
     return counts
+
+
+_NOT_PUBLISHED = "it is not published: the next night plans it anew"
+_FIELDS = ("spec", "origin", "defines", "targets", "depends")
+
+
+def not_planned(stored: Sequence[Decision], planned: Sequence[Decision]) -> dict[str, str]:
+    """What of the plan `stored` may not be published because `planned`, made from the definition now, says otherwise.
+
+    By task, with why. What is "up to date" by now was published before the night was cut off.
+    """
+    now = {one.task.id: one for one in planned}
+    refused = {}
+    for one in stored:
+        why = _difference(one, now.get(one.task.id))
+        if why:
+            refused[one.task.id] = f"the plan of this night, in the state folder, {why}; {_NOT_PUBLISHED}"
+    return refused
+
+
+def _difference(stored: Decision, planned: Decision | None) -> str:
+    if planned is None:
+        return "names a task that the definition does not have"
+    if stored.task != planned.task:
+        return f"differs from the definition: {_of_tasks(stored.task, planned.task)}"
+    if stored.action != "build":
+        return ""
+    if planned.action not in ("build", "up to date"):
+        return f"asks for a build, the definition does not: {planned.action}"
+    if (stored.release, stored.key) != (planned.release, planned.key):
+        return f"is about another build ({stored.release}) than the definition, the spec and the model give now"
+    return ""
+
+
+def _of_tasks(stored: Task, planned: Task) -> str:
+    for name in _FIELDS:
+        if getattr(stored, name) != getattr(planned, name):
+            return f"{name} is {getattr(stored, name)}, which should be {getattr(planned, name)}"
+    return "it is another task"

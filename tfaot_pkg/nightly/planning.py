@@ -10,11 +10,9 @@ from tfaot_pkg.emulator import runs_or_is_emulated
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.nightly import reasons
-from tfaot_pkg.nightly.changed import touched_since
 from tfaot_pkg.nightly.definition import line_of, load_definition
-from tfaot_pkg.nightly.inputs import Inputs
-from tfaot_pkg.nightly.memory import Memory, memory_file
-from tfaot_pkg.nightly.models import Model, load_models
+from tfaot_pkg.nightly.inputs import Inputs, PlanCache, cache_file
+from tfaot_pkg.nightly.models import Model, load_models, touched_since
 from tfaot_pkg.nightly.plan import (
     Candidate,
     Published,
@@ -25,8 +23,7 @@ from tfaot_pkg.nightly.plan import (
     targets_place,
     unreadable,
 )
-from tfaot_pkg.nightly.records import read_records
-from tfaot_pkg.nightly.state import State
+from tfaot_pkg.nightly.state import State, read_records
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance import documents
@@ -65,26 +62,26 @@ def plan_night(
         touched=touched,
         is_whole=(model, toolchains, changed_since) == ("*", (), None),
     )
-    remembered = memory_file(folders, state)
-    memory = Memory.of(remembered)
-    models = load_models(definition, memory.spec, folders=folders, progress=progress)
+    file = cache_file(folders, state)
+    known = PlanCache.read(file)
+    models = load_models(definition, known.spec, folders=folders, progress=progress)
     registry = FolderRegistry.find(definition.registry)
     entries = registry.entries if registry is not None else lambda _: ()
-    inputs = Inputs(folders=folders, progress=progress, digest=memory.digest)
+    inputs = Inputs(folders=folders, progress=progress, digest=known.digest)
     found = candidates(definition, models, selection, entries)
     decisions = [
         decide(
             one,
             lambda release, one=one: inputs.plan(one.model.spec, one.task, release),  # type: ignore[misc]
             Published(
-                unverified=lambda entry: _unverified(registry, entry, memory),
+                unverified=lambda entry: _unverified(registry, entry, known),
                 source=lambda entry: _source(registry, entry),
             ),
             definition.policy.changed_source,
         )
         for one in found
     ]
-    memory.keep(remembered, whole=selection.is_whole)
+    known.write(file, whole=selection.is_whole)
     faulty = [
         each for one in models.unreadable if selection.takes(one) for each in unreadable(one, definition, selection)
     ]
@@ -150,7 +147,7 @@ def _source(registry: FolderRegistry | None, entry: RegistryEntry) -> str | None
         return None
 
 
-def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, memory: Memory) -> tuple[Reason, ...]:
+def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, known: PlanCache) -> tuple[Reason, ...]:
     """Whether there are targets of `entry` that ran nowhere and would run here."""
     blob = entry.blobs.get(VALIDATION)
     if blob is None or registry is None:
@@ -161,7 +158,7 @@ def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, memory: M
             return tuple(read_json(file.read())["not_run"])
 
     try:
-        not_run = memory.validation(blob.sha256, read)
+        not_run = known.validation(blob.sha256, read)
     except (RegistryError, TrustError, StorageError, ValueError, KeyError, TypeError):
         return (reasons.unverified(()),)
     here = tuple(name for name in not_run if name in TARGETS and runs_or_is_emulated(TARGETS[name]))

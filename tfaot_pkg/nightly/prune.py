@@ -1,7 +1,7 @@
 """`nightly prune`: take out of the state folder what no later night, report or plan asks for.
 
 The last nights stay whole, with what was built in them; the history stays for good. Of a night that goes, what the
-newest packages of the registry were made from is kept (records.py): plans explain the next change by it. The lock is
+newest packages of the registry were made from is kept (`keep_inputs`): plans explain the next change by it. The lock is
 held, so no night runs meanwhile; a kill in between leaves what the next call takes away.
 """
 
@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.keys import Key
-from tfaot_pkg.nightly.records import keep_inputs
 from tfaot_pkg.nightly.results import FAILED
-from tfaot_pkg.nightly.state import NightFolder, State
+from tfaot_pkg.nightly.state import NightFolder, State, keep_inputs
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.storage import remove_folder, storage_errors

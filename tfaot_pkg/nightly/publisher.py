@@ -12,13 +12,14 @@ from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage
 from tfaot_pkg.conan.remotes import ConanRemote, Credentials
 from tfaot_pkg.conan.upload import require_access, upload
-from tfaot_pkg.errors import NetworkError, TrustError
+from tfaot_pkg.documents import read_json
+from tfaot_pkg.errors import NetworkError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
+from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.task_spec import spec_for
-from tfaot_pkg.nightly.types import Decision, Task
-from tfaot_pkg.nightly.uploads import Uploads
+from tfaot_pkg.nightly.types import Decision, Task, decision_document, decision_of
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.publish import Release, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
@@ -27,6 +28,7 @@ from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.refreshing import refresh
 from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.static.layout import PREFIX
+from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder
 
 Remote = tuple[ConanRemote, Credentials]
@@ -180,3 +182,42 @@ class Publisher:
 
     def _home(self, log: str) -> ConanHome:
         return ConanHome(root=self.folders.conan_home, log=self.folders.logs / f"conan-{log}.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploads:
+    """The notes in the state folder `root`: `uploads/<REMOTE>/<KEY>.json`. Methods raise StorageError."""
+
+    root: Path
+
+    def begin(self, remote: str, decision: Decision) -> None:
+        """Note that the package of `decision` is missing on `remote`."""
+        path = self._path(remote, decision)
+        with storage_errors(f"write {path}"):
+            write_file(path, canonical_json(decision_document(decision)) + b"\n")
+
+    def end(self, remote: str, decision: Decision) -> None:
+        """Note that `remote` has it, or will never need it."""
+        path = self._path(remote, decision)
+        with storage_errors(f"remove {path}"):
+            path.unlink(missing_ok=True)
+
+    def missing(self, remote: str) -> tuple[Decision, ...]:
+        """What `remote` does not have, by release."""
+        folder = self.root / "uploads" / remote
+        with storage_errors(f"read {folder}"):
+            found = [_read(path) for path in folder.glob("*.json")] if folder.is_dir() else []
+        return tuple(sorted(found, key=lambda one: (one.task.model, one.release)))
+
+    def _path(self, remote: str, decision: Decision) -> Path:
+        return self.root / "uploads" / remote / f"{decision.key}.json"
+
+
+def _read(path: Path) -> Decision:
+    try:
+        decision = decision_of(read_json(path.read_bytes()), str(path))
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"{path} is damaged: {error}", hint="delete it, and upload the package by hand") from error
+    if path.name != f"{decision.key}.json":  # a key is a part of paths
+        raise StorageError(f"{path} is damaged: it is about {decision.key}", hint="delete it")
+    return decision

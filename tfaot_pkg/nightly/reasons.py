@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from tfaot_pkg.nightly.outcome import first_words
 from tfaot_pkg.nightly.types import FAILURES, KnownBroken, Outcome, Reason
-from tfaot_pkg.nightly.written import first_words
 from tfaot_pkg.package_key import (
     CODE,
     COMPILER,

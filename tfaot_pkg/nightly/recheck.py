@@ -2,36 +2,45 @@
 
 The publisher believes nothing that lies in the state folder. It takes a copy of its own, compares everything with what
 was planned and with the package's own documents, inspects the compiled files, validates the shared library against
-TensorFlow in its own sandbox, and links all other compiled files again, which must give the same bytes (relink.py).
+TensorFlow in its own sandbox, and links all other compiled files again, which must give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
 
-from tfaot_pkg.errors import StorageError, TrustError
+from tfaot_pkg import resources
+from tfaot_pkg.binary.archive import MalformedArchive, members_of
+from tfaot_pkg.binary.elf import read_elf, symbols_of
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.errors import CompilerError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.nightly.relink import OtherCode, require_one_code
-from tfaot_pkg.nightly.task_spec import spec_for
+from tfaot_pkg.native.linking import join, link_shared, object_names
+from tfaot_pkg.native.tools import link_programs, program_names
+from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.tree import PackageContents, render
 from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
+from tfaot_pkg.process import Finished
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.provenance.documents import FILES, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.source.snapshot import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
@@ -189,3 +198,114 @@ def _is_latency(blob: Path | bytes) -> bool:
 
 def _tampered(release: Release, why: str) -> TrustError:
     return TrustError(f"the stored result of {release.entry} is not what was built: {why}", hint=_HINT)
+
+
+_VARIABLES = {"LC_ALL": "C", "SOURCE_DATE_EPOCH": "0", "CCACHE_DISABLE": "1"}  # a cache would be outside
+_SYSTEM = (Path("/usr"), Path("/bin"))
+_GROUP = 17  # SHT_GROUP
+_ONCE = ".gnu.linkonce."
+
+
+class OtherCode(Exception):
+    """Which file of a package is not what the others are linked from, and why."""
+
+
+def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Plan, work: Path) -> None:
+    """Raise OtherCode if a file of `library` or of `programs` has other code than the shared library.
+
+    `work` is an empty folder. Raises StorageError.
+    """
+    compiler = confined(plan.compiler, work)
+    spec, again = plan.spec, replace(library, folder=work)
+    whole = work / f"{library.name}.o"
+    try:
+        whole.write_bytes(_only_member(library.static.read_bytes(), whole.name, library.symbol))
+        compiler.archive([whole], again.static)
+        _require_same(library.static, again.static)
+        _require_objects(library, object_names(spec) if spec.package.objects else (), whole, compiler)
+        linked = shutil.copyfile(whole, work / "shared.o")
+        link_shared(
+            linked, again.shared,
+            symbol=library.symbol, soname=shared_library_name(library.name, library.uid),
+            interface=plan.toolchain.toolchain.interface, compiler=compiler, work=work,
+        )  # fmt: skip
+        _require_same(library.shared, again.shared)
+        names = program_names(spec)
+        _require_named("bin", programs, names.values())
+        if names:
+            made = work / "bin"
+            made.mkdir()
+            link_programs(spec, again, compiler, made)
+            for program in programs:
+                _require_same(program, made / program.name)
+    except CompilerError as error:
+        raise OtherCode(f"its compiled files cannot be linked again: {error.message}") from error
+
+
+def confined(compiler: Compiler, work: Path) -> Compiler:
+    """`compiler`, whose programs run in a sandbox: they read the system's and our files, and write below `work`."""
+    programs = [found for name in (*compiler.command[:1], *compiler.tools.values()) if (found := shutil.which(name))]
+    prefixes = {Path(program).resolve().parents[1] for program in programs}
+    own = (resources.templates(), resources.headers(), resources.kernels())
+    box = Sandbox(
+        readable=(*_SYSTEM, *sorted(prefixes), *own), writable=(work,), limits=Limits.of_user(), starts_programs=True
+    )
+
+    def run(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], timeout: float, log: Path) -> Finished:
+        here = replace(box, writable=(cwd,), limits=replace(box.limits, timeout=timeout))
+        return here.native(argv, env={"PATH": env.get("PATH", os.defpath), **_VARIABLES}).run(log=log)
+
+    return replace(compiler, runner=run)
+
+
+def _only_member(data: bytes, name: str, symbol: str) -> bytes:
+    try:
+        members = list(members_of(memoryview(data)))
+    except MalformedArchive as error:
+        raise OtherCode(f"its static library is damaged: {error}") from error
+    if [one for one, _ in members] != [name]:
+        raise OtherCode(f"its static library does not hold one object, {name}")
+    (_, content) = members[0]
+    if _globals(content, name) != [symbol]:
+        raise OtherCode(f"{name} does not define {symbol} alone")
+    return bytes(content)
+
+
+def _require_objects(library: NativeLibrary, names: Sequence[str], whole: Path, compiler: Compiler) -> None:
+    _require_named("lib", library.objects, names)
+    if not names:
+        return
+    copies, defined = [], set[str]()
+    for name in names:
+        symbols = _globals(memoryview((library.folder / name).read_bytes()), name)
+        if twice := defined.intersection(symbols):
+            raise OtherCode(f"its objects define {min(twice)} more than once")
+        defined.update(symbols)
+        copies.append(shutil.copyfile(library.folder / name, whole.parent / name))
+    joined = whole.with_suffix(".joined.o")
+    join(copies, joined, symbol=library.symbol, compiler=compiler)
+    if joined.read_bytes() != whole.read_bytes():
+        raise OtherCode("its objects have other code than its static library")
+
+
+def _globals(data: memoryview, name: str) -> list[str]:
+    """The symbols that an object defines for others.
+
+    What objects are linked to must not depend on their order, as it does where a linker takes the first of several.
+    """
+    elf = read_elf(data)
+    for section in elf.sections:
+        if section.kind == _GROUP or section.name.startswith(_ONCE):
+            raise OtherCode(f"{name} has sections that linkers take from one object only")
+    return [symbol.name for symbol in symbols_of(elf) if not symbol.is_local and not symbol.is_undefined]
+
+
+def _require_named(folder: str, files: Sequence[Path], names: Iterable[str]) -> None:
+    found, wanted = {path.name for path in files}, set(names)
+    for name in sorted(found ^ wanted):
+        raise OtherCode(f"{folder}/{name} {'should not be there' if name in found else 'is missing'}")
+
+
+def _require_same(given: Path, made: Path) -> None:
+    if given.read_bytes() != made.read_bytes():
+        raise OtherCode(f"{given.name} is not what the package's own objects are linked to")

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key, canonical_json
-from tfaot_pkg.nightly.attempt import Attempt
+from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.storage import new_folder, remove_folder, storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder
 

@@ -6,7 +6,7 @@ the outcomes of those that failed; `gate.json`; for each version in turn the reg
 `night.json`.
 
 What decides about signatures is not believed from the disk, which builders can write to: a night works with the plan
-that it made itself, and one that is taken up is compared with a new one (resuming.py).
+that it made itself, and one that is taken up is compared with a new one (`not_planned`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
-from tfaot_pkg.nightly.attempt import Attempt, Request
-from tfaot_pkg.nightly.depends import Unserved
-from tfaot_pkg.nightly.executors import Executor
-from tfaot_pkg.nightly.order import by_place, in_order, needed
-from tfaot_pkg.nightly.outcomes import class_of, outcome_for, refusal, settled
+from tfaot_pkg.nightly.depends import Unserved, by_place, in_order, needed
+from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
+from tfaot_pkg.nightly.outcome import Attempt, Request, class_for, outcome_for, refusal, settled
+from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.resuming import not_planned
-from tfaot_pkg.nightly.retrying import FIRST_PAUSE, attempts
 from tfaot_pkg.nightly.state import NightFolder, State, Verdict
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
 
@@ -303,7 +300,7 @@ class _Night:
             attempt=attempt,
             tries=tries,
             error=error or attempt.error,
-            error_class=class_of(kind, attempt),
+            error_class=class_for(kind, attempt),
             log=log.relative_to(self._night.folder).as_posix() if log.exists() else "",
         )
 

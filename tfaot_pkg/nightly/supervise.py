@@ -15,18 +15,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.nightly.attempt import Attempt, Request
 from tfaot_pkg.nightly.build_task import ANSWER, INTERNAL
+from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.processes import kill_tree, memory_below, oom_kills
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.secrets import public
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.process import describe_exit
 
@@ -59,7 +58,7 @@ def perform(request: Request) -> Attempt:
 
 
 def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """The variables that a build gets: few of `given` (secrets.py), and folders of its own."""
+    """The variables that a build gets: few of `given` (`public`), and folders of its own."""
     package = str(Path(__file__).resolve().parents[2])
     own = {"TFAOT_HOME": scratch / "home", "CONAN_HOME": scratch / "conan", "TMPDIR": scratch / "tmp"}
     return {
@@ -210,3 +209,28 @@ def _last_line(log: Path) -> str:
 def _say(log: Path, text: str) -> None:
     with log.open("a", encoding="utf-8") as file:
         file.write(f"{text}\n")
+
+
+KEPT = (
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "CXX", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE", "no_proxy", "NO_PROXY", "TFAOT_WORKER_TIMEOUT", "TFAOT_WORKER_MEMORY", "TFAOT_WORKER_DISK",
+    "TFAOT_UNCONFINED",
+)  # fmt: skip
+_PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+_OF_COORDINATOR = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "TFAOT_HOME", "USER")
+
+
+def public(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `given` that builds may have: those that they need. A proxy only where no password is in it."""
+    kept = {name: given[name] for name in KEPT if name in given}
+    return kept | {name: given[name] for name in _PROXIES if name in given and "@" not in given[name]}
+
+
+def hide_secrets(environ: MutableMapping[str, str]) -> None:
+    """Take everything else out of this process's `environ`: what it starts from now on does not get it.
+
+    To be called once passwords have been read. The kernel still shows what this process was started with.
+    """
+    kept = {**public(environ), **{name: environ[name] for name in _OF_COORDINATOR if name in environ}}
+    for name in set(environ) - kept.keys():
+        del environ[name]

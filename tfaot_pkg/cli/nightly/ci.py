@@ -16,9 +16,7 @@ from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOpti
 from tfaot_pkg.cli.options import DebugFlag, JsonFlag
 
 if TYPE_CHECKING:
-    from tfaot_pkg.nightly.ci.job import Job, Remote
-    from tfaot_pkg.nightly.ci.render import System
-    from tfaot_pkg.nightly.ci.workers import BatchSystem
+    from tfaot_pkg.nightly.ci import BatchSystem, Job, Remote, System
     from tfaot_pkg.nightly.types import NightlyDefinition
 
 
@@ -61,8 +59,7 @@ def ci(
     Examples: tfaot-pkg nightly ci github -o .github/workflows/nightly.yml; tfaot-pkg nightly ci systemd -o units;
     tfaot-pkg nightly ci slurm --scheduler tcp://head:8786 -o worker.sh
     """
-    from tfaot_pkg.nightly.ci.render import render
-    from tfaot_pkg.nightly.ci.workers import worker_script
+    from tfaot_pkg.nightly.ci import render, worker_script
     from tfaot_pkg.nightly.definition import load_definition
 
     loaded = load_definition(definition)
@@ -83,8 +80,7 @@ def _job(
     system: JobSystem, definition: NightlyDefinition, state: Path | None, *, at: str, signed: bool, user: str
 ) -> Job:
     from tfaot_pkg._version import __version__
-    from tfaot_pkg.nightly.ci.job import Job, inside
-    from tfaot_pkg.nightly.ci.render import IN_REPOSITORY
+    from tfaot_pkg.nightly.ci import IN_REPOSITORY, Job, inside
     from tfaot_pkg.nightly.planning import state_folder
 
     here = Path.cwd()
@@ -111,7 +107,7 @@ def _job(
 def _remote(name: str) -> Remote:
     """The Conan remote of that name: jobs on a new machine have to be told its address. Raises ConanError."""
     from tfaot_pkg.conan.remotes import ConanRemotes
-    from tfaot_pkg.nightly.ci.job import Remote
+    from tfaot_pkg.nightly.ci import Remote
 
     known = ConanRemotes.of(Session().folders).get(name)
     return Remote(name=known.name, url=known.url, allow_http=known.address.allow_http)

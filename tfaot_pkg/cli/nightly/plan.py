@@ -83,8 +83,8 @@ def plan(
 
 def document_of(made: NightPlan) -> dict[str, object]:
     """The plan as JSON values."""
-    from tfaot_pkg.nightly.documents import decision_document
     from tfaot_pkg.nightly.plan import summary
+    from tfaot_pkg.nightly.types import decision_document
 
     return {
         "definition": str(made.definition.path),

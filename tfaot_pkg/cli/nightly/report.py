@@ -44,9 +44,8 @@ def report(
     """
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import state_folder
-    from tfaot_pkg.nightly.report.document import document
-    from tfaot_pkg.nightly.report.reading import find_night, read_report
-    from tfaot_pkg.nightly.report.write import write_report
+    from tfaot_pkg.nightly.report.report import find_night, read_report
+    from tfaot_pkg.nightly.report.write import document, write_report
     from tfaot_pkg.nightly.state import State
 
     session = Session()

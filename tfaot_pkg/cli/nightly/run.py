@@ -102,7 +102,7 @@ def run(
     """
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
-    from tfaot_pkg.nightly.secrets import hide_secrets
+    from tfaot_pkg.nightly.supervise import hide_secrets
 
     where = _Where(workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file)
     session = Session()
@@ -229,7 +229,7 @@ def _unmade(versions: Sequence[str], session: Session, wheelhouse: Path | None) 
 
 
 def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
-    from tfaot_pkg.nightly.documents import outcome_document
+    from tfaot_pkg.nightly.types import outcome_document
 
     return {
         "night": done.night.name,
@@ -251,7 +251,7 @@ def _text(done: NightRun, pruned: Pruned | None) -> str:
 
 
 def _lines(done: NightRun) -> Iterator[str]:
-    from tfaot_pkg.nightly.written import first_words
+    from tfaot_pkg.nightly.outcome import first_words
 
     quiet = ("published", "up to date", "skipped", "withheld")  # why nothing was published is said once
     for one in done.outcomes:

@@ -1,14 +1,70 @@
-"""What is compared from night to night, as series over the nights, each with a verdict. Pure."""
+"""Whether a figure got worse, or is only as restless as it always was. Pure.
+
+A value x is compared with the up to 30 values of earlier builds by their median m and by their spread
+s = 1.4826 MAD, where MAD is the median of |x_i - m|; for normal noise s estimates the standard deviation, and up to
+half of the earlier values may be outliers. x differs where
+
+    |x - m| > max(5 s, least * |m|, floor)
+
+that is, beyond the noise, and by enough to matter. Source: the modified z-score of B. Iglewicz and D. C. Hoaglin, "How
+to Detect and Handle Outliers" (ASQC, 1993), with 5 in place of their 3.5: a night has thousands of figures, and with
+the fewest values that are asked for (10), 3.5 is exceeded by 1.7 % of nights of plain normal noise, 5 by 0.5 % (by
+0.05 % with 20). A new level becomes the measure when half of the values are of it.
+"""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tfaot_pkg.nightly.report.comparison import Past
-from tfaot_pkg.nightly.report.regression import Limits, Verdict, judge
+from tfaot_pkg.catalogue.plot import Plot, Series, Tick
+from tfaot_pkg.catalogue.plot import Point as Mark
+from tfaot_pkg.catalogue.site import size_text
+from tfaot_pkg.nightly.report.comparison import Past, day_of
 from tfaot_pkg.nightly.types import Figures, Outcome
+
+VerdictKind = Literal["worse", "better", "steady", "too few"]
+
+WINDOW, FEWEST = 30, 10
+_THRESHOLD, _NORMAL = 5.0, 1.4826
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The smallest change that counts, relative to the median (`least`) and in the figure's unit (`floor`)."""
+
+    least: float
+    floor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """`median` and `spread` are of the earlier values, in their unit; `change` is relative to the median (0.1: 10 %
+    more). With `too few` values, and where the median is 0, `change` is 0.
+    """
+
+    kind: VerdictKind
+    median: float = 0.0
+    spread: float = 0.0
+    change: float = 0.0
+
+
+def judge(earlier: Sequence[float], value: float, limits: Limits) -> Verdict:
+    """Compare `value` with the `earlier` ones, the oldest first, of a figure of which less is better."""
+    recent = earlier[-WINDOW:]
+    if len(recent) < FEWEST:
+        return Verdict(kind="too few")
+    median = statistics.median(recent)
+    spread = _NORMAL * statistics.median(abs(one - median) for one in recent)
+    difference = value - median
+    kind: VerdictKind = "steady"
+    if abs(difference) > max(_THRESHOLD * spread, limits.least * abs(median), limits.floor):
+        kind = "worse" if difference > 0 else "better"
+    return Verdict(kind=kind, median=median, spread=spread, change=difference / median if median else 0.0)
+
 
 Metric = Literal["size", "latency", "numerical error", "build time"]
 UNITS: dict[Metric, str] = {"size": "bytes", "latency": "ns", "numerical error": "", "build time": "s"}
@@ -111,3 +167,74 @@ def _reader(metric: Metric, target: str, batch_size: str) -> Callable[[Figures],
             return lambda figures: figures.error
         case "build time":
             return lambda figures: figures.build_time
+
+
+_WIDTH, _HEIGHT = 520, 180
+_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 24, 14, 46
+_TICKS, _LABELS = 4, 5
+
+
+def trend_plot(trend: Trend) -> Plot | None:
+    """The plot of a trend; None where there is one point only."""
+    points = trend.points
+    if len(points) < 2:
+        return None
+    low, high, step = _scale([point.value for point in points])
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+
+    def x(number: int) -> float:
+        return round(_LEFT + number / (len(points) - 1) * (right - _LEFT), 1)
+
+    def y(value: float) -> float:
+        return round(bottom - (value - low) / (high - low) * (bottom - _TOP), 1)
+
+    marks = tuple(
+        Mark(x=x(number), y=y(point.value), title=_title(trend.metric, point)) for number, point in enumerate(points)
+    )
+    labels = sorted({round(one * (len(points) - 1) / (_LABELS - 1)) for one in range(_LABELS)})
+    values = [low + step * number for number in range(round((high - low) / step) + 1)]
+    return Plot(
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        right=right,
+        top=_TOP,
+        bottom=bottom,
+        series=(Series(name="", style=0, points=marks),),
+        across=tuple(Tick(place=x(one), label=day_of(points[one].night)[5:]) for one in labels),
+        up=tuple(Tick(place=y(value), label=value_text(trend.metric, value)) for value in values),
+    )
+
+
+def value_text(metric: Metric, value: float) -> str:
+    """A value with its unit, for people."""
+    match metric:
+        case "size":
+            return size_text(round(value))
+        case "latency":
+            return f"{value / 1000:.4g} µs"
+        case "build time":
+            return f"{value:.3g} s"
+        case "numerical error":
+            return f"{value:.3g}"
+
+
+def _title(metric: Metric, point: Point) -> str:
+    return f"{day_of(point.night)}, {point.release}: {value_text(metric, point.value)}"
+
+
+def _scale(values: list[float]) -> tuple[float, float, float]:
+    """Bounds and distance of grid lines, at 1, 2 or 5 times a power of ten, that hold all values and do not magnify
+    changes of less than 5 %.
+    """
+    low, high = min(values), max(values)
+    least = 0.05 * abs(high) or 1.0
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    rough = (high - low) / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first = math.floor(low / step)
+    if min(values) >= 0:
+        first = max(first, 0)
+    return first * step, math.ceil(high / step + 1e-9) * step, step

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tfaot_pkg.nightly.report.comparison import Change
-from tfaot_pkg.nightly.report.plot import value_text
-from tfaot_pkg.nightly.report.regression import FEWEST
-from tfaot_pkg.nightly.report.trends import Trend
+from tfaot_pkg.nightly.report.trends import FEWEST, Trend, value_text
 from tfaot_pkg.nightly.types import OutcomeKind
 
 TONES: dict[OutcomeKind, str] = {

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from tfaot_pkg.catalogue.render import HOME
 from tfaot_pkg.catalogue.site import Site
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.nightly.report.document import document
-from tfaot_pkg.nightly.report.html import write_pages
-from tfaot_pkg.nightly.report.junit import junit
-from tfaot_pkg.nightly.report.markdown import markdown
-from tfaot_pkg.nightly.report.report import Report
+from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.nightly.report.log import plain
+from tfaot_pkg.nightly.report.report import Report, TaskReport
+from tfaot_pkg.nightly.report.trends import UNITS, Trend, trend_plot, value_text
+from tfaot_pkg.nightly.report.wording import change_text, duration_text, regression_text, tone, verdict_text
+from tfaot_pkg.nightly.types import MODEL_FAULTS, outcome_document
 from tfaot_pkg.storage import locked, storage_errors
 
 _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
@@ -40,3 +45,235 @@ def _require_ours(output: Path) -> None:
             raise StorageError(
                 f"{output} is not a report and not empty", hint="name a new folder with --output, or one that is empty"
             )
+
+
+_FORMAT = 1
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as JSON values; logs are left to their files."""
+    return {
+        "format": _FORMAT,
+        "night": report.night,
+        "before": report.before,
+        "headline": report.headline,
+        "exit_code": report.exit_code,
+        "counts": dict(report.counts),
+        "withheld": report.withheld,
+        "pending": list(report.pending),
+        "gone": list(report.gone),
+        "groups": [
+            {"error_class": group.error_class, "models": list(group.models), "tasks": list(group.tasks)}
+            for group in report.groups
+        ],
+        "tasks": [_task(task) for task in report.tasks],
+    }
+
+
+def _task(task: TaskReport) -> dict[str, Any]:
+    change = {"kind": task.change.kind, "since": task.change.since, "before": task.change.before}
+    trends = [_trend(one) for one in task.trends]
+    return {**outcome_document(task.outcome), "change": change, "hits": list(task.hits), "trends": trends}
+
+
+def _trend(trend: Trend) -> dict[str, Any]:
+    verdict = trend.verdict
+    return {
+        "metric": trend.metric,
+        "unit": UNITS[trend.metric],
+        "target": trend.target,
+        "batch_size": trend.batch_size,
+        "value": trend.points[-1].value,
+        "verdict": verdict and {"kind": verdict.kind, "median": verdict.median, "spread": verdict.spread},
+        "points": [[one.night, one.value] for one in trend.points],
+    }
+
+
+FOLDERS = ("all", "tasks", "assets")
+_ROWS, _PAGE, _NAMES, _LONGEST = 100, 250, 20, 100
+_PLOTS = 24
+
+
+def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
+    """Write the pages of `report`; `catalogue` is the way to a catalogue's folder, from index.html. Raises OSError."""
+    site.assets()
+    shared = {
+        "report": report,
+        "catalogue": catalogue,
+        "page": page_of,
+        "plain": plain,
+        "tone": tone,
+        "change": change_text,
+        "duration": duration_text,
+        "regression": regression_text,
+    }
+    for task in report.tasks:
+        site.page(page_of(task.outcome.task), "task.html.j2", {**shared, "task": task, "trends": _trends(task)})
+    pages = max(1, -(-len(report.tasks) // _PAGE))
+    for number in range(pages):
+        rows = report.tasks[number * _PAGE : (number + 1) * _PAGE]
+        site.page(
+            f"all/{number + 1}.html", "tasks.html.j2", {**shared, "rows": rows, "number": number + 1, "pages": pages}
+        )
+    site.page("index.html", "night.html.j2", {**shared, "most": _ROWS, "most_names": _NAMES})
+    site.remove_others(FOLDERS)
+
+
+def page_of(task: str) -> str:
+    """The path of a task's page. Ids that are no good file names are coded, very long ones cut, without two alike."""
+    name = re.sub(r"[^a-z0-9.@+-]", lambda found: "_" if found[0] == "_" else f"_{ord(found[0]):x}_", task)
+    if name != task or len(name) > _LONGEST or not name[:1].isalnum():
+        name = f"t{name[:_LONGEST]}-{sha256_bytes(task.encode('utf-8', 'surrogatepass'))[:12]}"
+    return f"tasks/{name}.html"
+
+
+def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
+    """What the page says of each trend; all but the first few have no plot."""
+    return [
+        {
+            "name": plain(trend.name),
+            "value": value_text(trend.metric, trend.points[-1].value),
+            "verdict": verdict_text(trend),
+            "tone": {"worse": "bad", "better": "good"}.get(trend.verdict.kind if trend.verdict else "", ""),
+            "plot": trend_plot(trend) if number < _PLOTS else None,
+            "count": len(trend.points),
+        }
+        for number, trend in enumerate(task.trends)
+    ]
+
+
+_SKIPPED = frozenset({"skipped", "withheld"})
+
+
+def junit(report: Report) -> bytes:
+    """The document, UTF-8."""
+    root = Element("testsuites", name=f"nightly {report.night}")
+    toolchains = sorted({one.outcome.toolchain for one in report.tasks})
+    suites = [_suite(root, name, [one for one in report.tasks if one.outcome.toolchain == name]) for name in toolchains]
+    _count(root, suites)
+    data: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
+    return data
+
+
+def _suite(root: Element, toolchain: str, tasks: list[TaskReport]) -> Element:
+    suite = SubElement(root, "testsuite", name=plain(f"TensorFlow {toolchain}"))
+    for task in tasks:
+        _case(suite, task)
+    suite.set("tests", str(len(tasks)))
+    for tag, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
+    suite.set("time", f"{sum(one.outcome.seconds for one in tasks):.3f}")
+    return suite
+
+
+def _case(suite: Element, task: TaskReport) -> None:
+    outcome = task.outcome
+    case = SubElement(
+        suite, "testcase",
+        classname=plain(f"tensorflow-{outcome.toolchain}".replace(".", "_")), name=plain(outcome.task),
+        time=f"{outcome.seconds:.3f}",
+    )  # fmt: skip
+    if outcome.kind in _SKIPPED:
+        reason = outcome.error if outcome.kind == "withheld" else "; ".join(map(str, task.reasons))
+        SubElement(case, "skipped", message=plain(f"{outcome.kind}: {reason}"))
+    elif task.failed:
+        tag = "failure" if outcome.kind in MODEL_FAULTS else "error"
+        first = plain(outcome.error).partition("\n")[0]
+        fault = SubElement(case, tag, type=outcome.kind, message=f"{outcome.kind}: {first}")
+        fault.text = plain(_account(task))
+    said = [f"{outcome.kind}: {outcome.release}", *map(regression_text, task.regressions)]
+    SubElement(case, "system-out").text = plain("\n".join(said))
+
+
+def _account(task: TaskReport) -> str:
+    outcome = task.outcome
+    parts = [change_text(task.change), outcome.error]
+    if task.log is not None:
+        parts.append("\n...\n".join("\n".join(line.text for line in part) for part in task.log.parts))
+    if outcome.command:
+        parts.append(f"build it by hand: {outcome.command}")
+    return "\n\n".join(filter(None, parts))
+
+
+def _count(root: Element, suites: list[Element]) -> None:
+    for name in ("tests", "failures", "errors", "skipped"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
+    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in suites):.3f}")
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~$])")
+_ROWS, _TEXT, _NAMES = 50, 200, 8
+
+
+def markdown(report: Report) -> str:
+    """The summary: counts, failures with what to do about them, what is mended, what got slower."""
+    parts = [
+        f"## Nightly {_text(report.night)}",
+        report.headline,
+        f"**Nothing was published.** {_text(report.withheld)}" if report.withheld else "",
+        *_section("Failed", ("task", "outcome", "difference", "error", "what depends on it"), _failures(report)),
+        *_section("Failures by class", ("class", "models"), _groups(report)),
+        *_section(
+            "Fixed", ("task", "since"), [(_text(t.outcome.task), t.change.since) for t in report.changed("fixed")]
+        ),
+        *_section("Got worse", ("task", "what"), _worse(report.regressed)),
+        *_section("Published", ("version", "time"), _published(report)),
+        *_commands(report.failed),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _failures(report: Report) -> Iterable[tuple[str, ...]]:
+    for task in report.failed:
+        outcome = task.outcome
+        yield (
+            _text(outcome.task), outcome.kind, _text(change_text(task.change)), _text(outcome.error), _names(task.hits),
+        )  # fmt: skip
+
+
+def _groups(report: Report) -> Iterable[tuple[str, ...]]:
+    for group in report.groups:
+        yield f"{_text(group.error_class)} ({len(group.models)})", _names(group.models)
+
+
+def _worse(tasks: Sequence[TaskReport]) -> Iterable[tuple[str, ...]]:
+    for task in tasks:
+        yield _text(task.outcome.task), "<br>".join(_text(regression_text(one)) for one in task.regressions[:_NAMES])
+
+
+def _published(report: Report) -> Iterable[tuple[str, ...]]:
+    for task in report.tasks:
+        if task.outcome.kind == "published":
+            yield _text(f"{task.outcome.model} {task.outcome.release}"), duration_text(task.outcome.seconds)
+
+
+def _commands(tasks: Sequence[TaskReport]) -> Iterable[str]:
+    lines = [plain(task.outcome.command).replace("\n", " ") for task in tasks[:_ROWS] if task.outcome.command]
+    if lines:
+        yield "To build one by hand:"
+        yield "\n".join(f"    {line}" for line in lines)
+
+
+def _section(title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    rows = list(rows)
+    if not rows:
+        return
+    table = [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows[:_ROWS])]
+    yield f"### {title}"
+    yield "\n".join(table)
+    if len(rows) > _ROWS:
+        yield f"and {len(rows) - _ROWS:,} more"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
+    return ", ".join(map(_text, names[:_NAMES])) + more
+
+
+def _text(text: str) -> str:
+    """`text` as it stands, in one line, whatever it holds: no markup, no HTML, no link, no end of a cell."""
+    line = " ".join(plain(text).split())
+    if len(line) > _TEXT:
+        line = f"{line[: _TEXT - 1]}…"
+    escaped = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("://", "&#58;//")
+    return _SPECIAL.sub(r"\\\1", escaped)

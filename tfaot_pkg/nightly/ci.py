@@ -1,0 +1,186 @@
+"""Definitions of jobs that run the nightly: for CI services, systemd, cron, and Dask workers on batch systems.
+
+`Job` says what is to be run, with every word checked, because it ends up in shell scripts and unit files; `render` and
+`worker_script` write it down. Secrets are named, never held.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import jinja2
+
+from tfaot_pkg import resources
+from tfaot_pkg.errors import SpecError, TfaotError
+from tfaot_pkg.nightly.types import Policy
+
+_WORD = re.compile(r"[A-Za-z0-9_./+=,@:-]+", re.ASCII)
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """A Conan remote as jobs have to know it; with `allow_http` its address may be plain HTTP."""
+
+    name: str
+    url: str
+    allow_http: bool = False
+
+    @property
+    def arguments(self) -> str:
+        """What `conan-remote add` gets."""
+        return f"{self.name} {self.url}{' --allow-http' if self.allow_http else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """`definition`, `state`, `report` and `registry` are paths as the job sees them, `program` is tfaot-pkg, `folder`
+    is where it runs; `at` is HH:MM. With `signed` the job hands over keys, for `remotes` users and passwords.
+
+    Raises SpecError for a word that would mean something to a shell.
+    """
+
+    definition: str
+    state: str
+    report: str
+    registry: str
+    folder: str
+    program: str
+    version: str
+    at: str = "01:17"
+    user: str = "tfaot"
+    signed: bool = False
+    remotes: tuple[Remote, ...] = ()
+
+    def __post_init__(self) -> None:
+        words = (self.definition, self.state, self.report, self.registry, self.folder, self.program, self.user)
+        for word in (*words, *(word for remote in self.remotes for word in (remote.name, remote.url))):
+            if not _WORD.fullmatch(word) or word.startswith("-"):
+                raise SpecError(
+                    f"cannot be written into a job's definition: {word!r}",
+                    hint="use paths and addresses of letters, digits and _ . / + = , @ : - only",
+                )
+        if not _TIME.fullmatch(self.at):
+            raise SpecError(f"--at: must be a time such as 01:17, got {self.at!r}")
+
+    @property
+    def hour(self) -> int:
+        return int(self.at[:2])
+
+    @property
+    def minute(self) -> int:
+        return int(self.at[3:])
+
+    @property
+    def passwords(self) -> tuple[str, ...]:
+        """The variables that Conan reads users and passwords of the remotes from."""
+        names = [remote.name.replace("-", "_").upper() for remote in self.remotes]
+        return tuple(f"{kind}_{name}" for name in names for kind in ("CONAN_LOGIN_USERNAME", "CONAN_PASSWORD"))
+
+
+def inside(path: Path, folder: Path) -> str:
+    """`path` as seen from `folder`, where it is in it. Raises SpecError elsewhere: a CI job has no other folder."""
+    if not path.is_relative_to(folder):
+        raise SpecError(
+            f"{path} is outside of {folder}, which is all that a CI job sees",
+            hint="run this in the repository's top folder, and keep registry and state in it (--state)",
+        )
+    return path.relative_to(folder).as_posix()
+
+
+System = Literal["github", "gitlab", "jenkins", "systemd", "cron"]
+IN_REPOSITORY: frozenset[str] = frozenset({"github", "gitlab", "jenkins"})
+"""Those whose jobs see a checkout of the repository, and nothing else of a machine."""
+
+FILES: dict[System, tuple[str, ...]] = {
+    "github": ("nightly.yml",),
+    "gitlab": (".gitlab-ci.yml",),
+    "jenkins": ("Jenkinsfile",),
+    "systemd": ("tfaot-nightly.service", "tfaot-nightly.timer"),
+    "cron": ("crontab",),
+}
+
+
+def render(system: System, job: Job) -> dict[str, str]:
+    """The files of `system` by name, with `job` in them."""
+    names = FILES[system]
+    return {name: _environment().get_template(f"{system}/{name.lstrip('.')}.j2").render(job=job) for name in names}
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resources.templates() / "ci"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        variable_start_string="<<",
+        variable_end_string=">>",
+    )
+
+
+BatchSystem = Literal["htcondor", "slurm"]
+_SCHEDULER = re.compile(r"(tcp|tls)://[A-Za-z0-9.:\[\]-]+:[0-9]{1,5}", re.ASCII)
+_SCRIPT_WORD = re.compile(r"[A-Za-z0-9_./+-]+", re.ASCII)
+_NAME = "tfaot-nightly"
+_OWN_MEMORY = 2**30
+"""Bytes of a worker itself, beside the build that it runs."""
+
+_GIB, _PATIENCE, _BUILDS = 2**30, 300, 8
+"""`_PATIENCE`: seconds after which a worker that finds no scheduler ends; `_BUILDS`: how many of the longest builds a
+worker's time lasts for."""
+
+
+def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: str = "logs") -> str:
+    """The script of one worker, which runs one build at a time within the limits of `policy`.
+
+    Submit it as often as builds are to run at a time. `logs` is a folder that has to be there. Raises SpecError (not an
+    address of a scheduler, not a plain path), TfaotError where dask-jobqueue is not installed.
+    """
+    if not _SCHEDULER.fullmatch(scheduler):
+        raise SpecError(f"--scheduler: must be an address such as tcp://HOST:8786, got {scheduler!r}")
+    for word in (sys.executable, logs):
+        if not _SCRIPT_WORD.fullmatch(word):
+            raise SpecError(f"cannot be written into a job's script: {word!r}")
+    try:
+        import dask
+        from dask_jobqueue import htcondor, slurm
+    except ModuleNotFoundError as error:
+        raise TfaotError(
+            f"a batch system's workers need a module that is not installed: {error.name}",
+            hint="pip install 'tfaot-pkg[nightly]'",
+        ) from error
+    common: dict[str, Any] = {
+        "cores": 1,
+        "processes": 1,
+        "memory": f"{(policy.memory + _OWN_MEMORY) / _GIB:g} GiB",
+        "death_timeout": _PATIENCE,
+        "python": sys.executable,
+        "log_directory": logs,
+        "worker_command": "distributed.cli.dask_worker",
+    }
+    make: Callable[..., Any]
+    if system == "htcondor":
+        make = htcondor.HTCondorJob
+        common["disk"] = f"{(4 * policy.output + _GIB) / _GIB:g} GiB"
+        common["name"] = "htcondor--$F(MY.JobId)--"  # HTCondor fills it in, one name per worker
+        profile = dask.config.get("jobqueue.htcondor.job-extra-directives", None) or {}
+        common["job_extra_directives"] = {"batch_name": _NAME, **profile}
+    else:
+        make = slurm.SLURMJob
+        common |= {"name": '"slurm-$SLURM_JOB_ID"', "job_name": _NAME, "walltime": _walltime(policy)}
+    job: Any = make(scheduler, **common)
+    script: str = job.job_script()
+    return script
+
+
+def _walltime(policy: Policy) -> str:
+    minutes = -(-round(policy.timeout * _BUILDS) // 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:00"

@@ -1,0 +1,243 @@
+"""How one try at a task ended (`Attempt`), and what is recorded of the task (`Outcome`)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+from tfaot_pkg.errors import NetworkError, RebuildError, StorageError, TfaotError, ToolchainError, ValidationError
+from tfaot_pkg.nightly.types import Decision, Figures, GitSpec, Outcome, OutcomeKind, Policy, Task
+
+AttemptKind = Literal[
+    "verified",
+    "build failed",
+    "validation failed",
+    "not reproducible",
+    "timed out",
+    "out of memory",
+    "infrastructure failed",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Build `decision` in `night`: the result goes into the state folder `state`, what is printed to the end of `log`.
+
+    `cache` holds toolchains, downloads and the build cache, which builds share. `program` is what builds (with the path
+    of a file of this request as its last argument), in place of build_task.py.
+    """
+
+    decision: Decision
+    night: str
+    state: Path
+    log: Path
+    cache: Path
+    policy: Policy
+    program: tuple[str, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Write the file that the program that builds reads."""
+        path.write_bytes(TypeAdapter(Request).dump_json(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Request:
+        """What `write` wrote."""
+        return TypeAdapter(cls).validate_json(path.read_bytes())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What came of a request. `seconds` is the time that it took, `memory` the most bytes that were seen in use.
+
+    `error`, `error_class` and `builder` are as in `Outcome`; `night` is the one that the result is of.
+    """
+
+    kind: AttemptKind
+    night: str
+    seconds: float = 0.0
+    memory: int = 0
+    error: str = ""
+    error_class: str = ""
+    figures: Figures | None = None
+    builder: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether trying again in the same night cannot help."""
+        return self.kind != "infrastructure failed"
+
+
+_ENDS: dict[str, AttemptKind] = {
+    "out of memory": "out of memory",
+    "timed out": "timed out",
+    "killed": "infrastructure failed",
+}
+_TOO_LARGE = (os.strerror(errno.EFBIG), "larger than this process may write")
+_UNSUPPORTED = re.compile(r"^  (\w+) \(node ", re.MULTILINE)
+_CLASSES = (
+    (re.compile(r"does not give TensorFlow's answers"), "answers differ from TensorFlow's"),
+    (re.compile(r"has dtype (\w+), which a compiled model"), r"unsupported dtype \1"),
+    (re.compile(r"changes variables"), "the model keeps state"),
+    (re.compile(r"operations that reach out of the model|reaches out of the model"), "forbidden operations"),
+    (re.compile(r"XLA cannot compile"), "XLA cannot compile the model"),
+    (re.compile(r"process crashed \((.*?)\)"), r"the compiler crashed (\1)"),
+    (re.compile(r"^two builds of .* differ"), "two builds differ"),
+    (re.compile(r"failed on generated code"), "the C++ compiler failed"),
+    (re.compile(r"runs? out of memory|ran out of memory"), "out of memory"),
+)
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.+-]*/[\w./+@-]*|\b[0-9a-f]{12,}\b|\[[^\]]*\]|\d[\d.e+-]*")
+_LONGEST = 100
+
+
+def kind_of(error: TfaotError) -> AttemptKind:
+    """What a build that ended with `error` counts as."""
+    match error:
+        case ValidationError():
+            return "validation failed"
+        case RebuildError():
+            return "not reproducible"
+        case NetworkError():
+            return "infrastructure failed"
+        case StorageError():
+            # The only limit on files here is the task's own.
+            return "build failed" if any(words in error.message for words in _TOO_LARGE) else "infrastructure failed"
+        case ToolchainError():
+            return _ENDS.get(error.cause, "build failed")
+        case _:
+            return "build failed"
+
+
+def class_of(error: TfaotError) -> str:
+    """A few words that equal failures of different models share: "unsupported operation StringJoin"."""
+    unsupported = sorted(set(_UNSUPPORTED.findall(error.message)))
+    if unsupported:
+        return f"unsupported operation{'s' * (len(unsupported) > 1)} {', '.join(unsupported)}"
+    if kind_of(error) == "build failed" and isinstance(error, StorageError):
+        return "output too large"
+    for pattern, words in _CLASSES:
+        if found := pattern.search(error.message):
+            return found.expand(words)
+    first = error.message.splitlines()[0] if error.message else ""
+    return f"{error.kind}: {_PARTICULAR.sub('…', first)[:_LONGEST]}"
+
+
+UNREACHED = "Conan remote not reached"
+_OF_MACHINES = (NetworkError.kind, StorageError.kind)
+
+
+def outcome_for(
+    decision: Decision,
+    kind: OutcomeKind,
+    *,
+    attempt: Attempt | None = None,
+    tries: int = 1,
+    error: str = "",
+    error_class: str = "",
+    log: str = "",
+) -> Outcome:
+    """What became of `decision`; `log` is a path in the night's folder, `attempt` the last of `tries`."""
+    task = decision.task
+    return Outcome(
+        task=task.id,
+        model=task.model,
+        toolchain=task.toolchain,
+        kind=kind,
+        release=decision.release,
+        key=decision.key,
+        seconds=attempt.seconds if attempt is not None else 0.0,
+        attempts=tries,
+        error=error,
+        error_class=error_class,
+        log=log,
+        command=command_for(task),
+        reasons=decision.reasons,
+        figures=attempt.figures if attempt is not None else None,
+        builder=attempt.builder if attempt is not None else "",
+    )
+
+
+def settled(decision: Decision, unsent: str = "") -> Outcome:
+    """The outcome of a task that is not built. What cannot be planned has its error for a reason.
+
+    `unsent` says why what is published is not on all remotes.
+    """
+    match decision.action:
+        case "up to date" if unsent:
+            return outcome_for(decision, "upload failed", error=unsent, error_class=UNREACHED)
+        case "up to date":
+            return outcome_for(decision, "up to date")
+        case "fail":
+            (reason,) = decision.reasons
+            kind: OutcomeKind = "infrastructure failed" if reason.what in _OF_MACHINES else "build failed"
+            return outcome_for(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")
+        case _:
+            return outcome_for(decision, "skipped")
+
+
+def refusal(decision: Decision, why: str) -> Outcome:
+    """The outcome of a task that is not what the definition asks for.
+
+    It has no command that builds it by hand: that would be one with somebody else's spec.
+    """
+    return replace(outcome_for(decision, "infrastructure failed", error=why), command="")
+
+
+def class_for(kind: OutcomeKind, attempt: Attempt) -> str:
+    """Failures of publishing have none from their build."""
+    if kind == "dependency failed":
+        return "dependency failed"
+    if kind == "upload failed":
+        return UNREACHED
+    if kind == "infrastructure failed":
+        return attempt.error_class or "the machine failed"
+    return attempt.error_class
+
+
+def command_for(task: Task) -> str:
+    """One line for a shell that builds `task` here, into a prefix of its own.
+
+    A spec of another repository is fetched first, at its commit: it may be missing from this machine's cache, and is
+    from that of whoever reads a report elsewhere. What cannot be planned fails as it did there.
+    """
+    spec, fetch = str(task.spec), ""
+    if task.origin is not None:
+        folder = f"{task.model}-repository"
+        spec, fetch = f"{folder}/{task.origin.path}", f"{_fetch(task.origin, folder)} && "
+    toolchain = ["--tensorflow", task.toolchain] if task.toolchain else []
+    targets = [word for target in task.targets for word in ("--target", target)]
+    defines = [word for name, value in task.defines.items() for word in ("-D", f"{name}={value}")]
+    words = [
+        "tfaot-pkg",
+        "build",
+        spec,
+        *toolchain,
+        *targets,
+        *defines,
+        "-o",
+        f"{task.model}-prefix",
+    ]
+    return f"{fetch}{shlex.join(words)}"
+
+
+def _fetch(origin: GitSpec, folder: str) -> str:
+    """Commands that put the commit's files into `folder`; they may be repeated. A clone has no commits of forks."""
+    commands = (
+        ["git", "init", "--quiet", folder],
+        ["git", "-C", folder, "fetch", "--quiet", "--depth=1", origin.url, origin.revision],
+        ["git", "-C", folder, "checkout", "--quiet", "--force", "FETCH_HEAD"],
+    )
+    return " && ".join(map(shlex.join, commands))
+
+
+def first_words(error: str) -> str:
+    """The first line of an error; where that only announces the next one ("...:"), both."""
+    first, _, rest = error.partition("\n")
+    announced = rest.partition("\n")[0].strip() if first.endswith(":") else ""
+    return f"{first} {announced}".rstrip()
