@@ -10,7 +10,7 @@ import pytest
 
 from tests.package.conftest import make_spec, make_tree  # noqa: F401 (a fixture)
 from tfaot_pkg import _version
-from tfaot_pkg.cli.depfile import depfile_text, files_read, no_leftovers
+from tfaot_pkg.cli.build import depfile_text, files_read, no_leftovers
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built

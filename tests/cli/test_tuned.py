@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfaot_pkg.cli.tuned import _costs_table
+from tfaot_pkg.cli.tune import _costs_table
 from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
 

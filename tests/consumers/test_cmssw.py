@@ -73,7 +73,7 @@ def assert_the_steps_compile(area: Path, scram: dict[str, Any], folder: Path) ->
     [
         ("", ["--dev"], 22, "CMSSW_BASE is not set"),
         ("area", ["--dev", "-o", "elsewhere"], 22, "is not inside of the CMSSW area"),
-        ("area", [], 2, "say where to install: -o PREFIX"),
+        ("area", [], 2, "give a prefix to install into: -o PREFIX"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_built(

@@ -324,7 +324,7 @@ def test_the_commands_from_resolve_to_update(
     assert "all locked versions are the newest" in tool("outdated").stdout
     publish("digits", "1.1")
     publish("digits", "2.0")
-    assert tool("outdated").stdout == ("tfaot-model-digits 1.0: update locks 1.1; 2.0 is beyond the requirements\n")
+    assert tool("outdated").stdout == ("tfaot-model-digits 1.0: update locks 1.1; 2.0 does not meet the requirements\n")
     tool("update", "--dry-run")
     assert (work / "tfaot.lock").read_bytes() == before
     assert tool("update", "wine").stdout == "nothing is newer\n"
@@ -364,6 +364,6 @@ def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry
     words = ("install", "--locked", "--prefix", "p", "--registry", other.root)
     assert "is locked, and is not in" in tool(*words, code=16).stderr
     tool("install", "--prefix", "p", code=2)
-    assert "--lock goes with --locked" in tool("install", "digits", "--lock", "x", "--prefix", "p", code=2).stderr
+    assert "--lock needs --locked" in tool("install", "digits", "--lock", "x", "--prefix", "p", code=2).stderr
     tool("install", "digits", "--prefix", "p", "--toolchain", "<1", "--registry", other.root, code=16)
     assert not (tmp_path / "work" / "p").exists()

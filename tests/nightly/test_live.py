@@ -50,9 +50,9 @@ def test_the_table_has_counts_what_is_at_work_what_ended_and_whole_addresses() -
     table.built(first, attempt())
     table.outcome(outcome(first, "published"))
     lines = drawn(table)
-    assert lines[0] == "night 2026-11-21.1: 3 tasks, taken up where it was cut off: 1 outcome known"
+    assert lines[0] == "night 2026-11-21.1: 3 tasks, continued after an interruption: 1 outcome known"
     assert re.fullmatch(r"[━╸╺]{40} 1 of 2 built, 1 built before, \d+ s", lines[1]), lines[1]
-    assert lines[2:5] == [WHERE, "1 build failed, 1 published", f"at work: {second.task.id}"]
+    assert lines[2:5] == [WHERE, "1 build failed, 1 published", f"running: {second.task.id}"]
     assert [line.split(maxsplit=2) for line in lines[5:7]] == [
         [first.task.id, "verified", "41 s"], [first.task.id, "published", first.release],
     ]  # fmt: skip
@@ -119,7 +119,7 @@ def test_lines_count_what_is_built_now_and_tell_of_each_outcome_once(capsys: pyt
     assert capsys.readouterr().err.splitlines() == [
         "night 2026-11-21.1: 3 tasks",
         f"{third.task.id}: infrastructure failed ({third.release}): the toolchain 2.17.1 cannot be made: no network",
-        "1 task built before: the results are used",
+        "1 task built before: their results are used",
         f"building 2: {WHERE}",
         f"[1/2] {first.task.id}: build failed (41 s): the model holds operations that cannot be compiled: StringJoin (node join)",
         f"[2/2] {second.task.id}: verified (41 s)",
@@ -135,7 +135,7 @@ def test_an_error_in_short_has_what_its_first_line_announces(error: str, words: 
 
 
 class Looks(Seen):
-    """When a build has ended it waits until the next one is at work, but for the last one."""
+    """When a build has ended it waits until the next one runs, except for the last one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
 from tests.nightly.plans import DAY, SPEC, Lab
 from tests.nightly.reports import FIRST, add_night, outcome, task
 from tfaot_pkg.cli.app import app
-from tfaot_pkg.cli.options import said
+from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import RegistryError, StorageError
 from tfaot_pkg.nightly.prune import Pruned, prune
 from tfaot_pkg.nightly.report.report import read_report

@@ -12,7 +12,7 @@ from tests.catalogue.registries import entry_of, publish
 from tests.nightly.reports import FIRST, HOSTILE, add_night, outcome, task, two_nights
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
 from tfaot_pkg.cli.app import app
-from tfaot_pkg.cli.options import said
+from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.registry.folder import FolderRegistry

@@ -95,7 +95,7 @@ def test_what_cannot_be_is_said(tmp_path: Path, tfaot: Any) -> None:
         (("registry", "init", "registry", "--keys", "k", "--no-passphrase"), 16, "is a registry already"),
         (("registry", "init", "new", "--keys", "k"), 18, "no terminal to ask on"),
         (("registry", "init", "new", "--keys", "k", "--key", "bins=x"), 16, "--key"),
-        (("registry", "keys", "add", "bins", "registry", "--keys", "keys"), 16, "'bins' is no role"),
+        (("registry", "keys", "add", "bins", "registry", "--keys", "keys"), 16, "'bins' is not a role"),
         (("registry", "refresh", "registry", "--keys", "nowhere"), 18, "there are no keys in nowhere"),
         (("yank", "digits", "--registry", "registry"), 16, "names no version"),
         (("registry", "gc", "registry", "--grace", "soon"), 16, "is no period"),

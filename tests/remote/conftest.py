@@ -17,7 +17,7 @@ from tests.registry.tiny import tiny_files
 from tests.remote.faulty import FaultyServer, faulty_server
 from tests.source.conftest import certificate
 from tfaot_pkg.cli import app
-from tfaot_pkg.cli.options import said
+from tfaot_pkg.cli.command import said
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Initialized, Plan, initialize

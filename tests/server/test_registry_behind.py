@@ -61,7 +61,7 @@ def test_search_show_install_and_verify_from_a_server(
     assert "download from 127.0.0.1" in installed.stderr
     cli("verify-install", tmp_path / "prefix")
     verified = cli("registry", "verify", "r").stdout
-    assert "everything is right (2 packages, 2 versions, 2 blobs" in verified and verified.rstrip().endswith("signed)")
+    assert "no faults (2 packages, 2 versions, 2 blobs" in verified and verified.rstrip().endswith("signed)")
 
 
 def test_an_unsigned_registry_is_verified_by_its_name_as_far_as_digests_go(tmp_path: Path, tfaot_home: Path) -> None:
@@ -77,8 +77,8 @@ def test_an_unsigned_registry_is_verified_by_its_name_as_far_as_digests_go(tmp_p
     with tfaot_server(registry.root) as (_, address):
         cli("registry", "add", "u", address, "--unsigned")
         text = cli("registry", "verify", "u")
-        assert "everything is right (1 package, 1 version, 1 blob," in text
-        assert "unsigned: damage would be seen, forgery would not" in text
+        assert "no faults (1 package, 1 version, 1 blob," in text
+        assert "unsigned: damage is detected, forgery is not" in text
         assert json.loads(cli("registry", "verify", "u", "--json"))["signed"] is False
         shutil.rmtree(tfaot_home / "cache")
         (blob,) = (path for path in (registry.root / "blobs").rglob("*") if path.is_file())

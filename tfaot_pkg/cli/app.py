@@ -12,18 +12,15 @@ from tfaot_pkg.cli import (
     bench,
     build,
     cmsdist,
-    conan_remotes,
     depending,
-    inspect_machine,
+    machine,
     nightly,
     packages,
     registries,
     remotes,
-    serve,
-    toolchains,
     tune,
 )
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag
+from tfaot_pkg.cli.command import DebugFlag, JsonFlag
 from tfaot_pkg.cli.run import run_commands
 from tfaot_pkg.wording import say
 
@@ -64,7 +61,7 @@ def root(
     json_: JsonFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """What all commands share."""
+    """Flags that stand before a command."""
 
 
 build.register(app)
@@ -73,13 +70,10 @@ tune.register(app)
 bench.register(app)
 packages.register(app)
 depending.register(app)
-toolchains.register(app)
+machine.register(app)
 registries.register(app)
-inspect_machine.register(app)
-serve.register(app)
 nightly.register(app)
-remotes.register(app)
-conan_remotes.register(app)
+remotes.register(app, registries.app)
 
 
 def main() -> None:

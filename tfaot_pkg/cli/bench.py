@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session, defines_of
-from tfaot_pkg.cli.options import (
-    DebugFlag,
-    DefinesOption,
-    JsonFlag,
-    OfflineFlag,
-    RegistryOption,
-    ToolchainPythonOption,
-    UnconfinedFlag,
-    VerboseFlag,
-    WheelhouseOption,
-    require_writable,
-)
+from tfaot_pkg.cli.command import Result, Session, command, require_writable
 from tfaot_pkg.errors import SpecError
 
 if TYPE_CHECKING:
     from tfaot_pkg.bench.results import Bench
     from tfaot_pkg.bench.run import Request
-
-# The stages are imported inside of the command: `--help` must not pay for them.
+    from tfaot_pkg.bench.since import Comparison
 
 SLOWER = 28
-"""The exit code where --since finds that our library became slower."""
+"""The exit code if --since finds that our library became slower."""
 
 
 ModelArgument = Annotated[
@@ -54,13 +44,11 @@ TargetOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TARGET",
-        help="Measure our library's code for this target, built where the spec has it not. "
+        help="Measure our library's code for this target, built also if the spec does not have it. "
         "Repeatable. (default: the spec's best that runs here)",
     ),
 ]
-RoundsOption = Annotated[
-    int, typer.Option(min=1, max=1000, help="How often every engine gets its turn at every batch size.")
-]
+RoundsOption = Annotated[int, typer.Option(min=1, max=1000, help="How often each engine runs at each batch size.")]
 CoreOption = Annotated[
     int | None, typer.Option(metavar="N", help="The core to run all engines on. (default: the last one)")
 ]
@@ -73,11 +61,14 @@ PlotOption = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Keep the results, for --since.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Write the results, for --since.")
 ]
 SinceOption = Annotated[
     Path | None,
-    typer.Option(metavar="OLD.json", help="Compare with the results of an earlier run, as far as noise allows."),
+    typer.Option(
+        metavar="OLD.json",
+        help="Compare with the results of an earlier run; differences within the noise do not count.",
+    ),
 ]
 SourceOption = Annotated[
     Path | None,
@@ -89,7 +80,9 @@ def register(app: typer.Typer) -> None:
     app.command()(bench)
 
 
+@command("registry", "offline", "defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def bench(
+    session: Session,
     model: ModelArgument,
     *,
     peers: PeersOption = None,
@@ -100,67 +93,63 @@ def bench(
     plot: PlotOption = None,
     output: OutputOption = None,
     since: SinceOption = None,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
     source: SourceOption = None,
-    defines: DefinesOption = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Measure a model's library beside other inference engines on this machine: latency, memory, sizes, errors.
 
-    Every engine runs in one process of its own, with one thread on one core, inputs bound beforehand; all take turns,
-    so that what disturbs the machine disturbs each of them. Answers are compared with TensorFlow's, times with what
-    the core can do at most (the roofline), measured in the same turns.
+    Each engine runs in its own process, with one thread on one core and its inputs bound beforehand. The engines take
+    turns, so that other load on the machine affects all of them. Answers are compared with TensorFlow's, and times
+    with the most that the core can do (the roofline), which is measured in the same turns.
 
-    Engines that are not installed beside this tool are installed on demand, pinned, each into an environment of its own
-    in the folder of toolchains: litert 160 MB, onnxruntime 170 MB, openvino 280 MB, iree 610 MB, and 110 MB for the
-    conversion to ONNX. xla, incumbent, tensorflow and tensorflow_jit need nothing but the toolchain. An engine that
-    cannot be installed or cannot take the model is a line of the table that says why; the exit code is 0.
+    Engines that are missing are installed on demand, pinned, each into its own environment in the folder of
+    toolchains: litert 160 MB, onnxruntime 170 MB, openvino 280 MB, iree 610 MB, and 110 MB for the conversion to ONNX.
+    xla, incumbent, tensorflow and tensorflow_jit need only the toolchain. If an engine cannot be installed or cannot
+    run the model, its line of the table says why; the exit code is 0.
 
     Exit code 28: with --since, our library became slower than noise explains.
 
     Examples: tfaot-pkg bench spec.yaml; tfaot-pkg bench spec.yaml --peers litert,onnxruntime --plot latency.svg;
     tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source recipes/digits
     """
-    from tfaot_pkg.bench.published import published
-    from tfaot_pkg.bench.run import bench as measured
     from tfaot_pkg.bench.since import compare
-    from tfaot_pkg.cli.benched import text
+
+    request = _request(peers, batch_sizes, target, rounds, core)
+    _require_places(output, plot)
+    old = _read(since) if since else None
+    found = _measured(session, model, request, source, old)
+    comparison = compare(found, old) if old else None
+    written = _write(found, output, plot)
+    document = {**found.as_dict(), "since": comparison.as_dict() if comparison else None, "files": written}
+    return Result(
+        document=document,
+        text=_text(found, comparison, written),
+        exit_code=SLOWER if comparison and comparison.slower else 0,
+    )
+
+
+def _measured(session: Session, model: str, request: Request, source: Path | None, old: Bench | None) -> Bench:
+    """The results for `model`, a spec or a package. Raises SpecError if `old` has results of another model."""
+    from tfaot_pkg.bench.published import published
+    from tfaot_pkg.bench.run import bench as measure
     from tfaot_pkg.rebuild import Means
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.temporary import temporary_folder
 
-    session = Session()
-    request = _request(peers, batch_sizes, target, rounds, core)
-    _require_places(output, plot)
-    old = _read(since) if since else None
-    pipeline = session.pipeline(toolchain_python, wheelhouse, source)
     with temporary_folder(prefix="tfaot-bench-") as folder:
         library = None
         if _means_a_spec(model):
-            spec = load_spec(Path(model), defines_of(defines))
+            spec = load_spec(Path(model), session.defines)
         else:
             means = Means(folders=session.folders, progress=session.progress, source=source)
-            package = published(session.open_registry(registry, offline=offline), model, means, folder)
+            package = published(session.open_registry(), model, means, folder)
             spec, library = package.spec, package.library
         if old and old.model != spec.model.name:
-            raise SpecError(f"--since {since}: its results are of the model {old.model}, not of {spec.model.name}")
-        found = measured(spec, request, pipeline, library=library)
-    comparison = compare(found, old) if old else None
-    written = _write(found, output, plot)
-    document = {**found.as_dict(), "since": comparison.as_dict() if comparison else None, "files": written}
-    session.result(document, text(found, comparison, written))
-    if comparison and comparison.slower:
-        raise typer.Exit(SLOWER)
+            raise SpecError(f"--since has results of the model {old.model}, not of {spec.model.name}")
+        return measure(spec, request, session.pipeline(source), library=library)
 
 
 def _means_a_spec(model: str) -> bool:
-    """A file, or what is written like one; everything else is a package."""
+    """Whether `model` is a file or looks like the path of one; else it is a package."""
     return model.endswith((".yaml", ".yml")) or "/" in model or Path(model).is_file()
 
 
@@ -196,7 +185,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_BATCH_SIZE for word in words):
         raise typer.BadParameter(
-            f"{text!r} is no list of numbers from 1 to {MAX_BATCH_SIZE}, such as 1,4,64", param_hint="--batch-sizes"
+            f"{text!r} is not a list of numbers from 1 to {MAX_BATCH_SIZE}, such as 1,4,64", param_hint="--batch-sizes"
         )
     return tuple(sorted(set(map(int, words))))
 
@@ -213,7 +202,7 @@ def _read(path: Path) -> Bench:
 
 
 def _require_places(output: Path | None, plot: Path | None) -> None:
-    """What would fail after the measurement fails before it. Raises typer.BadParameter, StorageError."""
+    """Fail before the measurement if its results could not be written. Raises typer.BadParameter, StorageError."""
     import importlib.util
 
     if plot and plot.suffix not in (".svg", ".png", ".pdf"):
@@ -239,3 +228,39 @@ def _write(found: Bench, output: Path | None, plot: Path | None) -> list[str]:
         with storage_errors(f"write {path}"):
             write_file(path.absolute(), content)
     return [str(path) for path in files]
+
+
+def _text(found: Bench, comparison: Comparison | None, written: Sequence[str]) -> str:
+    """Tables for people: as wide as the terminal allows, or unlimited if there is none."""
+    from tfaot_pkg.bench import table
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    machine = found.machine
+    lines = [
+        f"{found.model}: median of {found.rounds} rounds on core {machine['core']} of {machine['cpu']}",
+        "",
+        table.latencies(found).text(width),
+        "",
+        table.resources(found).text(width),
+    ]
+    if notes := table.notes(found):
+        lines += ["", *notes]
+    if comparison:
+        lines += ["", *_since(comparison)]
+    lines += [f"wrote {path}" for path in written]
+    return "\n".join(lines)
+
+
+def _since(comparison: Comparison) -> list[str]:
+    if not comparison.changes:
+        return ["nothing to compare: the earlier run measured other engines or batch sizes"]
+    where = "" if comparison.same_machine else " (another CPU)"
+    lines = [f"the machine itself{where}: {comparison.machine:.2f} times the earlier time (corrected for below)"]
+    changed = [each for each in comparison.changes if each.verdict != "same"]
+    for each in changed:
+        lines.append(
+            f"{each.engine}, batch size {each.batch_size}: {each.verdict}, {each.ratio:.2f} times the earlier time "
+            f"(95 %: {each.low:.2f} to {each.high:.2f})"
+        )
+    same = len(comparison.changes) - len(changed)
+    return [*lines, f"{same} of {len(comparison.changes)} times are the same within the noise"]

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session, defines_of
-from tfaot_pkg.cli.conan_remotes import Uploader
-from tfaot_pkg.cli.options import (
-    DebugFlag,
-    DefinesOption,
-    JsonFlag,
-    KeysOption,
-    PassphraseFileOption,
-    RegistryOption,
-    SpecArgument,
-    ToolchainPythonOption,
-    UnconfinedFlag,
-    VerboseFlag,
-    WheelhouseOption,
-    keys_of,
-)
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.packages import installed_text, verified_rows
+from tfaot_pkg.cli.remotes import Uploader
 
 if TYPE_CHECKING:
     from tfaot_pkg.check import CheckResult
@@ -33,16 +21,17 @@ if TYPE_CHECKING:
     from tfaot_pkg.pipeline import Build
     from tfaot_pkg.prefix.install import Installed
     from tfaot_pkg.publish import Publication
-
-# The stages are imported inside of the commands: `--help` must not pay for them.
+    from tfaot_pkg.spec.types import ModelSpec
 
 
 def register(app: typer.Typer) -> None:
-    for command in (init, check, build, publish):
-        app.command()(command)
+    for each in (init, check, build, publish):
+        app.command()(each)
 
 
+@command("toolchain_python", "wheelhouse", "unconfined", "verbose")
 def init(
+    session: Session,
     saved_model: Annotated[Path, typer.Argument(help="Folder of the SavedModel.", metavar="SAVED_MODEL")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
@@ -50,58 +39,45 @@ def init(
     version: Annotated[str, typer.Option(help="The model's version.")] = "1.0.0",
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Write a first spec for a SavedModel, with comments. An existing file is not overwritten.
 
     Example: tfaot-pkg init exported/tagger --name tagger
     """
     from tfaot_pkg.check import scaffold_spec
 
-    session = Session()
-    pipeline = session.pipeline(toolchain_python, wheelhouse)
+    pipeline = session.pipeline()
     spec = scaffold_spec(
         saved_model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
     )
     text = f"wrote {output}\nnext: tfaot-pkg check {output}; tfaot-pkg publish {output}"
-    session.result({"spec": str(output), "name": spec.model.name, "version": spec.model.version}, text)
+    return Result(document={"spec": str(output), "name": spec.model.name, "version": spec.model.version}, text=text)
 
 
+@command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def check(
+    session: Session,
     model: Annotated[Path, typer.Argument(help="A spec, or the folder of a SavedModel.", metavar="SPEC|SAVED_MODEL")],
     *,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="Another toolchain than the spec's.")] = None,
-    defines: DefinesOption = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Say for each operation of a model whether its toolchain can compile it; exit code 0 or 12.
+    tensorflow: Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")] = None,
+) -> Result:
+    """Tell for each operation of a model whether its toolchain can compile it; exit code 0 or 12.
 
-    Also said: what compiled code does differently from TensorFlow without saying so, tolerances that hardly any model
-    meets, and licences that are no SPDX expressions. Flags that the toolchain does not take are an error (10).
+    Notes tell where compiled code silently differs from TensorFlow, which tolerances hardly any model meets, and which
+    licences are not SPDX expressions. Flags that the toolchain does not know are an error (10).
 
     Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table
     """
     from tfaot_pkg.check import check_model, spec_of
     from tfaot_pkg.errors import ModelError
 
-    session = Session()
-    spec = spec_of(model, defines_of(defines), signature=signature, tensorflow=tensorflow)
-    result = check_model(spec, session.pipeline(toolchain_python, wheelhouse), table=table)
-    session.result(result.as_dict(), _check_text(result))
-    if not result.compilable:
-        raise typer.Exit(ModelError.exit_code)
+    spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
+    result = check_model(spec, session.pipeline(), table=table)
+    return Result(
+        document=result.as_dict(), text=_check_text(result), exit_code=0 if result.compilable else ModelError.exit_code
+    )
 
 
 def _check_text(result: CheckResult) -> str:
@@ -125,30 +101,35 @@ PrefixOutputOption = Annotated[
     ),
 ]
 DevFlag = Annotated[
-    bool, typer.Option("--dev", help="Into your CMSSW area, with a tool file for scram setup and what to do next.")
+    bool,
+    typer.Option(
+        "--dev", help="Install into your CMSSW area, write a tool file for scram setup, and print the next steps."
+    ),
 ]
-NameOption = Annotated[str | None, typer.Option(help="The model's name, in place of the spec's.")]
+NameOption = Annotated[str | None, typer.Option(help="The model's name, instead of the spec's.")]
 TargetsOption = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="TARGET", help="A target to compile for, in place of the spec's. Repeatable."),
+    typer.Option("--target", metavar="TARGET", help="A target to compile for, instead of the spec's. Repeatable."),
 ]
 BatchSizesOption = Annotated[
     list[int] | None,
-    typer.Option("--batch-size", metavar="N", help="A batch size, in place of the spec's. Repeatable."),
+    typer.Option("--batch-size", metavar="N", help="A batch size, instead of the spec's. Repeatable."),
 ]
-TensorFlowOption = Annotated[str | None, typer.Option(help="Another toolchain than the spec's.")]
-ToolsFlag = Annotated[bool, typer.Option("--tools", help="Make bin/NAME_test and bin/NAME_benchmark too.")]
+TensorFlowOption = Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")]
+ToolsFlag = Annotated[bool, typer.Option("--tools", help="Also make bin/NAME_test and bin/NAME_benchmark.")]
 DepfileOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE.d",
-        help="For Make and Ninja: write there what FILE depends on. A build that fails removes the package of an "
-        "earlier one.",
+        help="For Make and Ninja: write the dependencies of FILE. If the build fails, the package of an earlier build "
+        "is removed.",
     ),
 ]
 
 
+@command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def build(
+    session: Session,
     spec: SpecArgument,
     *,
     output: PrefixOutputOption = None,
@@ -159,35 +140,26 @@ def build(
     tensorflow: TensorFlowOption = None,
     tools: ToolsFlag = False,
     depfile: DepfileOption = None,
-    defines: DefinesOption = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Build and verify a model's package and put it into a prefix; no registry is involved.
 
     Examples: tfaot-pkg build spec.yaml -o prefix && cmake -DCMAKE_PREFIX_PATH=$PWD/prefix ...;
     tfaot-pkg build spec.yaml --dev
     """
     from tfaot_pkg.cli.cmssw import area_for, write_tools
-    from tfaot_pkg.cli.depfile import depfile_text, no_leftovers
     from tfaot_pkg.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.override import override
     from tfaot_pkg.storage import write_file
 
-    session = Session()
     area = area_for(output) if dev else None
     prefix = area.prefix if area is not None else output
     if prefix is None:
-        raise typer.BadParameter("say where to install: -o PREFIX, or --dev in a CMSSW area")
+        raise typer.BadParameter("give a prefix to install into: -o PREFIX, or --dev in a CMSSW area")
     _require_depfile(depfile, name)
-    pipeline = session.pipeline(toolchain_python, wheelhouse)
+    pipeline = session.pipeline()
     with no_leftovers(prefix, name) if depfile is not None else nullcontext():
-        given = load_spec(spec, defines_of(defines))
+        given = load_spec(spec, session.defines)
         given = override(
             given, name=name, targets=targets or (), batch_sizes=batch_sizes or (), tools=tools, tensorflow=tensorflow
         )
@@ -197,14 +169,14 @@ def build(
             write_file(depfile, depfile_text(depfile.with_suffix(""), given).encode())
     tool = write_tools(area, made.plan.spec, made.tree) if area is not None else None
     lines = [built_text(made), installed_text(done), *([tool.text()] if tool is not None else [])]
-    session.result(_built_document(made, done, tool), "\n".join(lines))
+    return Result(document=_built_document(made, done, tool), text="\n".join(lines))
 
 
 def _require_depfile(depfile: Path | None, name: str | None) -> None:
     if depfile is not None and depfile.suffix != ".d":
-        raise typer.BadParameter(f"--depfile {depfile}: write FILE.d; what is told there is what FILE depends on")
+        raise typer.BadParameter(f"--depfile {depfile}: write FILE.d; it lists the dependencies of FILE")
     if depfile is not None and name is None:
-        raise typer.BadParameter("--depfile goes with --name, so that a failed build knows what to remove")
+        raise typer.BadParameter("--depfile needs --name, so that a failed build knows which package to remove")
 
 
 def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[str, object]:
@@ -221,12 +193,11 @@ def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[
     }
 
 
+@command("registry", "keys", "passphrase_file", "defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def publish(
+    session: Session,
     spec: SpecArgument,
     *,
-    registry: RegistryOption = None,
-    keys: KeysOption = None,
-    passphrase_file: PassphraseFileOption = None,
     conan: Annotated[bool, typer.Option(help="Also make the Conan package.")] = True,
     remote: Annotated[
         str | None,
@@ -240,42 +211,34 @@ def publish(
             help="Publish this target although neither this machine nor an emulator can run its code. Repeatable.",
         ),
     ] = None,
-    defines: DefinesOption = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Build, verify and publish a model; does nothing where this very content is published already.
+) -> Result:
+    """Build, verify and publish a model. Does nothing if the same content is published already.
 
     Examples: tfaot-pkg publish spec.yaml; tfaot-pkg publish spec.yaml --registry /srv/models -D release=2026.1
     """
     from tfaot_pkg.publish import publish as publish_model
     from tfaot_pkg.spec import load_spec
 
-    session = Session()
-    loaded = load_spec(spec, defines_of(defines))
+    loaded = load_spec(spec, session.defines)
     if remote is not None and not conan:
-        raise typer.BadParameter("--remote uploads the Conan package: it does not go with --no-conan")
+        raise typer.BadParameter("--remote uploads the Conan package: it cannot be used with --no-conan")
     uploader = Uploader.of(session, remote, loaded.model.package_name) if remote is not None else None
     done = publish_model(
         loaded,
-        root=session.registry_folder(registry),
-        keys=keys_of(keys, passphrase_file),
-        pipeline=session.pipeline(toolchain_python, wheelhouse),
+        root=session.registry_folder(),
+        keys=session.keys(),
+        pipeline=session.pipeline(),
         conan=conan,
         unverified=unverified_target or (),
     )
     uploaded = uploader.upload(done) if uploader is not None else None
     document = {**done.as_dict(), "upload": uploaded.as_dict() if uploaded else None}
-    lines = [_published_text(done, registry)]
+    lines = [_published_text(done, session.registry)]
     if uploaded is not None:
         lines.insert(
             0, f"{uploaded.reference}: {uploaded.status} in the Conan remote {uploaded.remote} ({uploaded.url})"
         )
-    session.result(document, "\n".join(lines))
+    return Result(document=document, text="\n".join(lines))
 
 
 def built_text(made: Build) -> str:
@@ -309,3 +272,59 @@ def _published_text(done: Publication, registry: str | None) -> str:
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""
     lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where} --prefix DIR")
     return "\n".join(lines)
+
+
+def depfile_text(output: Path, spec: ModelSpec) -> str:
+    """The rule of Make that `output` depends on the files that the build of `spec` read, as `gcc -M` writes it."""
+    return " \\\n  ".join([f"{_escaped(output)}:", *map(_escaped, files_read(spec))]) + "\n"
+
+
+@contextmanager
+def no_leftovers(prefix: Path, model: str | None) -> Iterator[None]:
+    """Remove the package of `model` from `prefix` if the block fails: else an earlier build would be linked."""
+    from tfaot_pkg.errors import TfaotError
+    from tfaot_pkg.prefix.install import uninstall
+
+    try:
+        yield
+    except BaseException:
+        if model is not None:
+            with suppress(TfaotError):  # the first error is the one to report
+                uninstall(model, prefix)
+        raise
+
+
+def _escaped(path: Path) -> str:
+    text = str(path).replace("$", "$$")
+    return "".join(f"\\{letter}" if letter in " #" else letter for letter in text)
+
+
+def files_read(spec: ModelSpec) -> list[Path]:
+    """The files on this machine that the package of `spec` depends on, after its build.
+
+    Archives and repositories are not among them: the spec pins them.
+    """
+    from tfaot_pkg import _version
+    from tfaot_pkg.spec.tuning import tuning_path
+    from tfaot_pkg.spec.types import FolderSource
+
+    # The file of the version: another version of this tool may build another package.
+    read = [spec.path, Path(_version.__file__)]
+    if spec.tuning is not None:
+        read.append(tuning_path(spec.path))
+    if spec.validation.inputs is not None:
+        read.append(spec.validation.inputs)
+    if isinstance(spec.source, FolderSource):
+        read += _below(spec.source.path / spec.model.saved_model)
+    return read
+
+
+def _below(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = []
+    for folder, folders, files in os.walk(path, followlinks=True):  # no loops: the build has read it
+        folders.sort()
+        # Folders too: their modification time changes if a file is added or removed.
+        found += [Path(folder), *(Path(folder, name) for name in sorted(files))]
+    return found

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session, defines_of
-from tfaot_pkg.cli.options import DebugFlag, DefinesOption, JsonFlag, SpecArgument, UnconfinedFlag, VerboseFlag
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.run import run_commands
 
 if TYPE_CHECKING:
@@ -22,11 +21,13 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    for command in (import_cmsdist, export_cmsdist):
-        app.command()(command)
+    for each in (import_cmsdist, export_cmsdist):
+        app.command()(each)
 
 
+@command("verbose")
 def import_cmsdist(
+    session: Session,
     file: Annotated[Path, typer.Argument(help="A tfaot-model-*.spec of CMSDIST.", metavar="FILE.spec")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
@@ -38,12 +39,9 @@ def import_cmsdist(
         Path | None, typer.Option(metavar="DIR", help="The folder that holds the model's aot_config.yaml.")
     ] = None,
     fetch: Annotated[bool, typer.Option("--fetch", help="Fetch the source, to read its aot_config.yaml.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail where a line cannot be translated.")] = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Make a spec from a spec file of CMSDIST, and say what of it could not be translated. Nothing in it is run.
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if a line cannot be translated.")] = False,
+) -> Result:
+    """Make a spec from a spec file of CMSDIST, and list what could not be translated. Nothing in it is run.
 
     An existing file is not overwritten.
 
@@ -54,12 +52,11 @@ def import_cmsdist(
     from tfaot_pkg.source.tree import fetch as fetch_source
     from tfaot_pkg.storage import storage_errors, write_file
 
-    session = Session()
     if output.exists():
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
     fetcher = partial(fetch_source, folders=session.folders, progress=session.progress) if fetch else None
     files = ModelFiles(folder=model_files, fetch=fetcher)
-    imported = import_spec(file, output, defines=defines_of(defines), files=files)
+    imported = import_spec(file, output, defines=session.defines, files=files)
     if strict and imported.notes:
         faults = [Fault(file=note.file, line=note.line, path="", message=note.message) for note in imported.notes]
         raise SpecError(faults, hint="nothing was written; without --strict these are notes")
@@ -73,10 +70,12 @@ def import_cmsdist(
         "notes": [{"file": note.file, "line": note.line, "message": note.message} for note in imported.notes],
     }
     lines = [f"note: {note}" for note in imported.notes]
-    session.result(document, "\n".join([*lines, f"wrote {output}", f"next: tfaot-pkg check {output}"]))
+    return Result(document=document, text="\n".join([*lines, f"wrote {output}", f"next: tfaot-pkg check {output}"]))
 
 
+@command("defines", "verbose")
 def export_cmsdist(
+    session: Session,
     spec: SpecArgument,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")] = Path(
@@ -86,14 +85,10 @@ def export_cmsdist(
         str | None, typer.Option(metavar="NAME", help="For a folder as source: the data package that holds its files.")
     ] = None,
     data_path: Annotated[
-        str, typer.Option(metavar="PATH", help="The folder in it, where that is not SUBSYSTEM/PACKAGE/data/MODEL.")
+        str, typer.Option(metavar="PATH", help="The folder in it. (default: SUBSYSTEM/PACKAGE/data/MODEL)")
     ] = "",
     branch: Annotated[str, typer.Option(metavar="NAME", help="For a git source: the branch of the commit.")] = "master",
-    defines: DefinesOption = None,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Make the spec file of CMSDIST and the aot_config.yaml for a model, and print the line for the list of models.
 
     Files of these names are replaced.
@@ -104,11 +99,10 @@ def export_cmsdist(
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.storage import storage_errors, write_file
 
-    session = Session()
     if data_path and data_package is None:
-        raise typer.BadParameter("--data-path is a folder in the data package: give --data-package too")
+        raise typer.BadParameter("--data-path is a folder in the data package: also give --data-package")
     data = DataPackage(name=data_package, path=data_path) if data_package is not None else None
-    exported = export_spec(load_spec(spec, defines_of(defines)), data=data, branch=branch)
+    exported = export_spec(load_spec(spec, session.defines), data=data, branch=branch)
     with storage_errors(f"write into {output}"):
         for name, text in exported.texts.items():
             write_file(output / name, text.encode())
@@ -120,7 +114,7 @@ def export_cmsdist(
         f"for {MODELS_FILE}:",
         *(f"  {line}" for line in exported.models_lines),
     ]
-    session.result(document, "\n".join(lines))
+    return Result(document=document, text="\n".join(lines))
 
 
 compile_app = typer.Typer(
@@ -136,19 +130,19 @@ def compile_main() -> None:
 
 
 @compile_app.command()
+@command("unconfined", "verbose", json=False)
 def compile_(
+    session: Session,
     *,
     aot_config: Annotated[
         Path, typer.Option("--aot-config", "-c", metavar="FILE", help="The model's aot_config.yaml.")
     ],
     output: Annotated[Path, typer.Option("--output-directory", "-o", metavar="DIR", help="Where the files go.")],
     tool_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the tool; tfaot-model-MODEL where it is not given.")
+        str | None, typer.Option(metavar="NAME", help="Name of the tool. (default: tfaot-model-MODEL)")
     ] = None,
-    tool_base: Annotated[
-        str | None, typer.Option(metavar="BASE", help="Where the tool is going to be installed.")
-    ] = None,
-    dev: Annotated[bool, typer.Option("--dev", help="Make a tool that can be used where its files lie.")] = False,
+    tool_base: Annotated[str | None, typer.Option(metavar="BASE", help="Where the tool will be installed.")] = None,
+    dev: Annotated[bool, typer.Option("--dev", help="Make a tool that is used from the output directory.")] = False,
     additional_flags: Annotated[
         str, typer.Option(metavar="FLAGS", help="--target_triple and --target_cpu: which targets to compile for.")
     ] = "",
@@ -162,10 +156,7 @@ def compile_(
         Path | None,
         typer.Option(metavar="DIR", envvar="TFAOT_WHEELHOUSE", help="Install TensorFlow from the wheels in DIR."),
     ] = None,
-    unconfined: UnconfinedFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Compile a model for CMSSW: object files, headers, and a tool file for SCRAM, as CMSDIST's build scripts expect.
 
     Example: cms_tfaot_compile -c aot_config.yaml -o compiled_model --tool-name tfaot-model-tagger --tool-base "$PWD"
@@ -174,7 +165,6 @@ def compile_(
     from tfaot_pkg.pipeline import Pipeline
     from tfaot_pkg.spec import load_spec
 
-    session = Session()
     folder = Path(os.path.abspath(os.path.expanduser(os.path.expandvars(output))))
     spec = _wanted(load_spec(aot_config), additional_flags, session)
     wanted = tool(
@@ -189,11 +179,11 @@ def compile_(
     )
     made = pipeline.build(pipeline.plan(spec))
     write_layout(layout(made, wanted, dev=dev), folder, spec.model.name)
-    session.result({}, _compiled_text(made, wanted, folder, dev=dev))
+    return Result(document={}, text=_compiled_text(made, wanted, folder, dev=dev))
 
 
 def _wanted(spec: ModelSpec, flags: str, session: Session) -> ModelSpec:
-    """`spec` with objects in its package, for the targets that `flags` ask for."""
+    """`spec` with objects in its package, for the targets that `flags` name."""
     from tfaot_pkg.cmsdist.flags import targets_wanted
 
     wanted = targets_wanted(flags, spec.compilation)

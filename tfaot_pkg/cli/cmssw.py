@@ -1,4 +1,4 @@
-"""`build --dev`: a package inside of a CMSSW area, with tool files for `scram setup`, and what to do with them."""
+"""`build --dev`: a package inside a CMSSW area, its tool files for `scram setup`, and the steps to use it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from tfaot_pkg.storage import storage_errors, write_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevTool:
-    """A tool of SCRAM: `files` are its tool files, as `scram setup` takes them, the usual one first.
-
-    `headers` are what a user includes.
-    """
+    """A tool of SCRAM: its tool files, as `scram setup` takes them, the usual one first, and the headers to include."""
 
     files: tuple[str, ...]
     package: str
@@ -34,7 +31,7 @@ class DevTool:
         }
 
     def text(self) -> str:
-        """The four steps."""
+        """The four steps to use the tool."""
         first, *more = self.headers
         lines = [
             f"1. tell SCRAM of the tool:    {self._setup}",

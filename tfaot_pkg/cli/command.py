@@ -1,13 +1,26 @@
-"""What every command begins and ends with: folders, progress, and printing a result."""
+"""What commands share: flags, the decorator `command`, and the `Session` that a running command uses.
+
+A flag that several commands take is a field of `Flags`. A command names the flags that it takes:
+
+    @command("registry", "offline")
+    def search(session: Session, text: ...) -> Result: ...
+
+Errors become exit codes in `run.py`, which also sees those of parsing a command line.
+"""
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache, cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal, get_type_hints
 
-from tfaot_pkg.cli.options import said
+import typer
+
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import PlainProgress, Progress
@@ -15,45 +28,262 @@ from tfaot_pkg.wording import say, say_json
 
 if TYPE_CHECKING:
     from tfaot_pkg.pipeline import Pipeline
+    from tfaot_pkg.registry.commit import Keys
+    from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.static import StaticRegistry
+    from tfaot_pkg.trust.keys import Secrets
+
+# Modules of commands are imported for every command line, `--help` included: they import the stages inside functions.
+
+
+@dataclass(slots=True)
+class Said:
+    """The flags that matter even if a command fails before it has its arguments."""
+
+    json: bool = False
+    verbose: bool = False
+    debug: bool = False
+
+
+said = Said()
+
+
+# The callbacks are eager: an error in a later option is reported as these flags ask.
+def _remember_json(value: bool) -> bool:
+    said.json = said.json or value
+    return value
+
+
+def _remember_verbose(value: bool) -> bool:
+    said.verbose = said.verbose or value
+    return value
+
+
+def _remember_debug(value: bool) -> bool:
+    said.debug = said.debug or value
+    return value
+
+
+def _allow_unconfined(value: bool) -> bool:
+    if value:
+        os.environ["TFAOT_UNCONFINED"] = "1"  # an environment variable, so that subprocesses inherit it
+    return value
+
+
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON.", callback=_remember_json, is_eager=True)
+]
+DebugFlag = Annotated[
+    bool, typer.Option("--debug", help="Show Python's traceback of an error.", callback=_remember_debug, is_eager=True)
+]
+SpecArgument = Annotated[Path, typer.Argument(help="The model's spec (YAML).", metavar="SPEC")]
+PackageArgument = Annotated[
+    str, typer.Argument(help="A package: NAME, NAME@VERSION or 'NAME>=1,<2'.", metavar="PACKAGE")
+]
+PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="Where to install.")]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
+
+FlagName = Literal[
+    "registry_argument", "registry", "offline", "keys", "passphrase_file", "no_passphrase", "defines",
+    "toolchain_python", "wheelhouse", "unconfined", "verbose",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """The shared flags, in the order in which `--help` lists them; defaults if a command does not take a flag."""
+
+    registry_argument: Annotated[
+        str | None,
+        typer.Argument(metavar="REGISTRY", help="The registry: its folder or name. (default: in your data folder)"),
+    ] = None
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="NAME|DIR|URL",
+            help="A registry: a name (registry add), its folder, or its address. (default: in your data folder)",
+        ),
+    ] = None
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no server: use what is in the cache of the registry.")
+    ] = False
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--keys", metavar="FOLDER", envvar="TFAOT_REGISTRY_KEYS", help="The keys of a signed registry. Repeatable."
+        ),
+    ] = None
+    no_passphrase: Annotated[
+        bool, typer.Option("--no-passphrase", help="Do not encrypt new keys: whoever can read their files can sign.")
+    ] = False
+    passphrase_file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--passphrase-file",
+            metavar="FILE",
+            help="Where the keys' passphrase is: one for all, or one for each --keys. (default: ask for it)",
+        ),
+    ] = None
+    defines: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-D", metavar="KEY=VALUE", help="Give {{ env.KEY }} in the spec a value. Repeatable."),
+    ] = None
+    toolchain_python: Annotated[
+        Path | None,
+        typer.Option("--toolchain-python", metavar="PATH", help="Use TensorFlow of this Python, install none."),
+    ] = None
+    wheelhouse: Annotated[
+        Path | None,
+        typer.Option("--wheelhouse", metavar="DIR", help="Install TensorFlow from the wheels in DIR, without network."),
+    ] = None
+    unconfined: Annotated[
+        bool,
+        typer.Option(
+            "--unconfined",
+            help="Run the model and the code compiled from it without a sandbox: they can do all that you can.",
+            callback=_allow_unconfined,
+        ),
+    ] = False
+    json_: JsonFlag = False
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Show what compilers print.", callback=_remember_verbose, is_eager=True),
+    ] = False
+    debug: DebugFlag = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The result of a command: `document` is printed with --json, else `text`."""
+
+    document: Mapping[str, object]
+    text: str
+    exit_code: int = 0
+
+    def show(self) -> None:
+        if said.json:
+            say_json(self.document)
+        elif self.text:
+            say(self.text.rstrip("\n"), to=sys.stdout)
 
 
 class Session:
-    """One run of a command."""
+    """One run of a command: its flags, and what they mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, flags: Flags) -> None:
+        self.flags = flags
         self.folders = Folders.of_user()
         self.progress: Progress = make_progress(verbose=said.verbose)
 
-    def result(self, document: Mapping[str, object], text: str) -> None:
-        """Print the result: `document` with --json, else `text`."""
-        if said.json:
-            say_json(document)
-        elif text:
-            say(text.rstrip("\n"), to=sys.stdout)
+    @cached_property
+    def defines(self) -> dict[str, str]:
+        """The values of `-D KEY=VALUE`. Raises SpecError."""
+        return defines_of(self.flags.defines)
 
-    def pipeline(
-        self, toolchain_python: Path | None, wheelhouse: Path | None, source_folder: Path | None = None
-    ) -> Pipeline:
-        """The stages, with the toolchain that `--toolchain-python` and `--wheelhouse` mean."""
+    def pipeline(self, source_folder: Path | None = None) -> Pipeline:
+        """The stages, with the toolchain that `--toolchain-python` and `--wheelhouse` name."""
         from tfaot_pkg.pipeline import Pipeline
 
         return Pipeline(
-            folders=self.folders, progress=self.progress, toolchain_python=toolchain_python, wheelhouse=wheelhouse,
+            folders=self.folders,
+            progress=self.progress,
+            toolchain_python=self.flags.toolchain_python,
+            wheelhouse=self.flags.wheelhouse,
             source_folder=source_folder,
-        )  # fmt: skip
+        )
 
-    def registry_folder(self, given: str | None) -> Path:
-        """The folder that `--registry` means, to write there. Raises RegistryError where it means a server."""
+    @property
+    def registry(self) -> str | None:
+        """The registry that the user names, as an argument or with `--registry`."""
+        return self.flags.registry_argument if self.flags.registry is None else self.flags.registry
+
+    def registry_folder(self) -> Path:
+        """The folder of the registry, to write to it. Raises RegistryError if it is on a server."""
         from tfaot_pkg.remote.named import folder_meant
 
-        return folder_meant(given, self.folders)
+        return folder_meant(self.registry, self.folders)
 
-    def open_registry(self, given: str | None, *, offline: bool = False) -> StaticRegistry:
-        """The registry that `--registry` means, to read from it."""
+    def open_registry(self, meant: str | None = None) -> StaticRegistry:
+        """The registry, to read from it; `meant` names another one than the flags do."""
         from tfaot_pkg.remote.named import open_registry
 
-        return open_registry(given, self.folders, progress=self.progress, offline=offline)
+        name = self.registry if meant is None else meant
+        return open_registry(name, self.folders, progress=self.progress, offline=self.flags.offline)
+
+    def writable_registry(self) -> FolderRegistry:
+        """The folder registry, with the keys that the user names."""
+        from tfaot_pkg.registry.folder import FolderRegistry
+
+        return FolderRegistry.open(self.registry_folder(), keys=self.keys())
+
+    def keys(self) -> Keys:
+        """The keys that `--keys` and `--passphrase-file` name. Raises TrustError."""
+        from tfaot_pkg.registry.commit import open_keys
+        from tfaot_pkg.trust.keys import secrets_from
+
+        folders, files = self.flags.keys or [], self.flags.passphrase_file
+        if files:
+            return open_keys(folders, *(secrets_from(file) for file in files))
+        return open_keys(folders, *(secrets_from() for _ in folders))
+
+    def new_passphrase(self) -> tuple[Callable[[], str | None], Secrets]:
+        """A function that returns the passphrase of new keys (None: they get none), and what unlocks them later."""
+        from tfaot_pkg.trust.keys import secrets_from
+
+        files = self.flags.passphrase_file
+        secrets = secrets_from(files[0] if files else None, new=True)
+        return lambda: None if self.flags.no_passphrase else secrets("the new keys"), secrets
+
+
+def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Result | None]], Callable[..., None]]:
+    """A command for Typer: gives the function a Session with the shared flags `names`, and prints its result.
+
+    Every command takes `--debug`, and `--json` unless `json` is false.
+    """
+
+    def decorate(function: Callable[..., Result | None]) -> Callable[..., None]:
+        taken = {*names, "debug", *(["json_"] if json else [])}
+        shared = [each for each in _shared_parameters() if each.name in taken]
+        hints = get_type_hints(function, include_extras=True)
+        own = [
+            each.replace(annotation=hints[name])
+            for name, each in inspect.signature(function).parameters.items()
+            if name != "session"
+        ]
+
+        @wraps(function)
+        def run(**given: object) -> None:
+            flags = {each.name: given.pop(each.name) for each in shared}
+            result = function(Session(Flags(**flags)), **given)  # type: ignore[arg-type]
+            if result is not None:
+                result.show()
+                if result.exit_code:
+                    raise typer.Exit(result.exit_code)
+
+        # Typer makes arguments and options of the signature: the function's own parameters before the shared ones.
+        parameters = sorted([*own, *shared], key=lambda each: each.kind)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
+
+
+@cache
+def _shared_parameters() -> tuple[inspect.Parameter, ...]:
+    """The fields of Flags as parameters of a function."""
+    hints = get_type_hints(Flags, include_extras=True)
+    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    return tuple(
+        inspect.Parameter(
+            field.name,
+            positional if field.name == "registry_argument" else keyword,
+            default=field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(Flags)
+    )
 
 
 def defines_of(words: list[str] | None) -> dict[str, str]:
@@ -71,6 +301,17 @@ def make_progress(*, verbose: bool) -> Progress:
     """Bars if standard error is a terminal, else lines: standard output is for results."""
     if not sys.stderr.isatty():
         return PlainProgress(verbose=verbose)
-    from tfaot_pkg.cli.progress import TerminalProgress  # takes as long to import as a whole command may
+    from tfaot_pkg.cli.progress import TerminalProgress  # importing Rich's bars takes as long as a short command
 
     return TerminalProgress(verbose=verbose)
+
+
+def require_writable(path: Path) -> None:
+    """Fail before minutes of work whose result could not be written. Raises StorageError."""
+    from tfaot_pkg.errors import StorageError
+
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if path.is_dir():
+        raise StorageError(f"cannot write {path}: it is a folder", hint="name a file")
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise StorageError(f"cannot write {path}: {parent} is no folder that can be written to")

@@ -1,4 +1,4 @@
-"""Commands of those who depend on packages: install, resolve, outdated, update, cmake-dir."""
+"""Commands for projects that depend on packages: install, resolve, outdated, update, cmake-dir."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag, OfflineFlag, PrefixOption, RegistryOption
+from tfaot_pkg.cli.command import PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
 
@@ -23,7 +22,9 @@ _LOCK = Path("tfaot.lock")
 
 TargetOption = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="TARGET", help="Only packages with code for TARGET. Repeatable: for all of them."),
+    typer.Option(
+        "--target", metavar="TARGET", help="Only packages with code for TARGET. Repeatable: with code for all of them."
+    ),
 ]
 ToolchainOption = Annotated[
     str,
@@ -35,12 +36,13 @@ LockOption = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The lo
 
 
 def register(app: typer.Typer) -> None:
-    for command in (install, resolve, outdated, update):
-        app.command()(command)
-    app.command("cmake-dir")(cmake_dir)
+    for each in (install, resolve, outdated, update, cmake_dir):
+        app.command()(each)
 
 
+@command("registry", "offline")
 def install(
+    session: Session,
     packages: Annotated[
         list[str] | None,
         typer.Argument(
@@ -51,18 +53,16 @@ def install(
     ] = None,
     *,
     prefix: PrefixOption,
-    locked: Annotated[bool, typer.Option("--locked", help="Install exactly what the lock file says, or fail.")] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Install exactly the versions in the lock file, or fail.")
+    ] = False,
     lock: Annotated[
         Path | None,
         typer.Option("--lock", metavar="FILE", help="The lock file, for --locked. (default: tfaot.lock)"),
     ] = None,
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Install packages and what they depend on into a prefix, for find_package, pkg-config or SCRAM.
 
     Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external
@@ -72,24 +72,25 @@ def install(
     from tfaot_pkg.dependencies.resolution import Constraints
     from tfaot_pkg.registry.requirement import Requirement
 
-    session = Session()
     words = packages or []
     if locked:
         if target or toolchain:
-            raise typer.BadParameter("--target and --toolchain are locked: tfaot-pkg resolve takes them")
+            raise typer.BadParameter(
+                "the lock file fixes targets and toolchain: give --target and --toolchain to tfaot-pkg resolve"
+            )
         file = lock or _LOCK
         content = Lock.read(file)
-        done = install_locked(_opened(session, content, file, registry, offline=offline), content, prefix, words)
+        done = install_locked(_opened(session, content, file), content, prefix, words)
     else:
         if lock is not None:
-            raise typer.BadParameter("--lock goes with --locked")
+            raise typer.BadParameter("--lock needs --locked")
         if not words:
-            raise typer.BadParameter("name a package, or say --locked")
+            raise typer.BadParameter("name a package, or give --locked")
         requirements = [Requirement.parse(word) for word in words]
         constraints = Constraints.parse(tuple(target or ()), toolchain)
-        done = install_requirements(session.open_registry(registry, offline=offline), requirements, prefix, constraints)
+        done = install_requirements(session.open_registry(), requirements, prefix, constraints)
     document = {"prefix": str(prefix.absolute()), "packages": [one.as_dict() for one in done]}
-    session.result(document, "\n".join(map(_installed_text, done)) or "the lock file names no package")
+    return Result(document=document, text="\n".join(map(_installed_text, done)) or "the lock file names no package")
 
 
 def _installed_text(done: InstalledEntry) -> str:
@@ -101,7 +102,9 @@ def _installed_text(done: InstalledEntry) -> str:
     return "\n".join(lines)
 
 
+@command("registry", "offline")
 def resolve(
+    session: Session,
     requirements: Annotated[
         list[str], typer.Argument(metavar="REQUIREMENT", help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'.")
     ],
@@ -110,12 +113,8 @@ def resolve(
     toolchain: ToolchainOption = "",
     lock: LockOption = _LOCK,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no lock file.")] = False,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Find the newest versions that serve all requirements, say why not others, and write them into a lock file.
+) -> Result:
+    """Find the newest versions that meet all requirements, say why others were rejected, and write a lock file.
 
     Example: tfaot-pkg resolve 'digits>=1,<2' wine --target x86-64-v3 --toolchain '>=2.17'
     """
@@ -124,17 +123,16 @@ def resolve(
     from tfaot_pkg.dependencies.resolution import resolve as resolve_all
     from tfaot_pkg.registry.requirement import Requirement
 
-    session = Session()
     wanted = [Requirement.parse(text) for text in requirements]
     constraints = Constraints.parse(tuple(target or ()), toolchain)
-    opened = session.open_registry(registry, offline=offline)
+    opened = session.open_registry()
     resolution = resolve_all(opened, wanted, constraints)
-    made = lock_of(resolution, wanted, constraints, _registry(session, opened, registry, lock))
+    made = lock_of(resolution, wanted, constraints, _registry(session, opened, lock))
     written = not dry_run and made.write(lock.absolute())
     status = "not written" if dry_run else "written" if written else "unchanged"
     document = {"lock": str(lock), "status": status, **made.as_dict(), **_rejected(resolution)}
     lines = _resolution_lines(opened, resolution)
-    session.result(document, "\n".join(lines if dry_run else [*lines, f"{lock}: {status}"]))
+    return Result(document=document, text="\n".join(lines if dry_run else [*lines, f"{lock}: {status}"]))
 
 
 def _rejected(resolution: Resolution) -> dict[str, object]:
@@ -142,7 +140,7 @@ def _rejected(resolution: Resolution) -> dict[str, object]:
 
 
 def _resolution_lines(opened: StaticRegistry, resolution: Resolution) -> list[str]:
-    """Each chosen version, and below it a line for each of the others."""
+    """Each chosen version, and below it a line for each rejected one."""
     lines = []
     for entry in resolution.entries:
         lines.append(str(entry))
@@ -154,50 +152,45 @@ def _resolution_lines(opened: StaticRegistry, resolution: Resolution) -> list[st
     return lines
 
 
+@command("registry", "offline")
 def outdated(
+    session: Session,
     *,
     lock: LockOption = _LOCK,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Show which locked versions are not the newest: what update would lock, and what there is beyond the requirements.
+) -> Result:
+    """Show which locked versions are not the newest: what update would lock, and what the requirements exclude.
 
     Example: tfaot-pkg outdated
     """
     from tfaot_pkg.dependencies.lock import Lock
     from tfaot_pkg.dependencies.update import outdated as find_outdated
 
-    session = Session()
     before = Lock.read(lock)
-    standing = find_outdated(_opened(session, before, lock, registry, offline=offline), before)
+    standing = find_outdated(_opened(session, before, lock), before)
     old = [one for one in standing if one.is_outdated]
     document = {"lock": str(lock), "outdated": [one.as_dict() for one in old]}
-    session.result(document, "\n".join(map(_outdated_text, old)) or "all locked versions are the newest")
+    return Result(document=document, text="\n".join(map(_outdated_text, old)) or "all locked versions are the newest")
 
 
 def _outdated_text(one: Outdated) -> str:
     parts = [f"update locks {one.allowed}"] if one.allowed not in ("", one.locked) else []
     if one.newest not in ("", one.locked, one.allowed):
-        parts.append(f"{one.newest} is beyond the requirements")
+        parts.append(f"{one.newest} does not meet the requirements")
     return f"{one.name} {one.locked}: {'; '.join([*parts, *one.notes])}"
 
 
+@command("registry", "offline")
 def update(
+    session: Session,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Packages to take newer versions of. (default: all)", show_default=False),
+        typer.Argument(metavar="NAME", help="Packages to update. (default: all)", show_default=False),
     ] = None,
     *,
     lock: LockOption = _LOCK,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change no lock file.")] = False,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Lock newer versions that serve the same requirements; of all packages, or of those that are named.
+) -> Result:
+    """Lock newer versions that meet the same requirements, of all packages or of the named ones.
 
     Example: tfaot-pkg update digits
     """
@@ -206,21 +199,21 @@ def update(
     from tfaot_pkg.dependencies.update import changes
     from tfaot_pkg.dependencies.update import update as resolve_anew
 
-    session = Session()
     before = Lock.read(lock)
-    opened = _opened(session, before, lock, registry, offline=offline)
+    opened = _opened(session, before, lock)
     check_trust(opened, before.registry)
     resolution = resolve_anew(opened, before, names or ())
-    said = _registry(session, opened, registry, lock) if registry is not None else _again(opened, before)
-    after = lock_of(resolution, before.requirements, before.constraints, said)
+    named = _registry(session, opened, lock) if session.registry is not None else _again(opened, before)
+    after = lock_of(resolution, before.requirements, before.constraints, named)
     changed = changes(before, after)
     if not dry_run:
         after.write(lock.absolute())
     document = {"lock": str(lock), "changes": [one.as_dict() for one in changed], **_rejected(resolution)}
-    session.result(document, "\n".join(map(str, changed)) or "nothing is newer")
+    return Result(document=document, text="\n".join(map(str, changed)) or "nothing is newer")
 
 
-def cmake_dir(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
+@command()
+def cmake_dir(session: Session) -> Result:
     """Print the folder of this tool's CMake package, for find_package(tfaot-pkg) and tfaot_require.
 
     Example: cmake -S . -B build -Dtfaot-pkg_DIR="$(tfaot-pkg cmake-dir)"
@@ -228,36 +221,37 @@ def cmake_dir(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
     from tfaot_pkg import resources
 
     folder = str(resources.cmake_package())
-    Session().result({"cmake_dir": folder}, folder)
+    return Result(document={"cmake_dir": folder}, text=folder)
 
 
-def _opened(session: Session, lock: Lock, file: Path, registry: str | None, *, offline: bool) -> StaticRegistry:
-    """The registry that a lock file names, or `registry` where the user names one."""
+def _opened(session: Session, lock: Lock, file: Path) -> StaticRegistry:
+    """The registry that the user names, else the one that the lock file names."""
     from tfaot_pkg.dependencies.lock import location_meant
     from tfaot_pkg.remote.named import remote_meant
 
-    if registry is not None:
-        return session.open_registry(registry, offline=offline)
+    if session.registry is not None:
+        return session.open_registry()
     locked = lock.registry
     try:
-        # The name is that of the user who locked: here the same address may have another one.
+        # The name was given by the user who wrote the lock file: here the address may have another name.
         is_known = locked.name and remote_meant(locked.name, session.folders) is not None
         meant = locked.name if is_known else location_meant(locked.location, file)
-        return session.open_registry(meant, offline=offline)
+        return session.open_registry(meant)
     except RegistryError as error:
         known_as = f"{locked.name} ({locked.location})" if locked.name else locked.location
         raise RegistryError(
             f"{file} names the registry {known_as}: {error.message}",
-            hint=f"{error.hint}; or name another place of it with --registry" if error.hint else "",
+            hint=f"{error.hint}; or name another place with --registry" if error.hint else "",
         ) from error
 
 
-def _registry(session: Session, opened: StaticRegistry, given: str | None, lock: Path) -> LockedRegistry:
-    """How a lock file in `lock` names the registry that the user meant by `given`."""
+def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedRegistry:
+    """How the lock file `lock` names the registry of this session."""
     from tfaot_pkg.dependencies.install import locked_registry
     from tfaot_pkg.dependencies.lock import location_beside
     from tfaot_pkg.remote.named import remote_meant
 
+    given = session.registry
     remote = remote_meant(given, session.folders) if given is not None else None
     return locked_registry(opened, location=location_beside(opened.location, lock), name=remote.name if remote else "")
 

@@ -1,4 +1,4 @@
-"""Commands that use what is published: search, show, install, uninstall, verify-install, rebuild-check."""
+"""Commands about packages: search, show, uninstall, verify-install, rebuild-check, yank, unyank, deprecate."""
 
 from __future__ import annotations
 
@@ -9,64 +9,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session
-from tfaot_pkg.cli.options import (
-    DebugFlag,
-    JsonFlag,
-    KeysOption,
-    OfflineFlag,
-    PackageArgument,
-    PassphraseFileOption,
-    PrefixOption,
-    RegistryOption,
-    ToolchainPythonOption,
-    UnconfinedFlag,
-    VerboseFlag,
-    WheelhouseOption,
-)
-from tfaot_pkg.cli.registries import open_registry
+from tfaot_pkg.cli.command import PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
-from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.prefix.install import Installed
     from tfaot_pkg.prefix.verify import PrefixReport
     from tfaot_pkg.rebuild import Rebuilt
+    from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
 
 
 def register(app: typer.Typer) -> None:
-    for command in (search, show, uninstall):
-        app.command()(command)
-    app.command("verify-install")(verify_install)
-    app.command()(yank)
-    app.command()(unyank)
-    app.command()(deprecate)
-    app.command("rebuild-check")(rebuild_check)
-    app.command("conan-home")(conan_home)
+    for each in (search, show, uninstall, verify_install, yank, unyank, deprecate, rebuild_check, conan_home):
+        app.command()(each)
 
 
+@command("registry", "offline")
 def search(
+    session: Session,
     text: Annotated[str, typer.Argument(help="Words of name, description or licence. (default: all)")] = "",
-    *,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Find packages.
 
     Example: tfaot-pkg search tagger
     """
-    session = Session()
-    result = session.open_registry(registry, offline=offline).search(text)
-    session.result(result.as_dict(), found_text(result))
+    result = session.open_registry().search(text)
+    return Result(document=result.as_dict(), text=found_text(result))
 
 
 def found_text(result: SearchResult) -> str:
-    """What a search found, for people."""
+    """The results of a search, one package per line."""
     width = max((len(str(entry)) for entry in result.found), default=0)
     lines = [
         f"{entry!s:<{width}}  {entry.description}".rstrip()
@@ -74,33 +49,29 @@ def found_text(result: SearchResult) -> str:
         for entry in result.found
     ]
     if result.yanked and not lines:
-        lines = ["only packages whose versions are all yanked (tfaot-pkg show NAME tells why):", *result.yanked]
+        lines = ["only packages whose versions are all yanked (tfaot-pkg show NAME says why):", *result.yanked]
     lines += [f"damaged: {message}" for message in result.damaged]
     return "\n".join(lines) or "nothing found"
 
 
+@command("registry", "offline")
 def show(
+    session: Session,
     package: PackageArgument,
     *,
     provenance: Annotated[bool, typer.Option("--provenance", help="Print its SLSA provenance (JSON).")] = False,
     sbom: Annotated[bool, typer.Option("--sbom", help="Print its bill of materials (CycloneDX JSON).")] = False,
     validation: Annotated[bool, typer.Option("--validation", help="Print its validation report (JSON).")] = False,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Show one version of a package: interface, targets, origin; or one of its documents, as it was published.
 
     Examples: tfaot-pkg show digits@1.0.0; tfaot-pkg show digits@1.0.0 --sbom
     """
-    session = Session()
-    opened = session.open_registry(registry, offline=offline)
+    opened = session.open_registry()
     entry = opened.resolve(package)
     roles = [role for role, asked in (("provenance", provenance), ("sbom", sbom), ("validation", validation)) if asked]
     if roles:
-        show_documents(session, opened, entry, roles)
-        return
+        return _documents_result(opened, entry, roles)
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)
     validated = _validated(opened, entry)
     document = {
@@ -109,23 +80,22 @@ def show(
         "versions": [other.version for other in others],
         "deprecated": deprecation.as_dict() if deprecation else None,
     }
-    session.result(document, _show_text(entry, others, deprecation, validated))
+    return Result(document=document, text=_show_text(entry, others, deprecation, validated))
 
 
-def show_documents(session: Session, reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> None:
-    """Print documents of `entry` as they are in the registry; several as one JSON object by role."""
+def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
+    """Documents of `entry` as they are in the registry; several as one JSON object by role."""
     from tfaot_pkg.provenance.documents import parse_document, read_document
 
     texts = {role: read_document(reader, entry, role) for role in roles}
     documents = {role: parse_document(text, entry, role) for role, text in texts.items()}
     if len(roles) == 1:
-        session.result(documents[roles[0]], texts[roles[0]].decode())
-    else:
-        session.result(documents, json.dumps(documents, indent=2, ensure_ascii=False))
+        return Result(document=documents[roles[0]], text=texts[roles[0]].decode())
+    return Result(document=documents, text=json.dumps(documents, indent=2, ensure_ascii=False))
 
 
 def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
-    """How the code of each target was run to validate it; empty if the report is not there or cannot be had now."""
+    """How the code of each target was run to validate it; empty if there is no report or it cannot be fetched."""
     from tfaot_pkg.provenance.documents import VALIDATION, parse_document, read_document
 
     if VALIDATION not in entry.blobs:
@@ -169,7 +139,7 @@ def _show_text(
 
 
 def verified_rows(validated: Mapping[str, str]) -> dict[str, str]:
-    """Targets by how their code was run to validate it, for people: those that were not run are not verified."""
+    """The rows of targets that were verified, with how their code was run, and of those that were not run."""
     ran = [f"{name} ({how})" for name, how in validated.items() if how != "not run"]
     return {
         "verified": ", ".join(ran),
@@ -178,48 +148,44 @@ def verified_rows(validated: Mapping[str, str]) -> dict[str, str]:
 
 
 def installed_text(done: Installed) -> str:
-    """What an installation did, for people."""
+    """The outcome of an installation in words."""
     before = f" (was {done.previous})" if done.previous and done.previous != done.version else ""
     return f"{done.name} {done.version}: {done.status} in {done.prefix}{before}"
 
 
+@command()
 def uninstall(
+    session: Session,
     package: PackageArgument,
     *,
     prefix: PrefixOption,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Remove a package from a prefix. Files that were changed since are kept.
+) -> Result:
+    """Remove a package from a prefix. Files that were changed since the installation are kept.
 
     Example: tfaot-pkg uninstall digits --prefix external
     """
     from tfaot_pkg.prefix.install import uninstall as uninstall_package
 
-    session = Session()
     done = uninstall_package(package, prefix)
     kept = "".join(f"\nkept, because it was changed: {path}" for path in done.kept)
-    session.result(done.as_dict(), f"{done.name} {done.version}: removed from {done.prefix}{kept}")
+    return Result(document=done.as_dict(), text=f"{done.name} {done.version}: removed from {done.prefix}{kept}")
 
 
+@command()
 def verify_install(
-    prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A prefix that packages are installed in.")],
-    *,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Compare every installed file with what was installed; exit code 0, or 22 where something is missing or changed.
+    session: Session,
+    prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")],
+) -> Result:
+    """Compare every installed file with what was installed; exit code 0, or 22 if a file is missing or changed.
 
     Example: tfaot-pkg verify-install external
     """
     from tfaot_pkg.errors import PrefixError
     from tfaot_pkg.prefix.verify import verify_install as verify
 
-    session = Session()
     report = verify(prefix.absolute())
-    session.result(report.as_dict(), _verified_text(report))
-    if not report.ok:
-        raise typer.Exit(PrefixError.exit_code)
+    exit_code = 0 if report.ok else PrefixError.exit_code
+    return Result(document=report.as_dict(), text=_verified_text(report), exit_code=exit_code)
 
 
 def _verified_text(report: PrefixReport) -> str:
@@ -230,15 +196,15 @@ def _verified_text(report: PrefixReport) -> str:
         lines += [f"  changed: {path}" for path in part.changed]
         lines += ["  its installation or removal was interrupted"] * part.interrupted
     if not report.ok:
-        lines.append("install the damaged packages again, and they are repaired")
+        lines.append("to repair the damaged packages, install them again")
     return "\n".join(lines)
 
 
+@command("registry", "offline", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def rebuild_check(
+    session: Session,
     package: PackageArgument,
     *,
-    registry: RegistryOption = None,
-    offline: OfflineFlag = False,
     source: Annotated[
         Path | None,
         typer.Option(
@@ -247,95 +213,77 @@ def rebuild_check(
     ] = None,
     inputs: Annotated[
         Path | None,
-        typer.Option("--inputs", metavar="FILE", help="The validation inputs, where the spec names a file."),
+        typer.Option("--inputs", metavar="FILE", help="The validation inputs, if the spec names a file."),
     ] = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Build a published package again from its provenance, with an empty cache, and compare every byte.
 
-    Exit code 0: reproducible; 18: something differs (said file by file); 23: it cannot be built again here (said why).
+    Exit code 0: reproducible; 18: files differ (each is listed); 23: it cannot be built again here (with the reasons).
 
     Example: tfaot-pkg rebuild-check digits@1.0.0 --source recipes/tfaot-model-digits/all
     """
     from tfaot_pkg.rebuild import Means
     from tfaot_pkg.rebuild import rebuild_check as rebuild
 
-    session = Session()
-    opened = session.open_registry(registry, offline=offline)
+    opened = session.open_registry()
     means = Means(
         folders=session.folders,
         progress=session.progress,
         source=source,
         inputs=inputs,
-        toolchain_python=toolchain_python,
-        wheelhouse=wheelhouse,
+        toolchain_python=session.flags.toolchain_python,
+        wheelhouse=session.flags.wheelhouse,
     )
     found = rebuild(opened, package, means)
-    session.result(found.as_dict(), _rebuilt_text(found))
-    if found.exit_code:
-        raise typer.Exit(found.exit_code)
+    return Result(document=found.as_dict(), text=_rebuilt_text(found), exit_code=found.exit_code)
 
 
 def _rebuilt_text(found: Rebuilt) -> str:
     match found.verdict:
         case "reproducible":
-            return f"{found.entry}: reproducible: {counted(found.files, 'file')}, the same byte for byte"
+            return f"{found.entry}: reproducible: {counted(found.files, 'file')}, identical byte for byte"
         case "cannot":
             return "\n".join([f"{found.entry}: cannot be built again here", *[f"  {why}" for why in found.reasons]])
         case "differs":
             lines = [f"{found.entry}: differs in {len(found.differing)} of {counted(found.files, 'file')}"]
             lines += [f"  {each}" for each in found.differing]
             if found.same_libraries:
-                lines.append("libraries and headers are the same: numbers of a validation can differ between CPUs")
+                lines.append("libraries and headers are the same; numbers of a validation can differ between CPUs")
             return "\n".join(lines)
 
 
+@command("registry", "keys", "passphrase_file")
 def yank(
-    package: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The version to hide from resolvers.")],
+    session: Session,
+    package: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The version to yank.")],
     *,
-    reason: Annotated[str, typer.Option(help="Why; shown to those who use it.")] = "",
-    registry: RegistryOption = None,
-    keys: KeysOption = None,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Hide a version: nobody gets it any more who does not ask for exactly it. Nothing is deleted.
+    reason: Annotated[str, typer.Option(help="Why; users of the version see it.")] = "",
+) -> Result:
+    """Yank a version: it is no longer chosen unless exactly it is asked for. Nothing is deleted.
 
     Example: tfaot-pkg yank digits@1.0.1 --reason "trained on the wrong data"
     """
-    session = Session()
     name, version = _name_and_version(package)
-    opened = open_registry(registry, keys, passphrase_file, session)
+    opened = session.writable_registry()
     entry = opened.yank(name, version, reason)
     _update_catalogue(opened, name, session)
-    session.result({"entry": entry.as_dict()}, f"{entry}: yanked ({entry.yanked})")
+    return Result(document={"entry": entry.as_dict()}, text=f"{entry}: yanked ({entry.yanked})")
 
 
+@command("registry", "keys", "passphrase_file")
 def unyank(
+    session: Session,
     package: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The version to offer again.")],
-    *,
-    registry: RegistryOption = None,
-    keys: KeysOption = None,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Take a yank back.
+) -> Result:
+    """Undo a yank.
 
     Example: tfaot-pkg unyank digits@1.0.1
     """
-    session = Session()
     name, version = _name_and_version(package)
-    opened = open_registry(registry, keys, passphrase_file, session)
+    opened = session.writable_registry()
     entry = opened.unyank(name, version)
     _update_catalogue(opened, name, session)
-    session.result({"entry": entry.as_dict()}, f"{entry}: not yanked")
+    return Result(document={"entry": entry.as_dict()}, text=f"{entry}: not yanked")
 
 
 def _update_catalogue(registry: FolderRegistry, package: str, session: Session) -> None:
@@ -354,37 +302,34 @@ def _name_and_version(text: str) -> tuple[str, str]:
     return Requirement.parse(text).package, version.strip()
 
 
+@command("registry", "keys", "passphrase_file")
 def deprecate(
-    package: Annotated[str, typer.Argument(metavar="NAME", help="The package, all of its versions.")],
+    session: Session,
+    package: Annotated[str, typer.Argument(metavar="NAME", help="The package, with all its versions.")],
     *,
     use: Annotated[str, typer.Option(metavar="OTHER", help="The package to use instead.")] = "",
     reason: Annotated[str, typer.Option(help="Why.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="Take it back.")] = False,
-    registry: RegistryOption = None,
-    keys: KeysOption = None,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Say that a package should not be used any more: search, show, resolve and install tell; install still works.
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the deprecation.")] = False,
+) -> Result:
+    """Deprecate a package: search, show, resolve and install say so; it can still be installed.
 
     Example: tfaot-pkg deprecate digits --use digits2
     """
     from tfaot_pkg.package.name import package_meant_by
+    from tfaot_pkg.registry.entry import Deprecation
 
-    session = Session()
-    opened = open_registry(registry, keys, passphrase_file, session)
+    opened = session.writable_registry()
     opened.deprecate(package, None if undo else Deprecation(use=use, reason=reason))
     name, now = package_meant_by(package), opened.deprecation(package)
     _update_catalogue(opened, name, session)
     document = {"package": name, "deprecated": now.as_dict() if now else None}
-    session.result(document, f"{name}: deprecated ({now})" if now else f"{name}: not deprecated")
+    return Result(document=document, text=f"{name}: deprecated ({now})" if now else f"{name}: not deprecated")
 
 
-def conan_home(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
+@command()
+def conan_home(session: Session) -> Result:
     """Print the Conan home that `publish` fills.
 
     Example: CONAN_HOME=$(tfaot-pkg conan-home) conan install .
     """
-    session = Session()
-    session.result({"conan_home": str(session.folders.conan_home)}, str(session.folders.conan_home))
+    return Result(document={"conan_home": str(session.folders.conan_home)}, text=str(session.folders.conan_home))

@@ -1,31 +1,22 @@
-"""Commands for the keepers of registries: init, refresh, verify, gc. Those about keys are in registry_keys.py."""
+"""Commands for the maintainers of registries: init, refresh, verify, gc, render, and serve. Keys: registry_keys.py."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tfaot_pkg.cli import registry_keys
-from tfaot_pkg.cli.catalogue import render
-from tfaot_pkg.cli.command import Session
-from tfaot_pkg.cli.options import (
-    DebugFlag,
-    JsonFlag,
-    KeysOption,
-    NoPassphraseFlag,
-    PassphraseFileOption,
-    RegistryArgument,
-    keys_of,
-    new_passphrase,
-)
-from tfaot_pkg.wording import counted
+from tfaot_pkg.cli.command import DryRunFlag, Result, Session, command, said
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.wording import counted, say, say_json
 
 if TYPE_CHECKING:
+    from tfaot_pkg.catalogue.render import Rendered
     from tfaot_pkg.registry.audit import Audit
     from tfaot_pkg.registry.collect import Collected
-    from tfaot_pkg.registry.folder import FolderRegistry
 
 app = typer.Typer(name="registry", help="Make, sign and look after registries.", no_args_is_help=True)
 
@@ -38,18 +29,12 @@ def register(parent: typer.Typer) -> None:
     app.command()(render)
     registry_keys.register(app)
     parent.add_typer(app, name="registry")
+    parent.command()(serve)
 
 
-def open_registry(
-    registry: str | None, keys: list[Path] | None, passphrase_file: list[Path] | None, session: Session
-) -> FolderRegistry:
-    """The folder registry with the keys that the user names."""
-    from tfaot_pkg.registry.folder import FolderRegistry
-
-    return FolderRegistry.open(session.registry_folder(registry), keys=keys_of(keys, passphrase_file))
-
-
+@command("passphrase_file", "no_passphrase")
 def init(
+    session: Session,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where: a new or empty folder.")],
     *,
     keys: Annotated[Path, typer.Option("--keys", metavar="FOLDER", help="Where the keys go: outside of DIR.")],
@@ -60,19 +45,17 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="ROLE=DAYS",
-            help="How long signatures last. Repeatable. (default: root, release 365; snapshot 30; timestamp 7)",
+            help="How long signatures are valid. Repeatable. (default: root, release 365; snapshot 30; timestamp 7)",
         ),
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(metavar="ROLE=URI", help="Use this key (hsm:, gcpkms:, awskms:, ...), make none. Repeatable."),
+        typer.Option(
+            metavar="ROLE=URI", help="Use this key (hsm:, gcpkms:, awskms:, ...) instead of a new one. Repeatable."
+        ),
     ] = None,
-    no_passphrase: NoPassphraseFlag = False,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Make a signed registry, and the keys that sign it.
+) -> Result:
+    """Make a signed registry and its keys.
 
     Example: tfaot-pkg registry init /srv/models --keys ~/registry-keys --root-keys 3 --threshold 2
     """
@@ -81,91 +64,79 @@ def init(
     from tfaot_pkg.trust.keys import ROLES
     from tfaot_pkg.trust.roles import Lifetimes
 
-    session = Session()
     uris = tuple((role, uri) for role, _, uri in (word.partition("=") for word in key or ()))
     if any(role not in ROLES or not uri for role, uri in uris):
         raise RegistryError("--key: write ROLE=URI", hint=f"with a ROLE of {', '.join(ROLES)}")
     plan = Plan(
         root_keys=root_keys, threshold=threshold, bits=bins, lifetimes=Lifetimes.parse(expires or ()), uris=uris
     )
-    passphrase, secrets = new_passphrase(passphrase_file, no_passphrase)
+    passphrase, secrets = session.new_passphrase()
     made = initialize(folder, keys, plan, passphrase=passphrase, secrets=secrets)
     text = (
         f"{made.registry}: a signed registry\nkeys: {made.keys} (move the root keys to a safe place, and keep copies)\n"
-        f"fingerprint of its root, for those who read it: {made.fingerprint}\n"
-        + "".join(f"{role} signatures end at {when}\n" for role, when in made.expires.items())
-        + "run `tfaot-pkg registry refresh` before that (cron), or readers refuse it"
+        f"fingerprint of its root, for users: {made.fingerprint}\n"
+        + "".join(f"{role} signatures expire at {when}\n" for role, when in made.expires.items())
+        + "run `tfaot-pkg registry refresh` before that (cron), else readers reject it"
     )
-    session.result(made.as_dict(), text)
+    return Result(document=made.as_dict(), text=text)
 
 
-def refresh(
-    registry: RegistryArgument = None,
-    *,
-    keys: KeysOption = None,
-    passphrase_file: PassphraseFileOption = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Sign the timestamp anew, and what else grows old. Meant for cron.
+@command("registry_argument", "keys", "passphrase_file")
+def refresh(session: Session) -> Result:
+    """Sign the timestamp again, and other metadata that expires soon. Meant for cron.
 
     Example: tfaot-pkg registry refresh /srv/models --keys /etc/registry-keys --passphrase-file /run/secrets/registry
     """
     from tfaot_pkg.registry.signed.refreshing import refresh as refresh_registry
 
-    session = Session()
-    done = refresh_registry(open_registry(registry, keys, passphrase_file, session))
+    done = refresh_registry(session.writable_registry())
     signed = f"{len(done.signed)} files" if len(done.signed) > 4 else ", ".join(done.signed)
     lines = [f"signed: {signed}", *(f"{role} until {when}" for role, when in done.expires.items())]
-    session.result(done.as_dict(), "\n".join([*lines, *(f"note: {note}" for note in done.notes)]))
+    return Result(document=done.as_dict(), text="\n".join([*lines, *(f"note: {note}" for note in done.notes)]))
 
 
-def verify(registry: RegistryArgument = None, *, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
-    """Check every signature, every index line and every blob; exit code 0, or 18 with all faults.
+@command("registry_argument")
+def verify(session: Session) -> Result:
+    """Check every signature, every index line and every blob; exit code 0, or 18 and a list of all faults.
 
     Example: tfaot-pkg registry verify /srv/models
     """
     from tfaot_pkg.errors import TrustError
     from tfaot_pkg.registry.audit import audit
 
-    session = Session()
-    found = audit(session.open_registry(registry), session.progress)
-    session.result(found.as_dict(), _audit_text(found))
-    if not found.ok:
-        raise typer.Exit(TrustError.exit_code)
+    found = audit(session.open_registry(), session.progress)
+    exit_code = 0 if found.ok else TrustError.exit_code
+    return Result(document=found.as_dict(), text=_audit_text(found), exit_code=exit_code)
 
 
 def _audit_text(found: Audit) -> str:
     numbers = ((found.packages, "package"), (found.versions, "version"), (found.blobs, "blob"), (found.size, "byte"))
     count = ", ".join(counted(number, what) for number, what in numbers)
-    kind = "signed" if found.signed else "unsigned: damage would be seen, forgery would not"
-    lines = [f"{found.registry}: {'everything is right' if found.ok else 'faults'} ({count}; {kind})"]
+    kind = "signed" if found.signed else "unsigned: damage is detected, forgery is not"
+    lines = [f"{found.registry}: {'no faults' if found.ok else 'faults'} ({count}; {kind})"]
     lines += [f"fault: {fault}" for fault in found.faults]
     return "\n".join(lines + [f"note: {note}" for note in found.notes])
 
 
+@command("registry_argument")
 def gc(
-    registry: RegistryArgument = None,
+    session: Session,
     *,
-    grace: Annotated[str, typer.Option(help="Keep what became garbage less than this ago.")] = "7d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Remove what nothing refers to: leftovers of killed publishers, replaced metadata.
+    grace: Annotated[str, typer.Option(help="Keep files that became garbage less than this ago.")] = "7d",
+    dry_run: DryRunFlag = False,
+) -> Result:
+    """Remove files that nothing refers to: leftovers of killed publishers, replaced metadata.
 
     Example: tfaot-pkg registry gc /srv/models --grace 30d --dry-run
     """
     from tfaot_pkg.registry.collect import collect, parse_grace
 
-    session = Session()
-    opened = open_registry(registry, None, None, session)
-    done = collect(opened, grace=parse_grace(grace), dry_run=dry_run)
-    session.result(done.as_dict(), _collected_text(done))
+    done = collect(session.writable_registry(), grace=parse_grace(grace), dry_run=dry_run)
+    return Result(document=done.as_dict(), text=_collected_text(done))
 
 
 _SHOWN = 5
-"""How many of the removed files are named."""
+"""How many removed files the text names."""
 
 
 def _collected_text(done: Collected) -> str:
@@ -174,4 +145,63 @@ def _collected_text(done: Collected) -> str:
     if more := len(done.removed) - len(lines):
         lines.append(f"... and {more:,} more (--json lists all)")
     lines.append(f"{counted(len(done.removed), 'file')} {what} ({counted(done.size, 'byte')})")
-    return "\n".join(lines + [f"in the grace period still: {counted(done.waiting, 'file')}"] * bool(done.waiting))
+    return "\n".join(lines + [f"still in the grace period: {counted(done.waiting, 'file')}"] * bool(done.waiting))
+
+
+@command("registry")
+def render(
+    session: Session,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Where. (default: catalogue/ in the registry's folder)"),
+    ] = None,
+) -> Result:
+    """Write the catalogue: a static web site of all packages. Each publication updates it.
+
+    Examples: tfaot-pkg registry render --registry /srv/models; tfaot-pkg registry render --registry hep -o site
+    """
+    from tfaot_pkg.catalogue.render import FOLDER
+    from tfaot_pkg.catalogue.render import render as render_catalogue
+
+    folder = output.absolute() if output is not None else session.registry_folder() / FOLDER
+    done = render_catalogue(session.open_registry(), folder, progress=session.progress)
+    return Result(document=done.as_dict(), text=_rendered_text(done))
+
+
+def _rendered_text(done: Rendered) -> str:
+    lines = [f"{done.folder}: {counted(done.packages, 'package')}, {counted(done.files, 'file')}"]
+    return "\n".join([*lines, *(f"left out: {message}" for message in done.damaged)])
+
+
+@command()
+def serve(
+    session: Session,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The registry's folder.")],
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 means all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 means any free one.")] = 8080,
+) -> None:
+    """Serve a registry over HTTP, read-only, until Ctrl-C. Prints the address; a line per request on standard error.
+
+    Put a server for https in front of it (nginx: registry/nginx.conf): clients accept plain http from their own machine
+    only, unless `registry add --allow-http` said otherwise.
+
+    Example: tfaot-pkg serve /srv/models --port 0
+    """
+    try:
+        from tfaot_pkg.server.run import serve as run
+    except ModuleNotFoundError as error:
+        raise TfaotError(
+            f"serving needs a module that is not installed: {error.name}", hint="pip install 'tfaot-pkg[serve]'"
+        ) from error
+
+    def ready(url: str) -> None:
+        if said.json:
+            say_json({"url": url, "folder": str(folder)}, lines=False)
+        else:
+            say(f"serving {folder} at {url}", to=sys.stdout)
+
+    run(folder, host=host, port=port, ready=ready)
+    if not said.json:
+        say("stopped", to=sys.stdout)

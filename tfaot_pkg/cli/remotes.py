@@ -1,56 +1,63 @@
-"""Commands about registries on servers: registry add, list, remove."""
+"""Commands about servers that have a name: registry add, list, remove; conan-remote add, list, remove."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag
+from tfaot_pkg.cli.command import Result, Session, command
+from tfaot_pkg.errors import ConanError, RegistryError
+
+if TYPE_CHECKING:
+    from tfaot_pkg.conan.home import ConanHome
+    from tfaot_pkg.conan.remotes import ConanRemote, Credentials
+    from tfaot_pkg.conan.upload import Uploaded
+    from tfaot_pkg.publish import Publication
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Your name for the registry.")]
+ConanNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Your name for the remote.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Into the group `registry`, which other modules fill as well."""
-    group = next((one.typer_instance for one in app.registered_groups if one.name == "registry"), None)
-    if group is None:
-        group = typer.Typer(help="Registries: making, keeping, knowing them.", no_args_is_help=True)
-        app.add_typer(group, name="registry")
-    group.command()(add)
-    group.command("list")(list_)
-    group.command()(remove)
+def register(app: typer.Typer, registry: typer.Typer) -> None:
+    """`registry` is the group of all commands about registries."""
+    registry.command("add")(add_registry)
+    registry.command("list")(list_registries)
+    registry.command("remove")(remove_registry)
+    group = typer.Typer(help="Conan remotes that `publish --remote` uploads to.", no_args_is_help=True)
+    group.command("add")(add_conan_remote)
+    group.command("list")(list_conan_remotes)
+    group.command("remove")(remove_conan_remote)
+    app.add_typer(group, name="conan-remote")
 
 
-def add(
+@command()
+def add_registry(
+    session: Session,
     name: NameArgument,
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of its folder, https://...")],
     *,
     root: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its root (metadata/1.root.json), from its keeper.")
+        Path | None, typer.Option(metavar="FILE", help="Its root (metadata/1.root.json), from its maintainer.")
     ] = None,
     fingerprint: Annotated[
-        str, typer.Option(metavar="SHA256", help="Instead: the SHA-256 of its root, from its keeper.")
+        str, typer.Option(metavar="SHA256", help="Instead: the SHA-256 of its root, from its maintainer.")
     ] = "",
-    unsigned: Annotated[bool, typer.Option("--unsigned", help="Take a registry without signatures.")] = False,
-    allow_http: Annotated[
-        bool, typer.Option("--allow-http", help="Take plain http from another machine than this one.")
-    ] = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Make a registry on a server known under a name, with the root that all trust in it begins with.
+    unsigned: Annotated[bool, typer.Option("--unsigned", help="Accept a registry without signatures.")] = False,
+    allow_http: Annotated[bool, typer.Option("--allow-http", help="Accept plain http to another machine.")] = False,
+) -> Result:
+    """Give a registry on a server a name, and pin the root that verifies everything in it.
 
-    Get the root or its fingerprint from the registry's keeper, over another way than that server.
+    Get the root or its fingerprint from the registry's maintainer, and not from that server.
 
     Example: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...
     """
     from tfaot_pkg.remote.address import Address
     from tfaot_pkg.remote.named import Trusting, add_remote
 
-    session = Session()
     address = Address.parse(url, allow_http=allow_http)
     trusting = Trusting(root=root, fingerprint=fingerprint, unsigned=unsigned)
     remote, is_new = add_remote(name, address, trusting, session.folders, progress=session.progress)
@@ -58,31 +65,32 @@ def add(
     if remote.root is not None:
         lines.append(f"pinned root: {remote.fingerprint}")
     else:
-        lines.append("note: it is unsigned: whoever has that server, or the way to it, can give you anything")
+        lines.append("note: it is unsigned: whoever controls that server, or the connection, can give you anything")
     if remote.address.url.startswith("http://") and remote.address.allow_http:
-        signed = "nobody can change it unnoticed, for it is signed; " if remote.root is not None else ""
-        lines.append(f"note: plain http: {signed}what you fetch can be seen and held back on the way")
-    session.result({**remote.as_dict(), "status": "added" if is_new else "known"}, "\n".join(lines))
+        signed = "changes would be noticed, because it is signed; " if remote.root is not None else ""
+        lines.append(f"note: plain http: {signed}what you fetch can be read and withheld on the way")
+    return Result(document={**remote.as_dict(), "status": "added" if is_new else "known"}, text="\n".join(lines))
 
 
-def list_(*, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
+@command()
+def list_registries(session: Session) -> Result:
     """List the registries that have a name.
 
     Example: tfaot-pkg registry list --json
     """
     from tfaot_pkg.remote.named import Remotes
 
-    session = Session()
     remotes = Remotes.of(session.folders).all()
     lines = [
         f"{one.name}: {one.address.url} ({f'root {one.fingerprint[:16]}' if one.root is not None else 'unsigned'})"
         for one in remotes
     ]
-    session.result({"registries": [one.as_dict() for one in remotes]}, "\n".join(lines) or "none")
+    return Result(document={"registries": [one.as_dict() for one in remotes]}, text="\n".join(lines) or "none")
 
 
-def remove(name: NameArgument, *, json_: JsonFlag = False, debug: DebugFlag = False) -> None:
-    """Forget a registry, its pinned root and what was kept of it.
+@command()
+def remove_registry(session: Session, name: NameArgument) -> Result:
+    """Forget a registry, its pinned root and its cache.
 
     Example: tfaot-pkg registry remove cms
     """
@@ -91,7 +99,106 @@ def remove(name: NameArgument, *, json_: JsonFlag = False, debug: DebugFlag = Fa
     from tfaot_pkg.remote.cache import RemoteCache
     from tfaot_pkg.remote.named import Remotes
 
-    session = Session()
     removed = Remotes.of(session.folders).remove(name)
     shutil.rmtree(RemoteCache.of(removed.address.url, session.folders).root, ignore_errors=True)
-    session.result(removed.as_dict(), f"{name}: {removed.address.url} removed")
+    return Result(document=removed.as_dict(), text=f"{name}: {removed.address.url} removed")
+
+
+@command()
+def add_conan_remote(
+    session: Session,
+    name: ConanNameArgument,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Its address, as for `conan remote add`.")],
+    *,
+    user: Annotated[str, typer.Option(metavar="NAME", help="The user who uploads.")] = "",
+    password_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file that only you can read (mode 600); its first line is the password."),
+    ] = None,
+    allow_http: Annotated[
+        bool,
+        typer.Option("--allow-http", help="Accept plain http to another machine: it sends the password unencrypted."),
+    ] = False,
+) -> Result:
+    """Give a Conan remote a name; one of the same name is replaced. No connection is made.
+
+    User and password may also come from CONAN_LOGIN_USERNAME_NAME and CONAN_PASSWORD_NAME (the name in capitals,
+    '_' for '-'), or the password from the terminal. No password is ever stored or logged.
+
+    Example: tfaot-pkg conan-remote add ours https://conan.example.org --user ci --password-file ~/.conan-password
+    """
+    from tfaot_pkg.conan.remotes import ConanRemote, ConanRemotes
+    from tfaot_pkg.remote.address import Address
+
+    file = os.path.abspath(password_file.expanduser()) if password_file is not None else ""
+    try:
+        address = Address.parse(url, allow_http=allow_http)
+    except RegistryError as error:
+        message = error.message.replace("a registry", "a Conan remote")
+        raise ConanError(message, hint="write https://HOST/PATH; --user and --password-file say who uploads") from error
+    remote = ConanRemote(name=name, address=address, user=user, password_file=file)
+    ConanRemotes.of(session.folders).add(remote)
+    return Result(document=remote.as_dict(), text=f"{remote.name}: {remote.url}")
+
+
+@command()
+def list_conan_remotes(session: Session) -> Result:
+    """List the Conan remotes.
+
+    Example: tfaot-pkg conan-remote list
+    """
+    from tfaot_pkg.conan.remotes import ConanRemotes
+
+    remotes = ConanRemotes.of(session.folders).all()
+    lines = [f"{one.name}: {one.url}" + (f" (user {one.user})" if one.user else "") for one in remotes]
+    return Result(document={"remotes": [one.as_dict() for one in remotes]}, text="\n".join(lines) or "no remotes")
+
+
+@command()
+def remove_conan_remote(session: Session, name: ConanNameArgument) -> Result:
+    """Forget a Conan remote. Uploaded packages stay there.
+
+    Example: tfaot-pkg conan-remote remove ours
+    """
+    from tfaot_pkg.conan.remotes import ConanRemotes
+
+    ConanRemotes.of(session.folders).remove(name)
+    return Result(document={"removed": name}, text=f"{name}: removed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploader:
+    """The upload of `publish --remote`. Made before the build, so that a wrong password is reported at once."""
+
+    session: Session
+    home: ConanHome
+    remote: ConanRemote
+    credentials: Credentials
+
+    @classmethod
+    def of(cls, session: Session, name: str, package: str) -> Uploader:
+        """Raises ConanError (unknown remote, user rejected), NetworkError."""
+        from tfaot_pkg.conan.home import ConanHome
+        from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
+        from tfaot_pkg.conan.upload import require_access
+
+        folders = session.folders
+        remote = ConanRemotes.of(folders).get(name)
+        credentials = credentials_for(remote, os.environ)
+        home = ConanHome(root=folders.conan_home, log=folders.logs / f"conan-upload-{package}.log")
+        require_access(home, remote, credentials)
+        return cls(session=session, home=home, remote=remote, credentials=credentials)
+
+    def upload(self, done: Publication) -> Uploaded:
+        """Upload the published package; see tfaot_pkg/conan/upload.py."""
+        from tfaot_pkg.conan.upload import upload
+
+        package = done.conan or {}
+        return upload(
+            self.home,
+            str(package["reference"]),
+            str(package["recipe_revision"]),
+            remote=self.remote,
+            credentials=self.credentials,
+            progress=self.session.progress,
+        )

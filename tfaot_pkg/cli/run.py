@@ -11,7 +11,7 @@ import traceback
 import typer
 from typer.main import get_command
 
-from tfaot_pkg.cli.options import said
+from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import StorageError, TfaotError
 from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals
 from tfaot_pkg.process import kill_running

@@ -2,91 +2,208 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session, defines_of
-from tfaot_pkg.cli.options import (
-    DebugFlag,
-    DefinesOption,
-    JsonFlag,
-    SpecArgument,
-    ToolchainPythonOption,
-    UnconfinedFlag,
-    VerboseFlag,
-    WheelhouseOption,
-    require_writable,
-)
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, require_writable
 
-# The stages are imported inside of the command: `--help` must not pay for them.
+if TYPE_CHECKING:
+    from tfaot_pkg.compiled.assignment import Unit
+    from tfaot_pkg.spec.types import ModelSpec
+    from tfaot_pkg.tuning.flags import FlagsFound
+    from tfaot_pkg.tuning.kernels import LayersFound
+    from tfaot_pkg.tuning.measure import Tuned, Wanted
+
+KernelsFlag = Annotated[
+    bool, typer.Option("--kernels", help="Choose the layers that the kernel library computes instead of XLA.")
+]
+XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA for the layers that it computes.")]
+BatchCostsFlag = Annotated[bool, typer.Option("--batch-costs", help="Measure what a run of each batch size costs.")]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TARGET", help="Measure this target only. Repeatable. (default: all that this machine runs)"),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="The file to write. (default: SPEC's stem.tune.json)"),
+]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(tune)
 
 
+@command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def tune(
+    session: Session,
     spec: SpecArgument,
     *,
-    kernels: Annotated[
-        bool, typer.Option("--kernels", help="Choose the layers that the kernel library computes instead of XLA.")
-    ] = False,
-    xla_flags: Annotated[
-        bool, typer.Option("--xla-flags", help="Choose flags of XLA where it computes layers.")
-    ] = False,
-    batch_costs: Annotated[
-        bool, typer.Option("--batch-costs", help="Measure what a run of each batch size costs.")
-    ] = False,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TARGET", help="Measure this target only. Repeatable. (default: all that this machine runs)"
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write. (default: SPEC's stem.tune.json)"),
-    ] = None,
-    defines: DefinesOption = None,
-    toolchain_python: ToolchainPythonOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    verbose: VerboseFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Measure a model on this machine and write the file beside its spec that the next build takes the findings from.
+    kernels: KernelsFlag = False,
+    xla_flags: XlaFlagsFlag = False,
+    batch_costs: BatchCostsFlag = False,
+    target: TargetOption = None,
+    output: OutputOption = None,
+) -> Result:
+    """Measure a model on this machine, and write the results into a file beside its spec that the next build uses.
 
-    Without options all is measured: which layers the kernel library computes and which XLA does, and flags of XLA, for
-    each batch size and target; then what a run of each batch size costs with that, by which batches of other sizes are
-    composed. Commit `spec.tune.json` with the spec: a package is the same wherever it is built. Without the file a cost
-    model chooses, and the costs are estimated.
+    Without options everything is measured: for each batch size and target, which layers the kernel library computes
+    and which XLA does, and flags of XLA; then what a run of each batch size costs with that, from which batches of
+    other sizes are composed. Commit `spec.tune.json` with the spec: then a package is the same wherever it is built.
+    Without the file a cost model chooses the layers, and the costs are estimated.
 
     Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3
     """
-    from tfaot_pkg.cli.tuned import document, text
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.spec.tuning import tuning_bytes, tuning_path
     from tfaot_pkg.storage import storage_errors, write_file
-    from tfaot_pkg.tuning.measure import Wanted
     from tfaot_pkg.tuning.measure import tune as measure
 
-    session = Session()
-    loaded = load_spec(spec, defines_of(defines))
-    if foreign := [name for name in target or () if name not in loaded.compilation.targets]:
-        known = ", ".join(loaded.compilation.targets)
+    loaded = load_spec(spec, session.defines)
+    _require_targets(loaded, target)
+    file = output or tuning_path(spec)
+    require_writable(file)
+    wanted = _wanted(kernels=kernels, xla_flags=xla_flags, batch_costs=batch_costs)
+    tuned = measure(loaded, target or (), wanted, session.pipeline())
+    with storage_errors(f"write {file}"):
+        write_file(file.absolute(), tuning_bytes(tuned.tuning))
+    return Result(document=_document(tuned, file), text=_text(tuned, file))
+
+
+def _require_targets(spec: ModelSpec, targets: list[str] | None) -> None:
+    if foreign := [name for name in targets or () if name not in spec.compilation.targets]:
+        known = ", ".join(spec.compilation.targets)
         raise typer.BadParameter(
             f"{', '.join(foreign)} is not among the spec's targets: {known}", param_hint="--target"
         )
+
+
+def _wanted(*, kernels: bool, xla_flags: bool, batch_costs: bool) -> Wanted:
+    from tfaot_pkg.tuning.measure import Wanted
+
     everything = not (kernels or xla_flags or batch_costs)
-    wanted = Wanted(
+    return Wanted(
         kernels=kernels or everything, xla_flags=xla_flags or everything, batch_costs=batch_costs or everything
     )
-    file = output or tuning_path(spec)
-    require_writable(file)
-    tuned = measure(loaded, target or (), wanted, session.pipeline(toolchain_python, wheelhouse))
-    with storage_errors(f"write {file}"):
-        write_file(file.absolute(), tuning_bytes(tuned.tuning))
-    session.result(document(tuned, file), text(tuned, file))
+
+
+def _document(tuned: Tuned, file: Path) -> dict[str, object]:
+    """The result as JSON values; `file` is the file that was written."""
+    from tfaot_pkg.spec.tuning import tuning_document
+
+    return {
+        "file": str(file),
+        "tuning": tuning_document(tuned.tuning),
+        "measured": list(tuned.measured),
+        "kept": list(tuned.kept),
+        "dropped": list(tuned.dropped),
+        "outdated": list(tuned.outdated),
+        "not_run": list(tuned.not_run),
+        "kernels": [_layers_document(unit, found) for unit, found in (tuned.layers or {}).items()],
+        "xla_flags": _flags_document(tuned.flags) if tuned.flags is not None else None,
+        "compositions": {
+            name: {str(rows): list(sizes) for rows, sizes in _compositions(tuned, name).items()}
+            for name in tuned.measured
+        },
+    }
+
+
+def _layers_document(unit: Unit, found: LayersFound) -> dict[str, object]:
+    size, target = unit
+    return {
+        "target": target,
+        "batch_size": size,
+        "layers": sorted(found.chosen),
+        "nanoseconds": {"xla": found.xla, "cost_model": found.estimated, "tuned": found.tuned},
+    }
+
+
+def _flags_document(found: FlagsFound) -> dict[str, object]:
+    chosen = [
+        {
+            "target": target,
+            "batch_size": size,
+            "flags": list(flags),
+            "ratio": found.ratios[size, target].value,
+            "error": found.ratios[size, target].error,
+        }
+        for (size, target), flags in found.flags.items()
+    ]
+    return {"chosen": chosen, "skipped": dict(found.skipped)}
+
+
+def _text(tuned: Tuned, file: Path) -> str:
+    lines = [f"measured on {tuned.tuning.machine['cpu']}, one thread, interleaved rounds"]
+    if tuned.layers is not None:
+        lines += _layers_table(tuned.layers)
+    if tuned.flags is not None:
+        lines += _flags_table(tuned.flags)
+    for target in tuned.measured:
+        lines += _costs_table(tuned, target)
+    lines.append("")
+    for what, names in (
+        ("not measured, because this machine cannot run them", tuned.not_run),
+        ("kept unchanged from the file", tuned.kept),
+        ("dropped, because they were measured on another CPU or for other layers", tuned.dropped),
+        ("costs dropped, because the code has changed (--batch-costs measures them)", tuned.outdated),
+    ):
+        if names:
+            lines.append(f"{what}: {', '.join(names)}")
+    lines.append(f"wrote {file}: commit it with the spec; the next build uses it")
+    return "\n".join(lines)
+
+
+def _layers_table(layers: Mapping[Unit, LayersFound]) -> list[str]:
+    """Times in nanoseconds; the gain is over the cost model's choice."""
+    columns = ("XLA alone", "cost model", "tuned", "gain")
+    lines = [
+        "",
+        f"{'layers by kernels':<18}{'batch size':>12}" + "".join(f"{name:>14}" for name in columns) + "  chosen",
+    ]
+    before = ""
+    for (size, target), found in layers.items():
+        shown = target if target != before else ""
+        gain = found.estimated / found.tuned
+        times = "".join(f"{time:>14.0f}" for time in (found.xla, found.estimated, found.tuned))
+        lines.append(f"{shown:<18}{size:>12}{times}{f'x {gain:.2f}':>14}  {found.words}")
+        before = target
+    return lines
+
+
+def _flags_table(found: FlagsFound) -> list[str]:
+    lines = ["", "flags of XLA"]
+    for (size, target), flags in found.flags.items():
+        ratio = found.ratios[size, target]
+        lines.append(f"{target:<18}{size:>12}{f'x {1 / ratio.value:.2f}':>14}  {' '.join(flags)}")
+    lines += [f"  not used: {flags} ({reason})" for flags, reason in found.skipped.items()]
+    return lines if len(lines) > 2 else [*lines, "  none is faster"]
+
+
+def _costs_table(tuned: Tuned, target: str) -> list[str]:
+    costs = tuned.tuning.batch_costs.get(target, {})
+    if not costs:
+        return []
+    lines = ["", f"{target:<18}{'batch size':>12}{'ns':>14}{'ns per row':>14}"]
+    lines += [f"{size:>30}{cost:>14.0f}{cost / size:>14.1f}" for size, cost in costs.items()]
+    from tfaot_pkg.batching.planner import written
+
+    lines += [f"{rows:>30} rows are run as {written(sizes)}" for rows, sizes in _compositions(tuned, target).items()]
+    return lines
+
+
+def _compositions(tuned: Tuned, target: str) -> Mapping[int, tuple[int, ...]]:
+    """How a few sizes that are not compiled are composed; empty if batches of this model cannot be composed."""
+    from tfaot_pkg.batching.planner import Planner, unseen
+
+    costs = tuned.tuning.batch_costs.get(target, {})
+    frozen = tuned.build.frozen
+    if (
+        not costs
+        or not frozen.rows.independent
+        or not all(tensor.has_batch_axis for tensor in frozen.signature.outputs)
+    ):
+        return {}
+    planner = Planner(costs)
+    return {rows: planner.sizes(rows) for rows in unseen(sorted(costs))}

@@ -1,4 +1,4 @@
-"""Commands that keep a registry fresh: nightly plan, run, report, prune, ci."""
+"""Commands that keep a registry up to date: nightly plan, run, report, prune, ci."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import typer
 
 from tfaot_pkg.cli.nightly.ci import ci
 from tfaot_pkg.cli.nightly.plan import plan
-from tfaot_pkg.cli.nightly.prune import prune
 from tfaot_pkg.cli.nightly.report import report
-from tfaot_pkg.cli.nightly.run import run
+from tfaot_pkg.cli.nightly.run import prune, run
 
 app = typer.Typer(
-    name="nightly", help="Keep a registry fresh: rebuild what must be, verify, publish, report.", no_args_is_help=True
+    name="nightly",
+    help="Keep a registry up to date: rebuild what must be rebuilt, verify, publish, report.",
+    no_args_is_help=True,
 )
 
 

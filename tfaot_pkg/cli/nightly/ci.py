@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tfaot_pkg.cli.command import Session
+from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag
 
 if TYPE_CHECKING:
+    from tfaot_pkg.folders import Folders
     from tfaot_pkg.nightly.ci import BatchSystem, Job, Remote, System
     from tfaot_pkg.nightly.types import NightlyDefinition
 
@@ -32,7 +32,9 @@ class JobSystem(str, Enum):
     HTCONDOR = "htcondor"
 
 
+@command()
 def ci(
+    session: Session,
     system: Annotated[JobSystem, typer.Argument(help="What runs the job.", show_choices=True)],
     definition: DefinitionArgument = DEFINITION,
     *,
@@ -40,8 +42,8 @@ def ci(
     at: Annotated[
         str, typer.Option("--at", metavar="HH:MM", help="When: UTC, or the machine's time with cron.")
     ] = "01:17",
-    signed: Annotated[bool, typer.Option("--signed", help="The registry is signed: hand over keys.")] = False,
-    user: Annotated[str, typer.Option("--user", help="The user that systemd runs it as.")] = "tfaot",
+    signed: Annotated[bool, typer.Option("--signed", help="The registry is signed: pass its keys.")] = False,
+    user: Annotated[str, typer.Option("--user", help="The user that systemd runs the job as.")] = "tfaot",
     scheduler: Annotated[
         str, typer.Option("--scheduler", metavar="ADDRESS", help="Slurm, HTCondor: the Dask scheduler of the workers.")
     ] = "",
@@ -49,12 +51,10 @@ def ci(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where; with systemd a folder. (default: print)"),
     ] = None,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Write the definition of a job that runs the nightly: a workflow, a pipeline, units, a crontab, a worker's script.
 
-    Secrets stand in none of them: they come from the CI's secret store or from files, which the first lines name.
+    They hold no secrets: those come from the CI's secret store, or from files that the first lines name.
 
     Examples: tfaot-pkg nightly ci github -o .github/workflows/nightly.yml; tfaot-pkg nightly ci systemd -o units;
     tfaot-pkg nightly ci slurm --scheduler tcp://head:8786 -o worker.sh
@@ -66,18 +66,25 @@ def ci(
     if system in (JobSystem.SLURM, JobSystem.HTCONDOR):
         files = {system.value: worker_script(cast("BatchSystem", system.value), scheduler, loaded.policy)}
     else:
-        job = _job(system, loaded, state, at=at, signed=signed, user=user)
+        job = _job(session, system, loaded, state, at=at, signed=signed, user=user)
         files = render(cast("System", system.value), job)
     if output is None:
-        Session().result({"files": files}, "\n".join(files.values()))
-        return
+        return Result(document={"files": files}, text="\n".join(files.values()))
     paths = [output / name for name in files] if len(files) > 1 else [output]
     _write(dict(zip(paths, files.values(), strict=True)))
-    Session().result({"files": files, "written": [str(path) for path in paths]}, "\n".join(map(str, paths)))
+    document = {"files": files, "written": [str(path) for path in paths]}
+    return Result(document=document, text="\n".join(map(str, paths)))
 
 
 def _job(
-    system: JobSystem, definition: NightlyDefinition, state: Path | None, *, at: str, signed: bool, user: str
+    session: Session,
+    system: JobSystem,
+    definition: NightlyDefinition,
+    state: Path | None,
+    *,
+    at: str,
+    signed: bool,
+    user: str,
 ) -> Job:
     from tfaot_pkg._version import __version__
     from tfaot_pkg.nightly.ci import IN_REPOSITORY, Job, inside
@@ -100,21 +107,21 @@ def _job(
         at=at,
         user=user,
         signed=signed,
-        remotes=tuple(_remote(name) for name in definition.remotes),
+        remotes=tuple(_remote(name, session.folders) for name in definition.remotes),
     )
 
 
-def _remote(name: str) -> Remote:
-    """The Conan remote of that name: jobs on a new machine have to be told its address. Raises ConanError."""
+def _remote(name: str, folders: Folders) -> Remote:
+    """The Conan remote `name`, whose address the job adds on a new machine. Raises ConanError."""
     from tfaot_pkg.conan.remotes import ConanRemotes
     from tfaot_pkg.nightly.ci import Remote
 
-    known = ConanRemotes.of(Session().folders).get(name)
+    known = ConanRemotes.of(folders).get(name)
     return Remote(name=known.name, url=known.url, allow_http=known.address.allow_http)
 
 
 def _program() -> str:
-    """The path of this program: systemd and cron have no PATH to find it on."""
+    """The absolute path of this program: systemd and cron do not have the user's PATH."""
     beside = Path(sys.executable).with_name("tfaot-pkg")
     return str(beside) if beside.exists() else shutil.which("tfaot-pkg") or "/usr/local/bin/tfaot-pkg"
 

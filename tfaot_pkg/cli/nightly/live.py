@@ -1,4 +1,4 @@
-"""How a night looks while it runs: a table on a terminal, lines elsewhere. On standard error."""
+"""Progress of a night on standard error: a live table on a terminal, else lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfaot_pkg.wording import counted, say
 
 _SHOWN = 8
 _TOLD_BY_COUNTS = ("up to date", "skipped", "withheld")
-"""Of these a line each would say nothing that the counts, or the gate's words, do not."""
+"""Kinds of outcomes without a line each: the counts, or the gate's message, tell the same."""
 
 
 class Lines:
@@ -36,7 +36,7 @@ class Lines:
         say(_head(night, decisions, known, again=again))
 
     def stored(self, count: int) -> None:
-        say(f"{counted(count, 'task')} built before: the results are used")
+        say(f"{counted(count, 'task')} built before: their results are used")
 
     def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
         self._total = count
@@ -60,7 +60,7 @@ class Lines:
 
 
 class LiveTable:
-    """Counts, a bar, what is at work, and what ended last. What is drawn is made anew each time: seconds pass."""
+    """Counts, a bar, the running builds and the last outcomes. Drawn anew each time, because it shows the seconds."""
 
     def __init__(self) -> None:
         self._head = self._where = self._stored = ""
@@ -101,7 +101,7 @@ class LiveTable:
         progress.add_row(bar, f"{self._ended:,} of {self._total:,} built{self._stored}, {seconds:.0f} s")
         counts = ", ".join(f"{count:,} {kind}" for kind, count in self._counts.items())
         running = ", ".join(self._running())
-        at_work = [shown(f"at work: {running}", cut=True)] if running else []
+        at_work = [shown(f"running: {running}", cut=True)] if running else []
         head, where = shown(self._head, "bold"), shown(self._where, "dim")
         return Group(head, progress, where, shown(counts), *at_work, self._rows())
 
@@ -114,7 +114,7 @@ class LiveTable:
 
 
 def _head(night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> str:
-    taken_up = f", taken up where it was cut off: {counted(len(known), 'outcome')} known" if again else ""
+    taken_up = f", continued after an interruption: {counted(len(known), 'outcome')} known" if again else ""
     return f"night {night}: {counted(len(decisions), 'task')}{taken_up}"
 
 
@@ -124,7 +124,7 @@ def _why(error: str) -> str:
 
 @contextmanager
 def make_watch() -> Iterator[Watch]:
-    """A table where standard error is a terminal, else lines."""
+    """A table if standard error is a terminal, else lines."""
     if not sys.stderr.isatty():
         yield Lines()
         return

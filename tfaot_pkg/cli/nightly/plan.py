@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag, said
+from tfaot_pkg.cli.command import Result, Session, command, said
 
 if TYPE_CHECKING:
     from tfaot_pkg.nightly.types import Decision, NightPlan
 
-DefinitionArgument = Annotated[Path, typer.Argument(metavar="REGISTRY.yaml", help="What the registry is to hold.")]
+DefinitionArgument = Annotated[Path, typer.Argument(metavar="REGISTRY.yaml", help="The definition of the registry.")]
 StateOption = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", help="The nightly's folder. (default: nightly-state beside the registry)"),
@@ -27,7 +26,7 @@ ToolchainOption = Annotated[
 ]
 ChangedSinceOption = Annotated[
     str | None,
-    typer.Option("--changed-since", metavar="REV", help="Only models that were touched in git since this revision."),
+    typer.Option("--changed-since", metavar="REV", help="Only models that changed in git since this revision."),
 ]
 
 DEFINITION = Path("registry/registry.yaml")
@@ -37,7 +36,9 @@ _HEADS = ("task", "what", "why")
 _STYLES = {"build": "bold yellow", "up to date": "green", "skip": "dim", "fail": "bold red"}
 
 
+@command()
 def plan(
+    session: Session,
     definition: DefinitionArgument = DEFINITION,
     *,
     state: StateOption = None,
@@ -45,11 +46,9 @@ def plan(
     model: ModelOption = "*",
     toolchain: ToolchainOption = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a pull request.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="List what is up to date too.")] = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Say for each model and toolchain whether it is up to date, or has to be built, and why. Builds nothing.
+    all_: Annotated[bool, typer.Option("--all", help="Also list what is up to date.")] = False,
+) -> Result | None:
+    """Tell for each model and toolchain whether it is up to date or has to be built, and why. Builds nothing.
 
     Examples: tfaot-pkg nightly plan registry/registry.yaml; tfaot-pkg nightly plan --changed-since main --markdown
     """
@@ -57,7 +56,6 @@ def plan(
     from tfaot_pkg.nightly.planning import plan_night, state_folder
     from tfaot_pkg.toolchain.definition import toolchain as known
 
-    session = Session()
     for version in toolchain or ():
         known(version)
     loaded = load_definition(definition)
@@ -72,13 +70,13 @@ def plan(
     )
     shown = [one for one in made.decisions if all_ or one.action != "up to date"]
     if said.json:
-        session.result(document_of(made), "")
-    elif markdown:
-        session.result({}, markdown_of(made, shown))
-    elif sys.stdout.isatty():
+        return Result(document=document_of(made), text="")
+    if markdown:
+        return Result(document={}, text=markdown_of(made, shown))
+    if sys.stdout.isatty():
         _print_table(made, shown)
-    else:
-        session.result({}, _text(made, shown))
+        return None
+    return Result(document={}, text=_text(made, shown))
 
 
 def document_of(made: NightPlan) -> dict[str, object]:

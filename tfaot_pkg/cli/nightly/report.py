@@ -1,4 +1,4 @@
-"""`nightly report`: what a night came to."""
+"""`nightly report`: the results of a night."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session
+from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
-from tfaot_pkg.cli.options import DebugFlag, JsonFlag
 
 if TYPE_CHECKING:
     from tfaot_pkg.nightly.depends import Dependent
@@ -18,26 +17,26 @@ if TYPE_CHECKING:
     from tfaot_pkg.progress import Progress
 
 
+@command()
 def report(
+    session: Session,
     definition: DefinitionArgument = DEFINITION,
     *,
     state: StateOption = None,
     night: Annotated[
-        str, typer.Option("--night", metavar="ID", help="Which one: 2026-11-21.1, say. (default: the last one)")
+        str, typer.Option("--night", metavar="ID", help="Which night, such as 2026-11-21.1. (default: the last one)")
     ] = "",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Where. (default: report/ in the night's folder)"),
     ] = None,
     catalogue: Annotated[
-        bool, typer.Option("--catalogue", help="Put it into the registry's catalogue too, whose front page links it.")
+        bool, typer.Option("--catalogue", help="Also put it into the registry's catalogue, whose front page links it.")
     ] = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+) -> Result:
     """Write the report of a night: pages, report.json, junit.xml, and summary.md for CI.
 
-    Exit codes: 0 nothing failed; 24 models failed; 25 nothing was published, too much failed; 26 machines failed;
+    Exit codes: 0 no failure; 24 models failed; 25 so many that nothing was published; 26 machines failed;
     27 the night is not over.
 
     Examples: tfaot-pkg nightly report; tfaot-pkg nightly report registry/registry.yaml --night 2026-11-21.1 -o site
@@ -48,7 +47,6 @@ def report(
     from tfaot_pkg.nightly.report.write import document, write_report
     from tfaot_pkg.nightly.state import State
 
-    session = Session()
     loaded = load_definition(definition)
     kept = State(root=state_folder(loaded, state))
     found = find_night(kept, night)
@@ -57,12 +55,12 @@ def report(
     write_report(made, folder)
     if catalogue:
         _into_catalogue(made, loaded.registry, session.progress)
-    session.result({**document(made), "folder": str(folder)}, _text(made, folder))
-    raise typer.Exit(made.exit_code)
+    result = {**document(made), "folder": str(folder)}
+    return Result(document=result, text=_text(made, folder), exit_code=made.exit_code)
 
 
 def _dependents(root: Path, progress: Progress) -> Sequence[Dependent]:
-    """The packages of the registry that need others. Without them a report still tells all of its night."""
+    """The packages of the registry that depend on others. A damaged registry must not prevent the report."""
     from tfaot_pkg.errors import TfaotError
     from tfaot_pkg.nightly.depends import published_dependents
     from tfaot_pkg.registry.folder import FolderRegistry
@@ -71,7 +69,7 @@ def _dependents(root: Path, progress: Progress) -> Sequence[Dependent]:
         registry = FolderRegistry.find(root)
         return tuple(published_dependents(registry)) if registry is not None else ()
     except TfaotError as error:
-        progress.note(f"what failures hit is told of this night's models only: {error.message}")
+        progress.note(f"dependents are listed for this night's models only: {error.message}")
         return ()
 
 
@@ -83,7 +81,7 @@ def _into_catalogue(made: Report, root: Path, progress: Progress) -> None:
     catalogue = root / FOLDER
     registry = FolderRegistry.find(root)
     if registry is None or not (catalogue / HOME).exists():
-        progress.note(f"there is no catalogue in {root} yet: the report is not in it")
+        progress.note(f"there is no catalogue in {root}: the report was not added to it")
         return
     write_report(made, catalogue / NIGHTLY)
     update_front(registry, catalogue)

@@ -1,4 +1,4 @@
-"""`nightly run`: build what must be, verify it, publish it."""
+"""`nightly run`: build what must be built, verify and publish it; `nightly prune`: remove old nights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Session
+from tfaot_pkg.cli.command import DryRunFlag, Result, Session, command
 from tfaot_pkg.cli.nightly.plan import (
     DEFINITION,
     ChangedSinceOption,
@@ -21,16 +21,7 @@ from tfaot_pkg.cli.nightly.plan import (
     StateOption,
     ToolchainOption,
 )
-from tfaot_pkg.cli.options import (
-    DebugFlag,
-    JsonFlag,
-    KeysOption,
-    PassphraseFileOption,
-    UnconfinedFlag,
-    WheelhouseOption,
-    keys_of,
-    said,
-)
+from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.folders import Folders
@@ -41,29 +32,27 @@ if TYPE_CHECKING:
     from tfaot_pkg.nightly.types import NightlyDefinition, Policy
     from tfaot_pkg.registry.commit import Keys
 
-_WORKER_MEMORY = 1 << 30  # of a Dask worker itself, which only waits for its build
+_WORKER_MEMORY = 1 << 30  # for the Dask worker process itself: the build is a subprocess with its own limit
 
 
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. (default: what fits here)")
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. (default: as many as fit here)")
 ]
-NoDaskFlag = Annotated[
-    bool, typer.Option("--no-dask", help="Run the builds from this process: one machine, no cluster.")
-]
+NoDaskFlag = Annotated[bool, typer.Option("--no-dask", help="Run the builds on this machine, without a Dask cluster.")]
 SchedulerOption = Annotated[
-    str, typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler that runs: tcp://HOST:PORT.")
+    str, typer.Option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler: tcp://HOST:PORT.")
 ]
 SchedulerFileOption = Annotated[
     Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
 ]
 NewFlag = Annotated[
-    bool, typer.Option("--new", help="Begin a new night, though the last one was cut off: its results are used.")
+    bool, typer.Option("--new", help="Begin a new night although the last one was interrupted: its results are used.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Where:
-    """Where a night builds, as the options say it."""
+    """Where a night builds: the options, checked."""
 
     workers: int | None
     no_dask: bool
@@ -72,10 +61,12 @@ class _Where:
 
     def __post_init__(self) -> None:
         if sum((self.no_dask, bool(self.scheduler), self.scheduler_file is not None)) > 1:
-            raise typer.BadParameter("--no-dask, --scheduler and --scheduler-file: give one of them")
+            raise typer.BadParameter("give only one of --no-dask, --scheduler and --scheduler-file")
 
 
+@command("keys", "passphrase_file", "wheelhouse", "unconfined")
 def run(
+    session: Session,
     definition: DefinitionArgument = DEFINITION,
     *,
     state: StateOption = None,
@@ -87,16 +78,10 @@ def run(
     changed_since: ChangedSinceOption = None,
     model: ModelOption = "*",
     toolchain: ToolchainOption = None,
-    keys: KeysOption = None,
-    passphrase_file: PassphraseFileOption = None,
-    wheelhouse: WheelhouseOption = None,
-    unconfined: UnconfinedFlag = False,
-    json_: JsonFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Build, verify and publish what `nightly plan` says. A night that was cut off is taken up where it stands.
+) -> Result:
+    """Build, verify and publish what `nightly plan` lists. A night that was interrupted is continued.
 
-    Exit code 0: all is well; 24: models failed; 25: so many that nothing was published; 26: the machines failed.
+    Exit code 0: no failure; 24: models failed; 25: so many that nothing was published; 26: machines failed.
 
     Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786
     """
@@ -105,20 +90,17 @@ def run(
     from tfaot_pkg.nightly.supervise import hide_secrets
 
     where = _Where(workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file)
-    session = Session()
     loaded = load_definition(definition)
     root = state_folder(loaded, state)
-    publisher = _publisher(loaded, session, keys_of(keys, passphrase_file))
-    publisher.require()  # before the passphrase is hidden
+    publisher = _publisher(loaded, session, session.keys())
+    publisher.require()  # unlocks the keys, so it comes before hide_secrets removes the passphrase
     hide_secrets(os.environ)
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
     part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since)
-    with _coordinator(loaded, root, session, publisher, where, wheelhouse) as coordinator:
+    with _coordinator(loaded, root, session, publisher, where) as coordinator:
         done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
     pruned = _prune(loaded, root, session)
-    session.result(_document(done, pruned), _text(done, pruned))
-    if done.exit_code:
-        raise typer.Exit(done.exit_code)
+    return Result(document=_document(done, pruned), text=_text(done, pruned), exit_code=done.exit_code)
 
 
 def _publisher(definition: NightlyDefinition, session: Session, keys: Keys) -> Publisher:
@@ -142,9 +124,8 @@ def _coordinator(
     session: Session,
     publisher: Publisher,
     where: _Where,
-    wheelhouse: Path | None,
 ) -> Iterator[Coordinator]:
-    """The coordinator of a night in the state folder `root`, which is shown while the block runs."""
+    """The coordinator of a night in the state folder `root`; its progress is shown while the block runs."""
     from tfaot_pkg.cli.nightly.live import make_watch
     from tfaot_pkg.nightly.run import Coordinator
     from tfaot_pkg.nightly.state import State
@@ -157,12 +138,12 @@ def _coordinator(
             executor=_executors(definition.policy, root, session.progress.note, where),
             watch=watch,
             cache=session.folders.cache,
-            prepare=lambda versions: _unmade(versions, session, wheelhouse),
+            prepare=lambda versions: _unmade(versions, session),
         )
 
 
 def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Pruned | None:
-    """What the policy says; where that cannot be done, the night is what it is all the same."""
+    """Prune as the policy says. If that fails, the night's result stays the same."""
     from tfaot_pkg.errors import TfaotError
     from tfaot_pkg.nightly.prune import prune
     from tfaot_pkg.nightly.state import State
@@ -214,15 +195,15 @@ def _executors(policy: Policy, root: Path, note: Callable[[str], None], where: _
     return make
 
 
-def _unmade(versions: Sequence[str], session: Session, wheelhouse: Path | None) -> Mapping[str, str]:
-    """Make the toolchains of these versions; those that cannot be made, with why."""
+def _unmade(versions: Sequence[str], session: Session) -> Mapping[str, str]:
+    """Make the toolchains of these versions; returns the reasons for those that cannot be made."""
     from tfaot_pkg.errors import TfaotError
     from tfaot_pkg.toolchain.environment import ensure
 
     broken = {}
     for version in versions:
         try:
-            ensure(version, folders=session.folders, progress=session.progress, wheelhouse=wheelhouse)
+            ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse)
         except TfaotError as error:
             broken[version] = f"the toolchain {version} cannot be made: {error.message}"
     return broken
@@ -243,17 +224,13 @@ def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
 
 
 def _text(done: NightRun, pruned: Pruned | None) -> str:
-    from tfaot_pkg.cli.nightly.prune import text_of
-
-    if said.json:
-        return ""
-    return "\n".join([*_lines(done), *([text_of(pruned)] if pruned is not None and pruned.size else [])])
+    return "\n".join([*_lines(done), *([_pruned_text(pruned)] if pruned is not None and pruned.size else [])])
 
 
 def _lines(done: NightRun) -> Iterator[str]:
     from tfaot_pkg.nightly.outcome import first_words
 
-    quiet = ("published", "up to date", "skipped", "withheld")  # why nothing was published is said once
+    quiet = ("published", "up to date", "skipped", "withheld")  # the reason for 'withheld' is one line below
     for one in done.outcomes:
         if one.kind not in quiet:
             yield f"{one.task}: {one.kind}: {first_words(one.error)}"
@@ -265,3 +242,47 @@ def _lines(done: NightRun) -> Iterator[str]:
         yield f"nothing was published: {done.verdict}"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in done.counts.items()) or "no tasks"
     yield f"night {done.night.name}: {counts}"
+
+
+@command()
+def prune(
+    session: Session,
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    keep: Annotated[
+        int | None,
+        typer.Option("--keep", min=1, metavar="N", help="How many nights to keep. (default: policy.keep_nights)"),
+    ] = None,
+    state: StateOption = None,
+    dry_run: DryRunFlag = False,
+) -> Result:
+    """Remove all nights except the last ones, with their logs, reports and results.
+
+    The registry, the history, and results that plans and reports need are kept. No night may run at the same time,
+    except with --dry-run.
+
+    Examples: tfaot-pkg nightly prune --keep 30 --dry-run; tfaot-pkg nightly prune registry/registry.yaml
+    """
+    from tfaot_pkg.nightly import prune as pruning
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import state_folder
+    from tfaot_pkg.nightly.state import State
+    from tfaot_pkg.registry.folder import FolderRegistry
+
+    loaded = load_definition(definition)
+    count = keep or loaded.policy.keep_nights
+    if count is None:
+        raise typer.BadParameter(f"say how many nights to keep: --keep N, or policy.keep_nights in {definition}")
+    registry = FolderRegistry.find(loaded.registry)
+    done = pruning.prune(State(root=state_folder(loaded, state)), count, registry, dry_run=dry_run)
+    return Result(document=done.as_dict(), text=_pruned_text(done))
+
+
+def _pruned_text(done: Pruned) -> str:
+    """What was removed, in one line."""
+    from tfaot_pkg.catalogue.site import size_text
+
+    what = "would be removed" if done.dry_run else "removed"
+    span = f" ({' to '.join(dict.fromkeys((done.nights[0], done.nights[-1])))})" if done.nights else ""
+    nights, results = counted(len(done.nights), "night"), counted(len(done.results), "result")
+    return f"{what}: {nights}{span} and {results}, {size_text(done.size)}; {counted(len(done.kept), 'night')} kept"

@@ -1,0 +1,122 @@
+"""Commands about the tool on this machine: toolchain add, list, remove; doctor; schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfaot_pkg.cli.command import Result, Session, command
+
+VersionArgument = Annotated[str, typer.Argument(help="A TensorFlow version, such as 2.17.1.", metavar="VERSION")]
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="TensorFlow environments: made on demand, shared by all projects.", no_args_is_help=True)
+    group.command("add")(add_toolchain)
+    group.command("list")(list_toolchains)
+    group.command("remove")(remove_toolchain)
+    app.add_typer(group, name="toolchain")
+    for each in (schema, doctor):
+        app.command()(each)
+
+
+@command("wheelhouse", "verbose")
+def add_toolchain(
+    session: Session,
+    version: VersionArgument,
+) -> Result:
+    """Make the environment of a TensorFlow version now, instead of at the first build.
+
+    Example: tfaot-pkg toolchain add 2.21.0
+    """
+    from tfaot_pkg.toolchain.environment import ensure
+
+    made = ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse)
+    return Result(
+        document={"version": version, "python": str(made.python)}, text=f"TensorFlow {version}: {made.python}"
+    )
+
+
+@command()
+def list_toolchains(session: Session) -> Result:
+    """List known toolchains and which of them are installed.
+
+    Example: tfaot-pkg toolchain list --json
+    """
+    from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS
+    from tfaot_pkg.toolchain.environment import installed
+
+    present = {made.toolchain.version: made for made in installed(session.folders)}
+    rows = [
+        {
+            "version": version,
+            "default": version == DEFAULT_VERSION,
+            "python": str(present[version].python) if version in present else None,
+        }
+        for version in TOOLCHAINS
+    ]
+    lines = [
+        f"{row['version']}{' (default)' if row['default'] else ''}: {row['python'] or 'not installed'}" for row in rows
+    ]
+    return Result(document={"toolchains": rows}, text="\n".join(lines))
+
+
+@command()
+def remove_toolchain(session: Session, version: VersionArgument) -> Result:
+    """Delete the environments of a TensorFlow version.
+
+    Example: tfaot-pkg toolchain remove 2.21.0
+    """
+    from tfaot_pkg.toolchain.environment import remove
+
+    removed = remove(version, folders=session.folders)
+    return Result(
+        document={"removed": [str(path) for path in removed]}, text="\n".join(f"removed {path}" for path in removed)
+    )
+
+
+@command()
+def schema(
+    session: Session,
+    *,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Print the schema of registry.yaml, the definition of a nightly.")
+    ] = False,
+) -> Result:
+    """Print the JSON Schema of a spec: editors complete and check specs with it.
+
+    Example: tfaot-pkg schema -o spec.schema.json
+    """
+    from tfaot_pkg.nightly import form as of_registries
+    from tfaot_pkg.spec import schema as of_specs
+    from tfaot_pkg.storage import storage_errors, write_file
+
+    made = (of_registries if registry else of_specs).json_schema()
+    text = json.dumps(made, indent=2) + "\n"
+    if output is None:
+        return Result(document=made, text=text)
+    with storage_errors(f"write {output}"):
+        write_file(output.absolute(), text.encode())
+    return Result(document={"written": str(output)}, text=f"wrote {output}")
+
+
+@command()
+def doctor(session: Session) -> Result:
+    """Check this machine: compiler, toolchains, Conan, targets that its CPU runs, confinement; exit code 0 or 1.
+
+    Example: tfaot-pkg doctor --json
+    """
+    from tfaot_pkg.doctor import examine
+
+    findings = examine(session.folders)
+    lines = [f"{'ok  ' if f.good else 'no  '} {f.subject:<12} {f.finding}" for f in findings]
+    lines += [f"hint: {f.hint}" for f in findings if f.hint and not f.good]
+    return Result(
+        document={"findings": [f.as_dict() for f in findings]},
+        text="\n".join(lines),
+        exit_code=1 if any(f.needed and not f.good for f in findings) else 0,
+    )
