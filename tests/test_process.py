@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tfaot_pkg import process
-from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.process import CommandFailed, run, run_within
 
 PYTHON = sys.executable
 
@@ -43,3 +45,44 @@ def test_a_program_that_prints_without_end_is_killed(
     assert 1 << 20 < len(error.value.output) < 2 << 20
     assert len(str(error.value)) < 30_000
     assert 1 << 20 < (tmp_path / "log").stat().st_size < 2 << 20
+
+
+_STARTS_TWO = """
+import os, subprocess, sys, time
+folder = sys.argv[1]
+child = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", child, f"{folder}/session"], start_new_session=True)
+starts = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]])"
+subprocess.run([sys.executable, "-c", starts, child, f"{folder}/orphan"])
+while not all(os.path.exists(path) and os.path.getsize(path) for path in (f"{folder}/session", f"{folder}/orphan")):
+    time.sleep(0.01)
+"""
+"""Starts a program in a session of its own, and one whose parent ends; both have run when this is over."""
+
+
+def kill_for_output(argv: list[str], folder: Path) -> None:
+    with pytest.raises(CommandFailed, match="it printed more than 1 MiB"):
+        run([PYTHON, "-c", f"{_STARTS_TWO}\nwhile True: print('x' * 100_000)", *argv])
+
+
+def kill_for_memory(argv: list[str], folder: Path) -> None:
+    program = [PYTHON, "-c", f"{_STARTS_TWO}\nkept = b'x' * (300 << 20)\ntime.sleep(600)", *argv]
+    ended = run_within(program, env=dict(os.environ), log=folder / "log", timeout=600, memory=200 << 20)
+    assert ended.limit == "memory" and ended.memory > 200 << 20
+
+
+@pytest.mark.parametrize("kill", [kill_for_output, kill_for_memory])
+def test_a_program_is_killed_with_all_that_it_started(
+    kill: Callable[[list[str], Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MOST_OUTPUT", 1 << 20)
+    kill([str(tmp_path)], tmp_path)
+    for name in ("session", "orphan"):
+        assert is_gone(int((tmp_path / name).read_text())), name
+
+
+def is_gone(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except OSError:
+        return True

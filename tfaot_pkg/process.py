@@ -1,4 +1,7 @@
-"""The one place that starts other programs: an argv list, never a shell."""
+"""The one place that starts other programs, and ends them: an argv list, never a shell.
+
+Every program leads a session of its own, is known to `kill_running` while it runs, and does not outlive an exception.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from tfaot_pkg.interruption import shielded
+from tfaot_pkg.process_tree import kill_tree, memory_of
 
 MOST_OUTPUT = 64 << 20
 """Bytes that `run` takes of a program's output; one that prints more is killed."""
@@ -24,9 +28,8 @@ MOST_OUTPUT = 64 << 20
 _TAIL_LINES = 30
 _TAIL_LENGTH = 20_000  # characters of these lines
 _PIECE = 1 << 16
-_KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
 _SHELL_SIGNALS = 128
-_KILLED_AFTER = 10.0  # seconds; longer is what hangs in the kernel, on a dead network disk say
+_FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a program's memory: at first, and in the long run
 
 _running: set[subprocess.Popen[bytes]] = set()
 _running_lock = threading.Lock()
@@ -214,6 +217,55 @@ def stream(
     return "".join(lines)
 
 
+Limit = Literal["", "time", "memory"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a program ended: its exit code, the limit that it exceeded ("": none), and the most bytes seen in use."""
+
+    code: int
+    limit: Limit
+    memory: int
+
+
+def run_within(argv: Sequence[str], *, env: Mapping[str, str], log: Path, timeout: float, memory: int) -> Ended:
+    """Run `argv` to its end; it prints to the end of `log`.
+
+    It is killed, with all that it started, if it runs for more than `timeout` seconds, if all of it together uses more
+    than `memory` bytes, and on an exception. Raises OSError if it cannot be started.
+    """
+    # The far end of a pipe is closed when the program has ended: waiting for that needs no polling.
+    read_end, write_end = os.pipe()
+    try:
+        try:
+            with log.open("ab") as output:
+                process = start(
+                    argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[write_end]
+                )
+        finally:
+            os.close(write_end)
+        with _attended(process):
+            return _watch(process, read_end, timeout, memory)
+    finally:
+        os.close(read_end)
+
+
+def _watch(process: subprocess.Popen[bytes], end_of_it: int, timeout: float, memory: int) -> Ended:
+    deadline, interval, most = time.monotonic() + timeout, _FIRST_LOOK, 0
+    limit: Limit = ""
+    while not limit and not select.select([end_of_it], [], [], interval)[0] and process.poll() is None:
+        most = max(most, memory_of(process.pid))
+        if most > memory:
+            limit = "memory"
+        elif time.monotonic() > deadline:
+            limit = "time"
+        interval = min(interval * 1.5, _LAST_LOOK, max(0.0, deadline - time.monotonic()))
+    if limit:
+        kill_tree(process.pid)
+    return Ended(code=process.wait(), limit=limit, memory=most)
+
+
 def start(
     argv: Sequence[str],
     *,
@@ -247,7 +299,7 @@ def start(
 def end(process: subprocess.Popen[bytes]) -> None:
     """Kill what `start` gave, with all that it started, unless it has ended; it is gone when this returns."""
     if process.poll() is None:
-        kill_group(process)
+        kill_tree(process.pid)
         process.wait()
     with _running_lock:
         _running.discard(process)
@@ -271,35 +323,7 @@ def kill_running() -> None:
         processes = list(_running)
     for process in processes:
         if process.poll() is None:
-            kill_group(process)
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that was started with `start_new_session`, and all that it started; none of them works any more.
-
-    A process group is not enough: ninja gives each of its commands a group of its own. Call it before the process has
-    been waited for: until then no other session can have its number.
-    """
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    last = time.monotonic() + _KILLED_AFTER
-    # What is killed may have started something in between, and may still be making a file.
-    while (left := list(members(process))) and time.monotonic() < last:
-        for member in left:
-            with suppress(ProcessLookupError):
-                os.kill(member, signal.SIGKILL)
-        time.sleep(_KILL_INTERVAL)
-
-
-def members(process: subprocess.Popen[bytes]) -> Iterator[int]:
-    """The running processes of the session that what `start` gave leads; proc_pid_stat(5)."""
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            state, _, _, session = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[:4]
-        except (OSError, ValueError):  # it has ended
-            continue
-        if int(session) == process.pid and state not in (b"Z", b"X"):
-            yield int(name)
+            kill_tree(process.pid)
 
 
 def killed_by(code: int) -> int:

@@ -20,13 +20,13 @@ from tfaot_pkg.keys import Key, sha256_bytes
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import Attempt
-from tfaot_pkg.nightly.processes import tree_of
 from tfaot_pkg.nightly.publisher import Publisher
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.run import Coordinator, PublisherPort
 from tfaot_pkg.nightly.state import State, Verdict
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.process_tree import tree_of
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.publish import Release
 from tfaot_pkg.registry.commit import Keys

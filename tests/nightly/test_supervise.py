@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.nights import ends, stub_decision
+from tfaot_pkg import process
 from tfaot_pkg.nightly import supervise
 from tfaot_pkg.nightly.outcome import Attempt, Request
-from tfaot_pkg.nightly.processes import memory_below, tree_of
 from tfaot_pkg.nightly.supervise import environment_of_builds, perform
 from tfaot_pkg.nightly.types import Policy
+from tfaot_pkg.process_tree import memory_of, tree_of
 
 pytestmark = pytest.mark.slow
 
@@ -66,14 +67,14 @@ def test_a_build_that_hangs_is_killed_with_all_that_it_started(
         deadline = time.monotonic() + 60
         while not all(map(has_written, files)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        return memory_below(root)
+        return memory_of(root)
 
     def has_written(file: Path) -> bool:
         return file.exists() and file.stat().st_size > 0
 
     files = [tmp_path / f"child{number}" for number in (1, 2)]
 
-    monkeypatch.setattr(supervise, "memory_below", look)
+    monkeypatch.setattr(process, "memory_of", look)
     attempt = build(_STARTS_TWO % 1, Policy(timeout=1))
     assert (attempt.kind, attempt.error_class) == ("timed out", "timed out")
     assert attempt.error == "no end after 1 s (policy.timeout)"
@@ -94,12 +95,12 @@ def test_memory_that_is_mapped_but_not_touched_does_not_count(
 ) -> None:
     def look(root: int) -> int:
         mapped = (tmp_path / "mapped").exists()
-        found = memory_below(root)
+        found = memory_of(root)
         if mapped:
             (tmp_path / "seen").touch()
         return found
 
-    monkeypatch.setattr(supervise, "memory_below", look)
+    monkeypatch.setattr(process, "memory_of", look)
     text = """
 import mmap, os, sys, time
 kept = mmap.mmap(-1, 8 << 30)
@@ -114,9 +115,9 @@ sys.exit(70)
 
 
 def test_memory_of_this_process_is_what_the_kernel_says() -> None:
-    before = memory_below(os.getpid())
+    before = memory_of(os.getpid())
     kept = bytearray(os.urandom(1 << 20)) * 64
-    assert 60 << 20 < memory_below(os.getpid()) - before < 80 << 20
+    assert 60 << 20 < memory_of(os.getpid()) - before < 80 << 20
     assert len(kept) == 64 << 20
     assert os.getpid() in tree_of(os.getppid())
 

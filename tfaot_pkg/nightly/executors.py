@@ -17,7 +17,8 @@ from typing import Protocol
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.nightly.outcome import Attempt, Request
-from tfaot_pkg.nightly.supervise import perform, stop_all
+from tfaot_pkg.nightly.supervise import perform
+from tfaot_pkg.process import kill_running
 
 _SHARE = 0.9  # of the memory: the coordinator and the system need the rest
 Done = tuple[Request, Attempt]
@@ -72,7 +73,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        stop_all()
+        kill_running()
         self._pool.shutdown()
 
 

@@ -1,7 +1,7 @@
 """Holding one build to its limits, from outside, and saying what became of it.
 
 Time and memory are watched from here, because the build may be hung; files are limited by the kernel (RLIMIT_FSIZE).
-Memory is what the build's processes have for themselves (processes.py): an address-space limit would count what
+Memory is what the build's processes have for themselves (process_tree.py): an address-space limit would count what
 TensorFlow maps and never touches, several times what it uses.
 """
 
@@ -9,31 +9,21 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.nightly.build_task import ANSWER, INTERNAL
 from tfaot_pkg.nightly.outcome import Attempt, Request
-from tfaot_pkg.nightly.processes import kill_tree, memory_below, oom_kills
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.types import Policy
-from tfaot_pkg.process import describe_exit
+from tfaot_pkg.process import Ended, describe_exit, run_within
+from tfaot_pkg.process_tree import oom_kills
 
 _MIB = 2**20
-_FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a build: at first, and in the long run
-
-_running: set[subprocess.Popen[bytes]] = set()
-_running_lock = threading.Lock()
 
 
 def perform(request: Request) -> Attempt:
@@ -69,13 +59,6 @@ def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, 
     }
 
 
-def stop_all() -> None:
-    """Kill all builds that threads of this process wait for."""
-    with _running_lock:
-        for process in _running:
-            kill_tree(process.pid)
-
-
 def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     (scratch / "tmp").mkdir()
     file = scratch / "request.json"
@@ -83,7 +66,13 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     program = request.program or (sys.executable, "-m", "tfaot_pkg.nightly.build_task")
     _say(request.log, f"{request.decision.task.id}: build of {request.decision.release}")
     killed_before = oom_kills()
-    ended = _run([*program, str(file)], environment_of_builds(os.environ, scratch), request)
+    ended = run_within(
+        [*program, str(file)],
+        env=environment_of_builds(os.environ, scratch),
+        log=request.log,
+        timeout=request.policy.timeout,
+        memory=request.policy.memory,
+    )
     answer = scratch / ANSWER
     told = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else None
     attempt = _attempt(request, ended, told, start, killed_for_memory=oom_kills() > killed_before)
@@ -96,72 +85,8 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     return replace(stored, memory=ended.memory)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended:
-    """How a build ended: `code` is the exit code, `limit` what it went beyond, `memory` the most bytes seen in use."""
-
-    code: int
-    limit: Literal["", "time", "memory"]
-    memory: int
-
-
-def _run(argv: Sequence[str], env: Mapping[str, str], request: Request) -> _Ended:
-    """Run `argv` within the limits of `request`. Raises OSError where it cannot be started."""
-    read_end, write_end = os.pipe()  # closed at the far end when the program has ended, which needs no polling
-    try:
-        with request.log.open("ab") as log:
-            process = subprocess.Popen(
-                argv,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[write_end],
-                start_new_session=True,
-            )
-        os.close(write_end)
-        write_end = -1
-        with _counted(process):
-            return _watch(process, read_end, request.policy)
-    finally:
-        os.close(read_end)
-        if write_end >= 0:
-            os.close(write_end)
-
-
-def _watch(process: subprocess.Popen[bytes], end: int, policy: Policy) -> _Ended:
-    deadline, look, most = time.monotonic() + policy.timeout, _FIRST_LOOK, 0
-    limit: Literal["", "time", "memory"] = ""
-    while not limit and not select.select([end], [], [], look)[0] and process.poll() is None:
-        most = max(most, memory_below(process.pid))
-        if most > policy.memory:
-            limit = "memory"
-        elif time.monotonic() > deadline:
-            limit = "time"
-        look = min(look * 1.5, _LAST_LOOK, max(0.0, deadline - time.monotonic()))
-    if limit:
-        kill_tree(process.pid)
-    return _Ended(code=process.wait(), limit=limit, memory=most)
-
-
-@contextmanager
-def _counted(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Know of `process` while it runs; it does not outlive an exception."""
-    with _running_lock:
-        _running.add(process)
-    try:
-        yield
-    except BaseException:
-        kill_tree(process.pid)
-        process.wait()
-        raise
-    finally:
-        with _running_lock:
-            _running.discard(process)
-
-
 def _attempt(
-    request: Request, ended: _Ended, told: Mapping[str, str] | None, start: float, *, killed_for_memory: bool
+    request: Request, ended: Ended, told: Mapping[str, str] | None, start: float, *, killed_for_memory: bool
 ) -> Attempt:
     """What a build that ended so counts as."""
     policy, seconds = request.policy, time.monotonic() - start

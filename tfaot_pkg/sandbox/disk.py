@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tfaot_pkg.process import kill_group, members
+from tfaot_pkg.process_tree import kill_tree, tree_of
 from tfaot_pkg.walk import entries_below
 
 MOST_OF_LOG = 64 << 20
@@ -57,9 +57,9 @@ class DiskWatch:
         cost = 0.0
         while not self._ended.wait(max(_INTERVAL, _SHARE * cost)):
             start = time.monotonic()
-            self.fault = self._found(members(process))
+            self.fault = self._found(tree_of(process.pid))
             if self.fault:
-                kill_group(process)
+                kill_tree(process.pid)
                 return
             cost = time.monotonic() - start
 
