@@ -65,6 +65,10 @@ test-nightly: $(STAMP) system-packages toolchains ## the long sweeps (tests/READ
 test-quick: $(STAMP) ## the tests that take seconds
 	@$(PYTEST) -m 'not slow and not nightly' $(PYTEST_ARGS)
 
+.PHONY: wording
+wording: $(STAMP) ## accept new words of messages (tests/wording.snapshot): of all, or PYTEST_ARGS=tests/source
+	@$(PYTEST) --accept-wording $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(STAMP) ## ruff (format and rules), mypy --strict, and the contracts of imports
 	@$(VENV)/bin/ruff format --check --quiet .

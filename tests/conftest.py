@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.kept import saved_models
 from tests.samples import Published, Sample, publish_samples, read_samples
-from tests.sweeps import pytest_collection_modifyitems, pytest_itemcollected  # noqa: F401 (hooks)
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
@@ -23,6 +22,8 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+pytest_plugins = ["tests.sweeps", "tests.wording"]
 
 # How long an example takes is the machine's doing: no test depends on it.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])

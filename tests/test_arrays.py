@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.arrays import read_arrays
 
 
@@ -61,7 +62,7 @@ def test_a_member_that_is_no_array_is_refused(tmp_path: Path, member: bytes) -> 
 
 def test_a_packed_file_is_refused(tmp_path: Path) -> None:
     path = _zip(tmp_path / "x.npz", _npy(np.zeros(1 << 20)), zipfile.ZIP_DEFLATED)
-    with pytest.raises(ValueError, match="packed"):
+    with reported(ValueError):
         read_arrays(path)
 
 
@@ -71,7 +72,7 @@ def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.npy", _npy(np.zeros(1 << 16)))
         archive.filelist += [archive.filelist[0]] * 100
-    with pytest.raises(ValueError, match="longer than the file"):
+    with reported(ValueError):
         read_arrays(path)
 
 
@@ -86,5 +87,5 @@ def test_what_is_no_archive_is_refused_or_empty(tmp_path: Path, content: bytes) 
 
 def test_a_folder_and_nothing_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.npz"):
-        with pytest.raises(ValueError, match="not a file of arrays"):
+        with reported(ValueError):
             read_arrays(path)

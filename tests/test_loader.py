@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pytest
 
 import tfaot_pkg
+from tests.wording import reported
 from tfaot_pkg import resources
 from tfaot_pkg.loader import Model, RunError, _batch_costs, _CInfo, _fitting, _rows_independent, load
 from tfaot_pkg.process import run
@@ -97,12 +98,8 @@ def test_rows_that_depend_on_one_another_run_as_whole_batches_only(model: Model,
     assert np.array_equal(centred(x=[1, 2, 3, 6])["y"], [-2, -1, 0, 3])
     assert np.array_equal(centred(x=[5])["y"], [0])
     for count in (0, 2, 5, 8):
-        with pytest.raises(RunError) as caught:
+        with reported(RunError):
             centred(x=np.zeros(count, "float32"))
-        assert str(caught.value) == (
-            f"model centred takes exactly 1 or 4 rows, got {count}: its rows depend on one another"
-        )
-        assert "compilation.batch_sizes" in str(caught.value.hint)
 
 
 def test_a_library_of_a_version_that_does_not_tell_of_rows_composes_batches() -> None:
@@ -114,7 +111,7 @@ def test_a_library_of_a_version_that_does_not_tell_of_rows_composes_batches() ->
 def test_a_busy_library_is_a_clear_error(model: Model) -> None:
     x = _rows(2)
     x[0, 0] = -2000  # this stand-in answers TFAOT_BUSY then
-    with pytest.raises(RunError, match=r"^model affine: this instance is in use by another thread$"):
+    with reported(RunError):
         model(x=x, **{"bias-in": BIAS})
 
 
@@ -137,12 +134,10 @@ def test_a_pickled_model_whose_library_was_replaced_is_refused(tmp_path: Path) -
     _library(tmp_path, "affine", "fake_model.cpp", "second", **{**names, "UID": '"ba9876543210"', "SYMBOL": "second"})
     # In a new process: the loader of this one has the path's first library, and gives it again.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        with pytest.raises(
-            RunError, match=r"uid ba9876543210\) now, not the model that was pickled \(uid 0123456789ab\)"
-        ):
+        with reported(RunError):
             pool.submit(pickle.loads, stored).result()
     path.unlink()
-    with pytest.raises(RunError, match="there is no library"):
+    with reported(RunError):
         pickle.loads(stored)
 
 
@@ -152,9 +147,9 @@ def test_a_relative_folder_that_looks_like_a_name_is_taken_if_no_such_package_is
     monkeypatch.chdir(prefix.parent)
     monkeypatch.setenv("TFAOT_PREFIX", str(tmp_path))
     assert load(prefix.name).path == prefix / "lib" / "libtfaot-model-affine.so"
-    with pytest.raises(RunError, match="tfaot-model-nowhere is not installed"):
+    with reported(RunError):
         load("nowhere")
-    with pytest.raises(RunError, match=f"{prefix.name} is not installed"):
+    with reported(RunError):
         load(prefix.name, prefix=tmp_path)
 
 
@@ -181,33 +176,33 @@ def test_a_callers_arrays_are_not_changed(model: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("positional", "named", "message"),
+    ("positional", "named"),
     [
-        ((), {"x": _rows(1)}, r"missing \['bias-in'\]"),
-        ((BIAS, _rows(1)), {"z": 1}, r"unknown \['z'\]"),
-        ((BIAS, _rows(1), 3), {}, "has 2 inputs, got 3 arrays"),
-        ((BIAS, _rows(1)), {"x": _rows(1)}, "takes bias-in"),
-        ((BIAS, _rows(1).reshape(3)), {}, r"input x: float32\[N, 3\] got an array of shape \(3,\)"),
-        ((BIAS, np.zeros((2, 4), "float32")), {}, r"got an array of shape \(2, 4\)"),
-        ((BIAS[:2], _rows(1)), {}, r"input bias-in: float32\[3\] got an array of shape \(2,\)"),
-        ((BIAS, np.float32(1)), {}, r"got an array of shape \(\)"),
-        ((BIAS, _rows(1) + 1j), {}, "is float32, got complex64"),
-        ((BIAS, np.array([["a", "b", "c"]])), {}, "is float32, got <U1"),
-        ((BIAS, [[1.0, 2.0, 3.0], [4.0]]), {}, r"input x: float32\[N, 3\] got what is no array"),
-        ((BIAS, [[1.0, 1e300, 3.0]]), {}, r"input 'x' is float32, which cannot hold 1e\+300"),
+        ((), {"x": _rows(1)}),
+        ((BIAS, _rows(1)), {"z": 1}),
+        ((BIAS, _rows(1), 3), {}),
+        ((BIAS, _rows(1)), {"x": _rows(1)}),
+        ((BIAS, _rows(1).reshape(3)), {}),
+        ((BIAS, np.zeros((2, 4), "float32")), {}),
+        ((BIAS[:2], _rows(1)), {}),
+        ((BIAS, np.float32(1)), {}),
+        ((BIAS, _rows(1) + 1j), {}),
+        ((BIAS, np.array([["a", "b", "c"]])), {}),
+        ((BIAS, [[1.0, 2.0, 3.0], [4.0]]), {}),
+        ((BIAS, [[1.0, 1e300, 3.0]]), {}),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused_by_name(
-    model: Model, positional: tuple[object, ...], named: dict[str, object], message: str
+    model: Model, positional: tuple[object, ...], named: dict[str, object]
 ) -> None:
-    with pytest.raises(RunError, match=message):
+    with reported(RunError):
         model(*positional, **named)  # type: ignore[arg-type]  # on purpose
 
 
 def test_a_batch_of_a_size_that_was_not_compiled_is_refused(model: Model) -> None:
     with pytest.raises(RunError):
         model.run(3, {"bias-in": BIAS, "x": _rows(3)})
-    with pytest.raises(RunError, match=r"must have the shape \(4, 3\) at batch size 4, got \(2, 3\)"):
+    with reported(RunError):
         model.run(4, {"bias-in": BIAS, "x": _rows(2)})
 
 
@@ -216,25 +211,22 @@ def test_an_output_without_batch_axis_is_not_put_together_from_several_batches(t
     answers = total(x=[[1, 2], [3, 4]])
     assert answers["total"].shape == () and answers["total"] == 10 and answers["y"].tolist() == [3, 7]
     for rows in (0, 3, 4):
-        with pytest.raises(
-            RunError, match=rf"takes exactly 1 or 2 rows, got {rows}: its output total: float64\[\]"
-        ) as caught:
+        with reported(RunError):
             total(x=np.zeros((rows, 2)))
-        assert "compilation.batch_sizes" in caught.value.hint
 
 
 def test_a_model_without_inputs_is_called_without_arrays(tmp_path: Path) -> None:
     source = load(_library(tmp_path, "source", "fake_others.cpp", "tfaot_model_source_0123456789ab"))
     assert source()["y"].tolist() == [1, 2]
     assert repr(source).startswith("<source 1.2.0: () -> (y: float64[2]); ")
-    with pytest.raises(RunError, match=r"has 0 inputs, got 1 array$"):
+    with reported(RunError):
         source(1)
 
 
 def test_a_failed_computation_is_an_error_with_the_librarys_words(model: Model) -> None:
     x = _rows(2)
     x[1, 1] = -1000
-    with pytest.raises(RunError, match="x is -1000"):
+    with reported(RunError):
         model(BIAS, x)
     assert np.array_equal(model(BIAS, _rows(2))["y"], 2 * _rows(2) + BIAS)
 
@@ -247,23 +239,22 @@ def test_several_threads_may_share_a_model(model: Model) -> None:
 
 def test_the_target_can_be_chosen_and_an_unknown_one_is_refused(prefix: Path) -> None:
     assert load(prefix, target="x86-64-v2").target == "x86-64-v2"
-    with pytest.raises(RunError, match="no code for target sparc"):
+    with reported(RunError):
         load(prefix, target="sparc")
 
 
 def test_what_is_no_model_library_is_refused(prefix: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="there is no library"):
+    with reported(RunError):
         load(tmp_path / "absent.so")
     (tmp_path / "text.so").write_text("no library")
-    with pytest.raises(RunError, match="cannot load"):
+    with reported(RunError):
         load(tmp_path / "text.so")
     (tmp_path / "other.c").write_text("int other;")
     run(["gcc", "-shared", "-fPIC", tmp_path / "other.c", "-o", tmp_path / "other.so"])
-    with pytest.raises(RunError, match="is not a model library: it has no function tfaot_model_entry"):
+    with reported(RunError):
         load(tmp_path / "other.so")
-    with pytest.raises(RunError, match="must hold exactly one model library below lib/, found: none") as caught:
+    with reported(RunError):
         load(tmp_path)
-    assert caught.value.hint == "name the file"
 
 
 @pytest.mark.parametrize("name", ["affine", "tfaot-model-affine"])
@@ -301,21 +292,16 @@ def test_a_model_that_is_not_installed_is_an_error_that_lists_the_places(
     monkeypatch.setenv("TFAOT_PREFIX", str(prefix))
     monkeypatch.setenv("CMAKE_PREFIX_PATH", str(tmp_path))
     monkeypatch.setattr("sys.prefix", "/python")
-    with pytest.raises(RunError) as caught:
+    with reported(RunError):
         load("steep")
-    assert str(caught.value) == (
-        f"tfaot-model-steep is not installed: no libtfaot-model-steep.so in {prefix}/lib, {tmp_path}/lib, /python/lib; "
-        "installed there: tfaot-model-affine"
-    )
-    assert "TFAOT_PREFIX" in caught.value.hint
-    with pytest.raises(RunError, match=f"no libtfaot-model-affine.so in {tmp_path}/lib$"):
+    with reported(RunError):
         load("affine", prefix=tmp_path)  # there, and nowhere else
 
 
 def test_a_path_is_no_name(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(prefix.parent)
     assert load(f"./{prefix.name}").name == load(Path(prefix.name)).name == "affine"
-    with pytest.raises(RunError, match="is not a package's name"):
+    with reported(RunError):
         load("./affine", prefix=prefix)
 
 
@@ -345,9 +331,9 @@ def test_an_integer_that_does_not_fit_is_refused_with_its_value(dtype: DType, gi
 
 
 def test_numbers_are_no_booleans_and_booleans_are_numbers() -> None:
-    with pytest.raises(RunError, match="is bool, got int64"):
+    with reported(RunError):
         _fitting("m", _input(DType.BOOL), [1, 0])
-    with pytest.raises(RunError, match="is int32, got float64"):
+    with reported(RunError):
         _fitting("m", _input(DType.INT32), [1.0])
     assert _fitting("m", _input(DType.FLOAT32), [True, False]).tolist() == [1, 0]
 

@@ -15,6 +15,7 @@ from tests.dependencies.conftest import Publish, Tool
 from tests.registry.conftest import package_of
 from tests.registry.signing import make_signed
 from tests.registry.tiny import tiny_files
+from tests.wording import reported
 from tfaot_pkg.dependencies.install import check_trust, install_locked, install_requirements, lock_of, locked_registry
 from tfaot_pkg.dependencies.lock import Lock, LockedRegistry
 from tfaot_pkg.dependencies.resolution import Constraints, resolve
@@ -82,7 +83,7 @@ def test_names_choose_from_a_lock_file_with_what_they_depend_on(
     publish("c", "1")
     lock = locked(registry, "a", "c")
     assert [one.entry.model for one in install_locked(registry, lock, tmp_path / "p", ["a"])] == ["b", "a"]
-    with pytest.raises(RegistryError, match="tfaot-model-d is not in the lock file"):
+    with reported(RegistryError):
         install_locked(registry, lock, tmp_path / "p", ["d"])
 
 
@@ -116,7 +117,7 @@ def test_other_content_under_a_locked_version_is_refused_before_anything_is_inst
         "size": (f'"size":{blob.size}', f'"size":{blob.size + 1}'),
     }[what]
     rewrite(registry, "tfaot-model-wine", old, new)
-    with pytest.raises(TrustError, match=r"tfaot-model-wine@1 in .* is not what was locked") as caught:
+    with reported(TrustError) as caught:
         install_locked(registry, lock, tmp_path / "prefix")
     assert caught.value.exit_code == 18
     assert not (tmp_path / "prefix").exists()
@@ -136,7 +137,7 @@ def test_nothing_is_installed_where_the_content_of_one_package_is_not_what_was_p
         "locked": lambda p: install_locked(registry, lock, p),
         "resolved": lambda p: install_requirements(registry, wanted, p),
     }
-    with pytest.raises(TrustError, match="was changed"):
+    with reported(TrustError):
         act[how](tmp_path / "prefix")
     assert not (tmp_path / "prefix").exists()
 
@@ -166,9 +167,9 @@ def test_a_locked_version_that_is_gone_is_an_error_of_the_registry(
     lock = locked(registry, "digits")
     shutil.rmtree(registry.root / "index")
     publish("digits", "3")
-    with pytest.raises(RegistryError, match="tfaot-model-digits@1 is locked, and is not in") as caught:
+    with reported(RegistryError) as caught:
         install_locked(registry, lock, tmp_path / "prefix")
-    assert caught.value.exit_code == 16 and "there is 3" in caught.value.hint
+    assert caught.value.exit_code == 16
 
 
 @pytest.mark.slow
@@ -203,11 +204,9 @@ class Rooted:
         self.root_version = root_version
 
 
-@pytest.mark.parametrize(
-    ("seen", "message"), [(None, "is unsigned, and what is locked came from a signed"), (2, "version 2 .* version 3")]
-)
-def test_a_signed_registry_that_lost_its_signatures_or_went_back_is_refused(seen: int | None, message: str) -> None:
-    with pytest.raises(TrustError, match=message):
+@pytest.mark.parametrize("seen", [None, 2])
+def test_a_signed_registry_that_lost_its_signatures_or_went_back_is_refused(seen: int | None) -> None:
+    with reported(TrustError):
         check_trust(Rooted(seen), LockedRegistry(location="x", root_version=3))  # type: ignore[arg-type]
 
 
@@ -223,39 +222,38 @@ Damage = Callable[[dict[str, Any]], object]
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "damage",
     [
-        (lambda lock: lock.update(schema=2), "schema 2 are unknown"),
-        (lambda lock: lock.pop("schema"), "no schema version"),
-        (lambda lock: lock.pop("packages"), "packages: Field required"),
-        (lambda lock: lock.update(requirements=["a b"]), "'a b' is not a requirement"),
-        (lambda lock: lock.update(toolchain="new"), "not a range"),
-        (lambda lock: lock["packages"][0].update(tree="00"), r"packages\.0\.tree"),
-        (lambda lock: lock["packages"][0].update(name="../x"), "is not a package name"),
-        (lambda lock: lock["packages"][0].update(version="new"), "is not a version"),
-        (lambda lock: lock["packages"][0]["blobs"]["prefix"].update(size=-1), r"blobs\.prefix\.size"),
-        (lambda lock: lock["registry"].update(root_version="1"), r"registry\.root_version"),
+        lambda lock: lock.update(schema=2),
+        lambda lock: lock.pop("schema"),
+        lambda lock: lock.pop("packages"),
+        lambda lock: lock.update(requirements=["a b"]),
+        lambda lock: lock.update(toolchain="new"),
+        lambda lock: lock["packages"][0].update(tree="00"),
+        lambda lock: lock["packages"][0].update(name="../x"),
+        lambda lock: lock["packages"][0].update(version="new"),
+        lambda lock: lock["packages"][0]["blobs"]["prefix"].update(size=-1),
+        lambda lock: lock["registry"].update(root_version="1"),
     ],
 )
 def test_a_damaged_lock_file_is_named_with_what_is_wrong(
-    damage: Damage, message: str, registry: FolderRegistry, publish: Publish
+    damage: Damage, registry: FolderRegistry, publish: Publish
 ) -> None:
     publish("digits", "1")
     document = json.loads(locked(registry, "digits").to_bytes())
     damage(document)
-    with pytest.raises(RegistryError, match=message) as caught:
+    with reported(RegistryError):
         Lock.parse(json.dumps(document).encode(), "tfaot.lock")
-    assert "tfaot.lock" in caught.value.message
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"<html>", b"\xff", b"[" * 100_000, b"null"])
 def test_what_is_no_lock_file_is_said(text: bytes) -> None:
-    with pytest.raises(RegistryError, match="is not a lock file"):
+    with reported(RegistryError):
         Lock.parse(text, "tfaot.lock")
 
 
 def test_a_missing_lock_file_and_a_folder_are_said(tmp_path: Path) -> None:
-    with pytest.raises(RegistryError, match="no lock file"):
+    with reported(RegistryError):
         Lock.read(tmp_path / "tfaot.lock")
     with pytest.raises(StorageError):
         Lock.read(tmp_path)
@@ -300,7 +298,7 @@ def test_update_takes_the_named_packages_and_leaves_the_others(registry: FolderR
 
     assert after("digits") == ["tfaot-model-digits: 1 -> 2"]
     assert after() == ["tfaot-model-digits: 1 -> 2", "tfaot-model-wine: 1 -> 2"]
-    with pytest.raises(RegistryError, match="tfaot-model-x is not in the lock file"):
+    with reported(RegistryError):
         after("x")
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.dependencies.conftest import Publish
 from tests.registry.conftest import SIGNATURE
+from tests.wording import reported
 from tfaot_pkg.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import Key
@@ -72,27 +73,24 @@ def test_targets_and_toolchains_reject_versions(registry: FolderRegistry, publis
         "2 has no code for x86-64-v3 (only x86-64-v2)",
     ]
     assert versions(resolved(registry, "digits", toolchain="2.21.0")) == ["digits 3"]
-    with pytest.raises(RegistryError, match=r"(?s)no version of tfaot-model-digits .*\n  3: has no code for aarch64"):
+    with reported(RegistryError):
         resolved(registry, "digits", targets=("aarch64",))
 
 
 @pytest.mark.parametrize(
-    ("constraints", "message"),
-    [({"targets": ("z80",)}, "z80 is not a target"), ({"toolchain": "new"}, "--toolchain new: not a range")],
+    "constraints",
+    [{"targets": ("z80",)}, {"toolchain": "new"}],
 )
-def test_constraints_that_mean_nothing_are_refused(
-    registry: FolderRegistry, constraints: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(RegistryError, match=message):
+def test_constraints_that_mean_nothing_are_refused(registry: FolderRegistry, constraints: dict[str, Any]) -> None:
+    with reported(RegistryError):
         resolved(registry, "digits", **constraints)
 
 
 def test_an_unknown_package_is_named_with_one_that_is_like_it(registry: FolderRegistry, publish: Publish) -> None:
     publish("digits", "1", needs=("tfaot-model-wine>=1",))
-    with pytest.raises(RegistryError, match="no package tfaot-model-digit ") as caught:
+    with reported(RegistryError):
         resolved(registry, "digit")
-    assert "did you mean tfaot-model-digits?" in caught.value.hint
-    with pytest.raises(RegistryError, match=r"tfaot-model-wine .*, which tfaot-model-digits@1 needs"):
+    with reported(RegistryError):
         resolved(registry, "digits")
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.http.test_deadlines import OK
 from tests.remote.conftest import Cli, cli, known, registry_template, server, signed
 from tests.remote.faulty import FaultyServer, Request, always, listener, read_head, reply
+from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.http.client import Client
 from tfaot_pkg.http.patience import Patience
@@ -80,7 +81,7 @@ def test_a_malformed_location_ends_a_command_with_the_code_of_the_network(
 
 
 def test_a_blob_folder_that_is_no_address_is_an_error() -> None:
-    with pytest.raises(NetworkError, match="that is not an address"):
+    with reported(NetworkError):
         Address.parse("http://127.0.0.1/").join("http://[::1")
 
 

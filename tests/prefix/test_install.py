@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.prefix.conftest import Deliver
+from tests.wording import reported
 from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustError
 from tfaot_pkg.package.listing import Tree, scan_tree
 from tfaot_pkg.package.tree import PackageTree
@@ -119,11 +120,11 @@ def test_two_packages_share_a_prefix_and_one_can_leave(deliver: Deliver, prefix:
     assert snapshot(prefix) == before and verify_install(prefix).ok
     uninstall("tfaot-model-jets", prefix)
     assert snapshot(prefix) == {} and os.listdir(prefix) == [".tfaot-prefix.lock"]
-    with pytest.raises(PrefixError, match="is not installed"):
+    with reported(PrefixError):
         uninstall("jets", prefix)
-    with pytest.raises(PrefixError, match="no package is installed"):
+    with reported(PrefixError):
         verify_install(prefix)
-    with pytest.raises(RegistryError, match="is not a package name"):
+    with reported(RegistryError):
         uninstall("../jets", prefix)
 
 
@@ -193,14 +194,14 @@ def test_headers_are_replaced_as_a_whole(deliver: Deliver, prefix: Path) -> None
 def test_headers_of_another_major_version_are_refused(deliver: Deliver, prefix: Path, snapshot: Snapshot) -> None:
     install(deliver("old", headers=10900), prefix)
     before = snapshot(prefix)
-    with pytest.raises(PrefixError, match="different major versions") as refused:
+    with reported(PrefixError):
         install(deliver("new", headers=20000), prefix)
-    assert "another prefix" in refused.value.hint and snapshot(prefix) == before
+    assert snapshot(prefix) == before
 
 
 def test_headers_that_differ_but_say_the_same_version_are_refused(deliver: Deliver, prefix: Path) -> None:
     install(deliver("one", headers=10000), prefix)
-    with pytest.raises(PrefixError, match="differ, but say the same version"):
+    with reported(PrefixError):
         install(deliver("two", headers=10000, header_text="// changed\n"), prefix)
 
 
@@ -238,19 +239,15 @@ def test_where_one_package_is_refused_none_is_installed(
     (prefix / "lib/mine").write_bytes(b"mine")
     before = snapshot(prefix)
     good = deliver("jets", "2.0", {"lib/jets.a": b"2", "lib/shared": b"2"}, headers=10200)
-    bad, message = {
-        "in the way": (deliver("wine", "1.0", {"lib/mine": b""}), r"lib/mine \(was not installed by tfaot-pkg\)"),
-        "other headers": (deliver("wine", "1.0", headers=20000), "have different major versions"),
-        "each other's headers": (deliver("wine", "1.0", headers=10200, header_text="//"), "but say the same version"),
-        "each other's file": (
-            deliver("wine", "1.0", {"lib/shared": b"w"}),
-            r"lib/shared \(belongs to tfaot-model-jets\)",
-        ),
-        "forged": (deliver("wine", "1.0"), "not the tree that was promised"),
+    bad = {
+        "in the way": deliver("wine", "1.0", {"lib/mine": b""}),
+        "other headers": deliver("wine", "1.0", headers=20000),
+        "each other's headers": deliver("wine", "1.0", headers=10200, header_text="//"),
+        "each other's file": deliver("wine", "1.0", {"lib/shared": b"w"}),
+        "forged": deliver("wine", "1.0"),
     }[fault]
-    with pytest.raises((PrefixError, TrustError), match=message) as refused:
+    with reported((PrefixError, TrustError)):
         install_packages([delivery(good), delivery(bad, tree="0" * 64 if fault == "forged" else "")], prefix)
-    assert "nothing was installed" in refused.value.hint
     assert snapshot(prefix) == before and not list(prefix.glob(".tfaot-staging*"))
 
 
@@ -268,14 +265,14 @@ def test_a_file_may_move_from_one_package_to_another(deliver: Deliver, prefix: P
 
 
 def test_files_that_are_not_the_promised_ones_are_refused(deliver: Deliver, prefix: Path, snapshot: Snapshot) -> None:
-    with pytest.raises(TrustError, match="not the tree that was promised"):
+    with reported(TrustError):
         install_packages([delivery(deliver(), tree="0" * 64)], prefix)
     assert snapshot(prefix) == {} and not list(prefix.glob(".tfaot-staging*"))
 
 
 @pytest.mark.parametrize("path", ["share/tfaot-model-other/manifest.json", "share/tfaot/pending.json"])
 def test_a_package_cannot_bring_a_manifest(deliver: Deliver, prefix: Path, path: str, snapshot: Snapshot) -> None:
-    with pytest.raises(TrustError, match="which only the installer writes"):
+    with reported(TrustError):
         install(deliver("digits", "1.0", {path: b"{}"}), prefix)
     assert snapshot(prefix) == {}
 
@@ -291,7 +288,7 @@ def test_a_manifest_that_lists_files_elsewhere_removes_nothing(deliver: Deliver,
         lambda: verify_install(prefix),
         lambda: install(package, prefix),
     ):
-        with pytest.raises(PrefixError, match=f"{manifest} is damaged"):
+        with reported(PrefixError):
             use()
     assert (tmp_path / "victim").exists()
 
@@ -300,9 +297,8 @@ def test_a_manifest_that_lists_files_elsewhere_removes_nothing(deliver: Deliver,
 def test_a_damaged_manifest_is_named(deliver: Deliver, prefix: Path, data: bytes) -> None:
     install(deliver(), prefix)
     (prefix / "share/tfaot-model-digits/manifest.json").write_bytes(data)
-    with pytest.raises(PrefixError, match=r"share/tfaot-model-digits/manifest\.json") as refused:
+    with reported(PrefixError):
         verify_install(prefix)
-    assert refused.value.hint
 
 
 # --- interruptions --------------------------------------------------------------------------------------------------
@@ -400,5 +396,5 @@ def test_a_version_other_than_the_interrupted_one_can_follow(
 
 def test_a_prefix_that_is_a_file_is_refused(deliver: Deliver, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match="cannot install into"):
+    with reported(StorageError):
         install(deliver(), tmp_path / "file")

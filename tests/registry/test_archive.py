@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.package.listing import Member, Tree, path_fault, scan_tree, tree_fault
 from tfaot_pkg.registry.archive import Limits, pack, unpack, write_tar
@@ -109,18 +110,18 @@ def test_every_change_of_a_tree_changes_its_digest(tmp_path: Path, change: str) 
 def test_a_fifo_or_a_link_out_of_the_tree_is_not_packed(tmp_path: Path) -> None:
     root = make_tree(tmp_path / "tree")
     os.mkfifo(root / "pipe")
-    with pytest.raises(RegistryError, match="pipe is neither a file nor a folder"):
+    with reported(RegistryError):
         packed(root)
     (root / "pipe").unlink()
     (root / "out").symlink_to("../../secret")
-    with pytest.raises(RegistryError, match="'out' leads to"):
+    with reported(RegistryError):
         packed(root)
 
 
 def test_a_name_too_long_for_the_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / ("n" * 150)).write_bytes(b"")
-    with pytest.raises(RegistryError, match="cannot be packed"):
+    with reported(RegistryError):
         packed(tmp_path / "tree")
 
 
@@ -182,9 +183,8 @@ HOSTILE: dict[str, bytes] = {
 def test_a_hostile_archive_is_refused_and_writes_nothing_outside(tmp_path: Path, name: str) -> None:
     into = tmp_path / "in" / "side"
     into.mkdir(parents=True)
-    with pytest.raises(TrustError, match="the archive of digits@1 is refused") as refused:
+    with reported(TrustError):
         unpack(io.BytesIO(HOSTILE[name]), into, what="digits@1", limits=Limits(files=50, total=2 << 20))
-    assert refused.value.hint
     assert not Path("/tmp/evil").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["in"] and [p.name for p in (tmp_path / "in").iterdir()] == ["side"]
 

@@ -9,10 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.registry.signing import make_signed, open_signed
 from tests.registry.tiny import tiny_files, tiny_libraries
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
@@ -120,7 +119,7 @@ def test_gc_removes_nothing_from_a_registry_that_does_not_verify(filled: FolderR
     for path in (filled.root / "index/di/gi").glob("*tfaot-model-digits"):
         path.write_bytes(b"{}\n")
     before = sorted(filled.root.rglob("*"))
-    with pytest.raises(TrustError, match="nothing was removed"):
+    with reported(TrustError):
         collect(filled, grace=NOW)
     assert sorted(filled.root.rglob("*")) == before
 
@@ -128,7 +127,7 @@ def test_gc_removes_nothing_from_a_registry_that_does_not_verify(filled: FolderR
 def test_periods_have_a_unit() -> None:
     assert parse_grace("7d") == timedelta(days=7) and parse_grace("90m") == timedelta(hours=1.5)
     for text in ("7", "d", "-1d", "1w", ""):
-        with pytest.raises(RegistryError, match="is no period"):
+        with reported(RegistryError):
             parse_grace(text)
 
 

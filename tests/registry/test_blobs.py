@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef
@@ -37,16 +38,16 @@ def test_a_changed_blob_is_named_and_neither_given_nor_accepted(store: BlobStore
     store.put(blob, b"x" * 100)
     store.path(blob).chmod(0o644)
     store.path(blob).write_bytes(content)
-    with pytest.raises(TrustError, match=str(store.path(blob))):
+    with reported(TrustError):
         with store.open(blob):
             pytest.fail("given")
-    with pytest.raises(TrustError, match="was changed"):
+    with reported(TrustError):
         store.put(blob, b"x" * 100)
 
 
 def test_a_missing_blob_is_the_registrys_fault(store: BlobStore) -> None:
     blob = BlobRef.of(b"gone")
-    with pytest.raises(RegistryError, match=f"lacks the blob .*{blob.sha256[2:]}"):
+    with reported(RegistryError):
         with store.open(blob):
             pytest.fail("given")
 
@@ -57,6 +58,6 @@ def test_content_that_is_not_what_was_promised_leaves_no_trace(
 ) -> None:
     blob = BlobRef.of(b"x")
     (tmp_path / "source").write_bytes(content)
-    with pytest.raises(TrustError, match="source is not what is to be published"):
+    with reported(TrustError):
         store.put(blob, tmp_path / "source")
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["source"]

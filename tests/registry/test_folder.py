@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.folder import AlreadyPublished, FolderRegistry, Published
@@ -74,9 +75,8 @@ def test_a_published_version_never_changes(
     publish(registry, make_package())
     before = snapshot(registry.root)
     other = make_package("digits", version, {"lib/other.a": b"other"}, batch_sizes=(1,), description="Better")
-    with pytest.raises(RegistryError, match=r"differs: batch_sizes, description, key, tree") as refused:
+    with reported(RegistryError):
         publish(registry, other)
-    assert "raise the version" in refused.value.hint
     assert snapshot(registry.root) == before
 
 
@@ -85,7 +85,7 @@ def test_a_build_that_is_not_reproducible_is_refused_and_called_so(
 ) -> None:
     key = key_of("test", 1, {})
     publish(registry, make_package(key=key))
-    with pytest.raises(RegistryError, match=r"differs: tree\); the same inputs gave other files"):
+    with reported(RegistryError):
         publish(registry, make_package("digits", "1.0", {"lib/other.a": b"other"}, key=key))
 
 
@@ -109,7 +109,7 @@ def test_older_lines_stay_byte_for_byte_also_those_of_newer_tools(
     publish(registry, make_package(version="3.0"))
     assert file.read_bytes().startswith(before)
     assert [entry.version for entry in registry.entries("digits")] == ["1.0", "3.0"]
-    with pytest.raises(RegistryError, match=r"digits@2.0 was published by a newer version"):
+    with reported(RegistryError):
         publish(registry, make_package(version="2.0"))
 
 
@@ -127,7 +127,7 @@ def test_a_tampered_blob_is_not_given(registry: FolderRegistry, make_package: Ma
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(TrustError, match=str(path)), registry.open_blob(package.entry.blobs["prefix"]):
+    with reported(TrustError), registry.open_blob(package.entry.blobs["prefix"]):
         pytest.fail("given")
 
 
@@ -148,7 +148,7 @@ def test_a_blob_that_changed_since_it_was_described_publishes_nothing(
     package = make_package()
     package.blobs["prefix"].write_bytes(b"other")
     before = snapshot(registry.root)
-    with pytest.raises(TrustError, match="is not what is to be published"):
+    with reported(TrustError):
         publish(registry, package)
     assert snapshot(registry.root) == before and registry.names() == ()
 
@@ -159,7 +159,7 @@ def test_a_damaged_index_file_hurts_its_own_package_only(registry: FolderRegistr
     file = registry.root / "index/di/gi/tfaot-model-digits"
     file.write_bytes(file.read_bytes()[:-40])
     for use in (lambda: registry.entries("digits"), lambda: publish(registry, make_package(version="2.0"))):
-        with pytest.raises(RegistryError, match=rf"{file}:1: damaged index line"):
+        with reported(RegistryError):
             use()
     assert registry.resolve("jets").version == "1.0"
     assert [one.model for one in registry.search("").found] == ["digits", "jets"]  # the shards are whole
@@ -184,7 +184,7 @@ def test_more_blobs_by_role_are_published_before_the_line(registry: FolderRegist
 
     package = make_package()
     entry = replace(package.entry, blobs={**package.entry.blobs, "sbom": BlobRef.of(b"{}")})
-    with pytest.raises(RegistryError, match="blobs given"):
+    with reported(RegistryError):
         registry.publish(entry, package.blobs)
     registry.publish(entry, {**package.blobs, "sbom": b"{}"})
     with registry.open_blob(registry.resolve("digits").blobs["sbom"]) as file:
@@ -197,44 +197,43 @@ def test_more_blobs_by_role_are_published_before_the_line(registry: FolderRegist
 def test_a_folder_that_is_no_registry_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "holiday").mkdir()
     (tmp_path / "holiday/photo.jpg").write_bytes(b"")
-    with pytest.raises(RegistryError, match="is not a registry and not empty"):
+    with reported(RegistryError):
         FolderRegistry.create(tmp_path / "holiday")
-    with pytest.raises(RegistryError, match=r"it has no config\.json"):
+    with reported(RegistryError):
         FolderRegistry.open(tmp_path / "holiday")
     assert os.listdir(tmp_path / "holiday") == ["photo.jpg"]
 
 
 def test_a_missing_folder_and_a_file_are_no_registries(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(RegistryError, match="there is no such folder"):
+    with reported(RegistryError):
         FolderRegistry.open(tmp_path / "none")
-    with pytest.raises(RegistryError, match="is not a registry"):
+    with reported(RegistryError):
         FolderRegistry.open(tmp_path / "file")
-    with pytest.raises(StorageError, match="cannot make a registry"):
+    with reported(StorageError):
         FolderRegistry.create(tmp_path / "file")
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    "config",
     [
-        (b'{"format":2}', "registry format 2 is unknown"),
-        (b'{"format":"1"}', "is not the configuration of a registry"),
-        (b"<html>", "is not JSON"),
-        (b"", "is not JSON"),
-        (b"[]", "is not the configuration"),
-        (b'{"format":1,"download":"blobs/{name}"}', "download unknown field 'name'"),
-        (b'{"format":1,"download":"https://host/{sha256}"}', "are elsewhere"),
-        (b'{"format":1,"download":"../{sha256}"}', "are elsewhere"),
-        (b'{"format":1,"capabilities":"search"}', "capabilities must be a list"),
+        b'{"format":2}',
+        b'{"format":"1"}',
+        b"<html>",
+        b"",
+        b"[]",
+        b'{"format":1,"download":"blobs/{name}"}',
+        b'{"format":1,"download":"https://host/{sha256}"}',
+        b'{"format":1,"download":"../{sha256}"}',
+        b'{"format":1,"capabilities":"search"}',
     ],
 )
-def test_an_unknown_or_damaged_configuration_is_refused(registry: FolderRegistry, config: bytes, message: str) -> None:
+def test_an_unknown_or_damaged_configuration_is_refused(registry: FolderRegistry, config: bytes) -> None:
     (registry.root / "config.json").write_bytes(config)
     for use in (FolderRegistry.open, FolderRegistry.create):
-        with pytest.raises(RegistryError, match=message) as refused:
+        with reported(RegistryError):
             use(registry.root)
-        assert refused.value.hint
 
 
 def test_unknown_capabilities_and_names_are_ignored(registry: FolderRegistry) -> None:
@@ -245,5 +244,5 @@ def test_unknown_capabilities_and_names_are_ignored(registry: FolderRegistry) ->
 def test_a_lock_that_is_held_names_its_holder(registry: FolderRegistry, make_package: MakePackage) -> None:
     impatient = replace(registry, lock_timeout=0.05)
     with locked(registry.root / ".publish.lock", what="the test"):
-        with pytest.raises(StorageError, match=rf"is in use by process {os.getpid()} on "):
+        with reported(StorageError):
             publish(impatient, make_package())

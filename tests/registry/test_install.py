@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.registry.tiny import tiny_files, tiny_libraries
+from tests.wording import reported
 from tfaot_pkg import resources
 from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
 from tfaot_pkg.package.tree import PackageTree
@@ -76,7 +77,7 @@ def test_a_tampered_blob_leaves_no_prefix(registry: FolderRegistry, publish: Any
     path = registry.blobs.path(package.entry.blobs["prefix"])
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
-    with pytest.raises(TrustError, match=str(path)):
+    with reported(TrustError):
         install(registry, "digits", prefix)
     assert not prefix.exists()
 
@@ -86,14 +87,14 @@ def test_an_archive_with_another_tree_than_the_index_promises_is_refused(
 ) -> None:
     package = make_package(tree="0" * 64)
     registry.publish(package.entry, package.blobs)
-    with pytest.raises(TrustError, match="not the tree that was promised"):
+    with reported(TrustError):
         install(registry, "digits", prefix)
     assert snapshot(prefix) == {} and not list(prefix.glob(".tfaot-staging*"))
 
 
 def test_dependencies_are_not_silently_left_out(registry: FolderRegistry, publish: Any, prefix: Path) -> None:
     publish(dependencies=("tfaot-model-other>=1",))
-    with pytest.raises(RegistryError, match="depends on tfaot-model-other>=1"):
+    with reported(RegistryError):
         install(registry, "digits", prefix)
 
 
@@ -101,7 +102,7 @@ def test_a_yanked_version_installs_where_pinned_and_says_so(
     registry: FolderRegistry, publish: Any, prefix: Path
 ) -> None:
     publish(yanked="wrong weights")
-    with pytest.raises(RegistryError, match="was yanked"):
+    with reported(RegistryError):
         install(registry, "digits", prefix)
     assert install(registry, "digits@1.0", prefix).as_dict()["yanked"] == "wrong weights"
 
@@ -122,7 +123,7 @@ def test_a_package_whose_library_calls_system_is_not_installed(
 ) -> None:
     static, _ = tiny_libraries("digits", "1.0", SYSTEM)
     publish("digits", "1.0", {**tiny_files("digits", "1.0"), "lib/libtfaot-model-digits.a": static})
-    with pytest.raises(TrustError, match=r"lib/libtfaot-model-digits\.a: static\.o: it needs the symbol system"):
+    with reported(TrustError):
         install(registry, "digits", prefix)
     assert not [path for path in prefix.rglob("*") if path.is_file() and not path.name.startswith(".")]
 
@@ -132,7 +133,7 @@ def test_a_package_with_files_of_others_is_not_unpacked(
     path: str, registry: FolderRegistry, publish: Any, prefix: Path, tmp_path: Path
 ) -> None:
     package = publish("digits", "1.0", {**tiny_files("digits", "1.0"), path: b"x"})
-    with pytest.raises(TrustError, match=f"{path}.*is not a place for files of tfaot-model-digits"):
+    with reported(TrustError):
         install(registry, "digits", prefix)
     with package.blobs["prefix"].open("rb") as archive, pytest.raises(TrustError):
         unpack_sound(archive, tmp_path / "into", package.entry)
@@ -141,7 +142,7 @@ def test_a_package_with_files_of_others_is_not_unpacked(
 
 def test_a_package_under_another_name_is_not_installed(registry: FolderRegistry, publish: Any, prefix: Path) -> None:
     publish("digits", "2.0", tiny_files("digits", "1.0"))
-    with pytest.raises(TrustError, match=r"info\.json says that it is tfaot-model-digits@1\.0"):
+    with reported(TrustError):
         install(registry, "digits", prefix)
 
 
@@ -157,13 +158,10 @@ def test_shared_headers_are_the_tools_own_whatever_a_package_brings(
     assert install(registry, "digits", prefix).status == "unchanged"
 
 
-@pytest.mark.parametrize(
-    ("version", "hint"), [(19999, "upgrade tfaot-pkg"), (30000, "upgrade"), (900, "more recently")]
-)
+@pytest.mark.parametrize("version", [19999, 30000, 900])
 def test_a_package_for_other_headers_is_not_installed(
-    version: int, hint: str, registry: FolderRegistry, publish: Any, prefix: Path
+    version: int, registry: FolderRegistry, publish: Any, prefix: Path
 ) -> None:
     publish("digits", "1.0", headers=version)
-    with pytest.raises(PrefixError, match=f"version {version}") as caught:
+    with reported(PrefixError):
         install(registry, "digits", prefix)
-    assert hint in caught.value.hint

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.requirement import Requirement
 
@@ -24,21 +25,20 @@ def test_a_requirement_is_a_name_and_the_versions_that_will_do(text: str, meanin
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("", "is not a requirement"),
-        ("digits 1.0", "is not a requirement"),
-        ("digits@", "is not a requirement"),
-        ("digits@new", "'new' is not a version"),
-        ("digits@1.*", "is not a version"),
-        ("digits>=", "is not a version range"),
-        ("digits>=1,<<2", "is not a version range"),
-        ("../x@1", "is not a"),
-        ("Digits", "is not a package name"),
-        ("digits; rm -rf /", "is not a requirement"),
+        "",
+        "digits 1.0",
+        "digits@",
+        "digits@new",
+        "digits@1.*",
+        "digits>=",
+        "digits>=1,<<2",
+        "../x@1",
+        "Digits",
+        "digits; rm -rf /",
     ],
 )
-def test_what_is_no_requirement_is_refused_with_a_hint(text: str, message: str) -> None:
-    with pytest.raises(RegistryError, match=message) as refused:
+def test_what_is_no_requirement_is_refused_with_a_hint(text: str) -> None:
+    with reported(RegistryError):
         Requirement.parse(text)
-    assert refused.value.hint

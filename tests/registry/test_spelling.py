@@ -13,6 +13,7 @@ import pytest
 
 from tests.registry.conftest import MakePackage
 from tests.registry.signing import make_signed
+from tests.wording import reported
 from tfaot_pkg.catalogue.render import render, update
 from tfaot_pkg.dependencies.install import install_locked, install_requirements, lock_of, locked_registry
 from tfaot_pkg.dependencies.lock import Lock
@@ -145,10 +146,10 @@ def test_what_an_older_tool_adds_is_seen_after_the_next_publication(
 
 
 def test_no_version_is_published_twice_under_two_spellings(old: FolderRegistry, make_package: MakePackage) -> None:
-    with pytest.raises(RegistryError, match=f"{OLD_NAME}@2.0 is published already, with other content"):
+    with reported(RegistryError):
         publish(old, make_package, "2.0")
     package = make_package("jet_tagger", "3.0", name=OLD_NAME)
-    with pytest.raises(RegistryError, match=f"{OLD_NAME} is the former spelling of {NEW_NAME}"):
+    with reported(RegistryError):
         old.publish(package.entry, package.blobs)
     assert [one.version for one in old.entries("jet_tagger")] == ["1.0", "2.0"]
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from tests.wording import reported
 from tfaot_pkg.cli.packages import found_text
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import Deprecation, parse_index
@@ -59,15 +58,14 @@ def test_a_yank_changes_its_line_only_and_keeps_what_it_does_not_know(
     assert {**json.loads(after[0]), "yanked": False} == json.loads(before[0]) and b"from_the_future" in after[0]
     registry.unyank("digits", "1.0")
     assert file.read_bytes().splitlines() == before
-    with pytest.raises(RegistryError, match="newer version of tfaot-pkg"):
+    with reported(RegistryError):
         registry.yank("digits", "3.0", "why")
 
 
 def test_what_is_not_there_cannot_be_yanked(filled: FolderRegistry) -> None:
-    with pytest.raises(RegistryError, match=r"there is no tfaot-model-digits@9.0") as refused:
+    with reported(RegistryError):
         filled.yank("digits", "9.0", "")
-    assert "1.0, 2.0" in refused.value.hint
-    with pytest.raises(RegistryError, match="there is no package tfaot-model-none"):
+    with reported(RegistryError):
         filled.unyank("none", "1.0")
 
 
@@ -86,12 +84,12 @@ def test_a_deprecated_package_says_what_to_use(filled: FolderRegistry, make_pack
 
 
 def test_only_a_package_that_is_there_can_replace_another(filled: FolderRegistry) -> None:
-    for package, use, message in [
-        ("digits", "none", "there is no package tfaot-model-none"),
-        ("digits", "tfaot-model-digits", "cannot replace itself"),
-        ("none", "", "there is no package tfaot-model-none"),
+    for package, use in [
+        ("digits", "none"),
+        ("digits", "tfaot-model-digits"),
+        ("none", ""),
     ]:
-        with pytest.raises(RegistryError, match=message):
+        with reported(RegistryError):
             filled.deprecate(package, Deprecation(use=use))
 
 
@@ -104,5 +102,5 @@ def test_readers_of_versions_do_not_see_lines_about_the_package(
     data = (registry.root / INDEX).read_bytes()
     assert len(data.splitlines()) == 2
     assert [line.version for line in parse_index(data, "file", "tfaot-model-digits")] == ["1.0"]
-    with pytest.raises(RegistryError, match="deprecated is missing"):
+    with reported(RegistryError):
         parse_index(b'{"v":1,"kind":"package","name":"tfaot-model-digits"}\n', "file", "tfaot-model-digits")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.remote.conftest import Cli, SignedFolder
 from tests.remote.faulty import FaultyServer, faulty_server, reply
+from tests.wording import reported
 
 BLOB = "/blobs/.*"
 
@@ -228,7 +229,7 @@ def test_publishing_to_a_server_is_refused(cli: Cli, known: FaultyServer, tmp_pa
     from tfaot_pkg.folders import Folders
     from tfaot_pkg.remote.named import folder_meant
 
-    with pytest.raises(RegistryError, match="can only be read"):
+    with reported(RegistryError):
         folder_meant("r", Folders.of_user())
     assert folder_meant("./r", Folders.of_user()) == Path("./r")
 

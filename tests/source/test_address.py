@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import SourceError
 from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.source.address import inside, path_of_file_url, split
@@ -52,12 +53,11 @@ def test_a_path_that_leads_out_of_the_source_is_refused(tmp_path: Path, relative
     root = tmp_path / "root"
     root.mkdir()
     (root / "out").symlink_to(tmp_path)
-    with pytest.raises(SourceError, match="leads out of the source folder"):
+    with reported(SourceError):
         inside(root, relative, what="source.subdir")
 
 
 def test_a_missing_path_says_what_there_is_instead(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    with pytest.raises(SourceError, match=r"source\.subdir: 'modle' is not in") as caught:
+    with reported(SourceError):
         inside(tmp_path, "modle", what="source.subdir")
-    assert caught.value.hint == "it holds: model/"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.source.parts import Packed, Server, answer, complete_entries, member, tar
+from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.patience import Patience
@@ -55,15 +56,14 @@ def test_a_wrong_checksum_names_both_and_leaves_nothing(
 ) -> None:
     url = server.gives("/model.tar.gz", model_archive.path.read_bytes())
     for address in (url, model_archive.url):
-        with pytest.raises(SourceError, match="checksum mismatch") as caught:
+        with reported(SourceError):
             fetched(address, "0" * 64, folders)
-        assert "0" * 64 in caught.value.message and model_archive.sha256 in caught.value.message
     assert complete_entries(folders) == []
 
 
 @pytest.mark.parametrize("sha256", ["", "../../x", "0" * 63, "g" * 64])
 def test_what_is_no_checksum_is_refused(folders: Folders, model_archive: Packed, sha256: str) -> None:
-    with pytest.raises(SourceError, match="64 hexadecimal digits"):
+    with reported(SourceError):
         fetched(model_archive.url, sha256, folders)
 
 
@@ -71,13 +71,13 @@ def test_what_is_no_checksum_is_refused(folders: Folders, model_archive: Packed,
     "url", ["http://host/a", "ftp://host/a", "HTTP://host/a", "data:,x", "/a/b", "git+https://host/a"]
 )
 def test_other_protocols_are_refused(folders: Folders, url: str) -> None:
-    with pytest.raises(SourceError, match="https:// or file:// only"):
+    with reported(SourceError):
         fetched(url, "0" * 64, folders)
 
 
 def test_a_hostile_archive_leaves_no_tree(folders: Folders, tmp_path: Path) -> None:
     packed = tar(tmp_path / "a", member("good", b"1"), member("../bad", b"2"))
-    with pytest.raises(SourceError, match=r"refused member '\.\./bad'"):
+    with reported(SourceError):
         fetched(packed.url, packed.sha256, folders)
     assert complete_entries(folders) == [packed.sha256]
     assert not (folders.downloads / "archive-trees" / packed.sha256[:2] / packed.sha256).exists()
@@ -108,7 +108,7 @@ def test_an_error_of_the_server_is_named(
     server: Server, model_archive: Packed, tmp_path: Path, code: int, asked: int
 ) -> None:
     server.routes["/a"] = lambda request: answer(request, code)
-    with pytest.raises(NetworkError, match=f"the server answers {code}"):
+    with reported(NetworkError):
         downloaded(server.base + "/a", model_archive, tmp_path / "got")
     assert len(server.seen) == asked
 
@@ -131,7 +131,7 @@ def test_a_body_that_breaks_off_once_is_fetched_again(server: Server, model_arch
 
 def test_a_body_that_always_breaks_off_is_an_error(server: Server, model_archive: Packed, tmp_path: Path) -> None:
     server.routes["/a"] = lambda request: truncated(request, model_archive.path.read_bytes())
-    with pytest.raises(NetworkError, match="the transfer broke off"):
+    with reported(NetworkError):
         downloaded(server.base + "/a", model_archive, tmp_path / "got")
     assert len(server.seen) == 3
 
@@ -158,7 +158,7 @@ def test_a_later_build_goes_on_where_an_earlier_one_stopped(
     monkeypatch.setenv("TFAOT_HTTP_RETRIES", "0")
     body = model_archive.path.read_bytes()
     server.routes["/a"] = lambda request: truncated(request, body)
-    with pytest.raises(NetworkError, match="the transfer broke off"):
+    with reported(NetworkError):
         fetched(server.base + "/a", model_archive.sha256, folders)
     assert len(server.seen) == 1
     server.routes["/a"] = lambda request: ranged(request, body)
@@ -180,9 +180,8 @@ def test_the_users_patience_holds_for_sources(
     monkeypatch.setenv("TFAOT_HTTP_TIMEOUT", "0.2")
     monkeypatch.setenv("TFAOT_HTTP_RETRIES", "1")
     server.routes["/a"] = lambda _: time.sleep(0.5)
-    with pytest.raises(NetworkError, match="the server is too slow: 0 bytes") as caught:
+    with reported(NetworkError):
         fetched(server.base + "/a", model_archive.sha256, folders)
-    assert "TFAOT_HTTP_TIMEOUT" in caught.value.hint
     assert len(server.seen) == 2
 
 
@@ -194,7 +193,7 @@ def test_an_endless_body_is_stopped_at_the_limit(server: Server, model_archive: 
             request.wfile.write(bytes(65536))
 
     server.routes["/a"] = endless
-    with pytest.raises(SourceError, match="larger than 1000000 bytes"):
+    with reported(SourceError):
         downloaded(server.base + "/a", model_archive, tmp_path / "got", limit=1_000_000)
     assert not (tmp_path / "got").exists()
 
@@ -203,7 +202,7 @@ def test_an_announced_size_above_the_limit_is_refused_at_once(
     server: Server, model_archive: Packed, tmp_path: Path
 ) -> None:
     url = server.gives("/a", bytes(2000))
-    with pytest.raises(SourceError, match="larger than 1000 bytes"):
+    with reported(SourceError):
         downloaded(url, model_archive, tmp_path / "got", limit=1000)
     assert not (tmp_path / "got").exists()
 
@@ -211,7 +210,7 @@ def test_an_announced_size_above_the_limit_is_refused_at_once(
 def test_a_server_that_says_nothing_is_given_up(server: Server, model_archive: Packed, tmp_path: Path) -> None:
     server.routes["/a"] = lambda _: time.sleep(0.3)
     patience = Patience(connect=1, silence=0.1, retries=0)
-    with pytest.raises(NetworkError, match="the server is too slow: 0 bytes"):
+    with reported(NetworkError, varies=r"in [\d.]+ s"):
         downloaded(server.base + "/a", model_archive, tmp_path / "got", patience=patience)
 
 
@@ -225,7 +224,7 @@ def test_a_server_that_drips_byte_by_byte_is_given_up(server: Server, model_arch
 
     server.routes["/a"] = drip
     patience = Patience(connect=1, silence=0.3, retries=0)
-    with pytest.raises(NetworkError, match=r"the server is too slow: \d+ bytes"):
+    with reported(NetworkError, varies=r"\d+ bytes in [\d.]+ s"):
         downloaded(server.base + "/a", model_archive, tmp_path / "got", patience=patience)
 
 
@@ -233,21 +232,20 @@ def test_nobody_listening_is_an_error_without_the_token(model_archive: Packed, t
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(NetworkError, match="refuses connections") as caught:
+    with reported(NetworkError) as caught:
         downloaded(f"https://me:secret@127.0.0.1:{port}/a?token=secret", model_archive, tmp_path / "got")
     assert "secret" not in repr(caught.value.as_dict())
 
 
 def test_an_unknown_host_is_an_error(model_archive: Packed, tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"https://no-such-host\.invalid/a: the server cannot be reached"):
+    with reported(NetworkError):
         downloaded("https://no-such-host.invalid/a", model_archive, tmp_path / "got")
 
 
 def test_an_unknown_certificate_is_refused(untrusted_server: Server, model_archive: Packed, tmp_path: Path) -> None:
     url = untrusted_server.gives("/a", model_archive.path.read_bytes())
-    with pytest.raises(NetworkError, match=r"certificate is not accepted: .*self-signed") as caught:
+    with reported(NetworkError):
         downloaded(url, model_archive, tmp_path / "got")
-    assert "REQUESTS_CA_BUNDLE" in caught.value.hint
     assert untrusted_server.seen == []
 
 
@@ -266,7 +264,7 @@ def test_a_redirect_to_http_is_refused(
     server: Server, http_server: Server, model_archive: Packed, tmp_path: Path
 ) -> None:
     target = http_server.gives("/a", model_archive.path.read_bytes())
-    with pytest.raises(NetworkError, match=r"redirects us to http://.*: refused, because it is not https") as caught:
+    with reported(NetworkError) as caught:
         downloaded(redirect(server, "/old", target + "?token=secret"), model_archive, tmp_path / "got")
     assert "secret" not in caught.value.message
     assert http_server.seen == []
@@ -276,12 +274,12 @@ def test_a_redirect_to_http_is_refused(
 def test_a_redirect_to_a_local_file_is_refused(
     server: Server, model_archive: Packed, tmp_path: Path, target: str
 ) -> None:
-    with pytest.raises(NetworkError, match="refused, because it is not https"):
+    with reported(NetworkError):
         downloaded(redirect(server, "/old", target), model_archive, tmp_path / "got")
 
 
 def test_a_circle_of_redirects_ends(server: Server, model_archive: Packed, tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match="in circles: 10 times"):
+    with reported(NetworkError):
         downloaded(redirect(server, "/a", "/a"), model_archive, tmp_path / "got")
 
 
@@ -308,7 +306,7 @@ def test_a_file_address_that_is_no_file_is_an_error(folders: Folders, tmp_path: 
         path.mkdir()
     elif kind == "pipe":
         os.mkfifo(path)
-    with pytest.raises(SourceError, match=r"cannot read|is not a file"):
+    with reported(SourceError):
         fetched(path.as_uri(), "0" * 64, folders)
 
 

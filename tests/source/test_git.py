@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.source.parts import Repository, complete_entries
+from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, SourceError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
@@ -71,14 +72,14 @@ def test_an_unknown_revision_is_named_and_leaves_nothing(
 ) -> None:
     repository.commit({"a": b"1"})
     speak(protocol, monkeypatch)
-    with pytest.raises(SourceError, match=f"no commit {NOWHERE}"):
+    with reported(SourceError):
         fetched(str(repository.path), NOWHERE, folders)
     assert complete_entries(folders) == []
 
 
 @pytest.mark.parametrize("revision", ["main", "v1.0", "abc1234", "--upload-pack=x", "", "0" * 41])
 def test_a_revision_that_can_move_is_refused(repository: Repository, folders: Folders, revision: str) -> None:
-    with pytest.raises(SourceError, match="is not a full revision"):
+    with reported(SourceError):
         fetched(str(repository.path), revision, folders)
 
 
@@ -99,24 +100,24 @@ def test_a_revision_that_can_move_is_refused(repository: Repository, folders: Fo
     ],
 )
 def test_unsafe_addresses_are_refused(folders: Folders, url: str) -> None:
-    with pytest.raises(SourceError, match=r"refused the git address|not an address"):
+    with reported(SourceError):
         fetched(url, NOWHERE, folders)
     assert not folders.downloads.exists()
 
 
 def test_a_missing_repository_is_an_error(folders: Folders, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no git repository at"):
+    with reported(SourceError):
         fetched(str(tmp_path / "none"), NOWHERE, folders)
 
 
 def test_a_folder_that_is_no_repository_is_an_error(folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    with pytest.raises(SourceError, match="git cannot read the repository"):
+    with reported(SourceError):
         fetched(str(tmp_path / "plain"), NOWHERE, folders)
 
 
 def test_an_unreachable_server_is_a_network_error_without_the_password(folders: Folders) -> None:
-    with pytest.raises(NetworkError, match="git cannot reach the repository") as caught:
+    with reported(NetworkError, varies=r"fatal: .*") as caught:
         fetched("https://me:secret@127.0.0.1:1/a.git?token=secret", NOWHERE, folders)
     assert "secret" not in repr(caught.value.as_dict())
     assert caught.value.__cause__ is None
@@ -133,7 +134,7 @@ def test_a_command_that_hangs_is_ended(
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     begin = time.monotonic()
-    with pytest.raises(SourceError, match="no end after 1 s"):
+    with reported(SourceError):
         fetched(str(repository.path), revision, folders, timeout=1)
     assert time.monotonic() - begin < 20
     assert complete_entries(folders) == []
@@ -144,9 +145,8 @@ def test_a_missing_git_is_an_error(
 ) -> None:
     revision = repository.commit({"a": b"1"})
     monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
-    with pytest.raises(SourceError, match="the git program is missing") as caught:
+    with reported(SourceError):
         fetched(str(repository.path), revision, folders)
-    assert "install" in caught.value.hint
 
 
 def test_attributes_of_the_commit_neither_change_nor_drop_files(repository: Repository, folders: Folders) -> None:
@@ -204,7 +204,7 @@ def test_links_in_the_commit_become_copies_or_are_named(repository: Repository, 
 def test_a_link_out_of_the_commit_is_refused(repository: Repository, folders: Folders) -> None:
     (repository.path / "evil").symlink_to("../../../etc/passwd")
     revision = repository.commit({"a": b"1"})
-    with pytest.raises(SourceError, match="a link that leads out"):
+    with reported(SourceError):
         fetched(str(repository.path), revision, folders)
     assert complete_entries(folders) == []
 
@@ -220,7 +220,7 @@ def test_submodules_are_named(repository: Repository, folders: Folders) -> None:
 
 def test_an_empty_commit_is_refused(repository: Repository, folders: Folders) -> None:
     repository.git("commit", "-q", "--allow-empty", "-m", "empty")
-    with pytest.raises(SourceError, match="the commit holds no files"):
+    with reported(SourceError):
         fetched(str(repository.path), repository.git("rev-parse", "HEAD"), folders)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.deep import deepen
 from tests.source.parts import Packed
+from tests.wording import reported
 from tfaot_pkg.errors import SourceError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
@@ -79,66 +80,65 @@ def test_links_out_of_the_source_are_refused(tmp_path: Path) -> None:
     model = saved_model(tmp_path / "root")
     (tmp_path / "secret").write_text("x")
     (model / "assets").symlink_to(tmp_path / "secret")
-    with pytest.raises(SourceError, match="assets is a link that leads out of the source folder"):
+    with reported(SourceError):
         digest(tmp_path / "root")
 
 
 def test_a_link_to_the_folder_that_holds_it_is_refused(tmp_path: Path) -> None:
     model = saved_model(tmp_path)
     (model / "again").symlink_to(".")
-    with pytest.raises(SourceError, match="again is a link to a folder that holds it"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
 def test_folders_without_end_are_refused(tmp_path: Path) -> None:
     deepen(saved_model(tmp_path), 1500)
-    with pytest.raises(SourceError, match="nested deeper than 64 levels"):
+    with reported(SourceError):
         digest(tmp_path)
     remove_tree(tmp_path / "model")  # pytest could not
 
 
 def test_a_dangling_link_is_refused(tmp_path: Path) -> None:
     (saved_model(tmp_path) / "assets").symlink_to("nowhere")
-    with pytest.raises(SourceError, match="neither a file nor a folder"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(saved_model(tmp_path) / "pipe")
-    with pytest.raises(SourceError, match="neither a file nor a folder"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
 def test_a_pointer_of_git_lfs_is_told_from_the_file(tmp_path: Path) -> None:
     model = saved_model(tmp_path)
     (model / "saved_model.pb").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n")
-    with pytest.raises(SourceError, match="is a pointer of Git LFS") as caught:
+    with reported(SourceError):
         digest(tmp_path)
-    assert "git lfs pull" in caught.value.hint
 
 
 def test_an_empty_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model" / "variables").mkdir(parents=True)
-    with pytest.raises(SourceError, match="holds no files"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
 def test_a_missing_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"model\.saved_model: 'model' is not in"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
 def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     model = saved_model(tmp_path)
     Path(os.fsdecode(os.fsencode(model) + b"/\xff")).write_bytes(b"")
-    with pytest.raises(SourceError, match="not UTF-8"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     (saved_model(tmp_path) / "saved_model.pb").chmod(0)
-    with pytest.raises(SourceError, match=r"cannot read .*saved_model\.pb: Permission denied"):
+    with reported(SourceError):
         digest(tmp_path)
 
 
@@ -163,11 +163,11 @@ def test_subdir_is_the_root_of_what_is_fetched(folders: Folders, model_archive: 
 @pytest.mark.parametrize("subdir", ["..", "../..", "/etc", "model/../.."])
 def test_subdir_cannot_lead_out(folders: Folders, model_archive: Packed, subdir: str) -> None:
     source = ArchiveSource(url=model_archive.url, sha256=model_archive.sha256, subdir=subdir)
-    with pytest.raises(SourceError, match=r"source\.subdir: .* leads out"):
+    with reported(SourceError):
         fetch(source, folders=folders, progress=Silent())
 
 
 def test_a_subdir_that_is_a_file_is_refused(folders: Folders, model_archive: Packed) -> None:
     source = ArchiveSource(url=model_archive.url, sha256=model_archive.sha256, subdir="model/saved_model.pb")
-    with pytest.raises(SourceError, match="is not a folder"):
+    with reported(SourceError):
         fetch(source, folders=folders, progress=Silent())

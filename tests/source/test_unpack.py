@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.source.parts import Member, Packed, member, tar
+from tests.wording import reported
 from tfaot_pkg.errors import SourceError
 from tfaot_pkg.source.unpack import Limits, unpack
 
@@ -110,7 +111,7 @@ def test_a_tar_member_with_a_harmful_name_is_refused(tmp_path: Path, into: Path,
     info = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}[kind]
     archive = tar(tmp_path / "a", member("first", b"1"), member(name, type=info, linkname="first"))
     before = everything_in(tmp_path)
-    with pytest.raises(SourceError, match="refused member"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
     assert everything_in(tmp_path) - before == {"deep/into/first"}
 
@@ -118,7 +119,7 @@ def test_a_tar_member_with_a_harmful_name_is_refused(tmp_path: Path, into: Path,
 @pytest.mark.parametrize("name", [name for name in HOSTILE_NAMES if name])
 def test_a_zip_member_with_a_harmful_name_is_refused(tmp_path: Path, into: Path, name: str) -> None:
     archive = zipped(tmp_path / "a", ("first", b"1"), (name, b"2"))
-    with pytest.raises(SourceError, match="refused member"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
     assert everything_in(tmp_path) == {"a", "deep", "deep/into", "deep/into/first"}
 
@@ -126,7 +127,7 @@ def test_a_zip_member_with_a_harmful_name_is_refused(tmp_path: Path, into: Path,
 def test_a_tar_name_that_is_not_utf8_is_refused(tmp_path: Path, into: Path) -> None:
     with tarfile.open(tmp_path / "a", "w", format=tarfile.GNU_FORMAT, encoding="latin-1") as archive:
         archive.addfile(*_readable(member("é", b"1")))
-    with pytest.raises(SourceError, match=r"damaged|not UTF-8"):
+    with reported(SourceError):
         unpack(tmp_path / "a", into, label="x")
     assert contents(into) == {}
 
@@ -135,13 +136,13 @@ def test_a_tar_name_that_is_not_utf8_is_refused(tmp_path: Path, into: Path) -> N
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
 def test_a_link_that_leads_out_of_the_archive_is_refused(tmp_path: Path, into: Path, target: str, kind: bytes) -> None:
     archive = tar(tmp_path / "a", member("file", b"1"), member("link", type=kind, linkname=target))
-    with pytest.raises(SourceError, match="refused member 'link': a link that leads out of the archive"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
 def test_a_zip_link_that_leads_out_of_the_archive_is_refused(tmp_path: Path, into: Path) -> None:
     archive = zipped(tmp_path / "a", ("file", b"1"), (special("link", stat.S_IFLNK), b"../../../etc/passwd"))
-    with pytest.raises(SourceError, match="a link that leads out of the archive"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
@@ -172,39 +173,37 @@ def test_links_to_folders_or_nothing_are_left_out_and_named(tmp_path: Path, into
 
 def test_nothing_is_written_through_a_link(tmp_path: Path, into: Path) -> None:
     archive = tar(tmp_path / "a", member("m", type=tarfile.SYMTYPE, linkname="."), member("m/file", b"1"))
-    with pytest.raises(SourceError, match="a file or link used as a folder"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
 @pytest.mark.parametrize(
-    ("members", "why"),
+    "members",
     [
-        ((("a", b"1"), ("a", b"2")), "stands in the archive twice"),
-        ((("a", b"1"), ("./a", b"2")), "stands in the archive twice"),
-        ((("a/b", b"1"), ("a", b"2")), "stands in the archive twice"),
-        ((("a", b"1"), ("a/b", b"2")), "a file or link used as a folder"),
-        ((("a", b"1"), ("a/", b"")), "stands for a file and a folder"),
-        (((".", b"1"),), "the folder that everything is unpacked into"),
+        (("a", b"1"), ("a", b"2")),
+        (("a", b"1"), ("./a", b"2")),
+        (("a/b", b"1"), ("a", b"2")),
+        (("a", b"1"), ("a/b", b"2")),
+        (("a", b"1"), ("a/", b"")),
+        ((".", b"1"),),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_names_that_collide_are_refused(
-    tmp_path: Path, into: Path, members: tuple[tuple[str, bytes], ...], why: str
-) -> None:
-    with pytest.raises(SourceError, match=why):
+def test_names_that_collide_are_refused(tmp_path: Path, into: Path, members: tuple[tuple[str, bytes], ...]) -> None:
+    with reported(SourceError):
         unpack(zipped(tmp_path / "a.zip", *members).path, into, label="x")
 
 
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"Z"])
 def test_devices_pipes_and_unknown_kinds_are_refused(tmp_path: Path, into: Path, kind: bytes) -> None:
     archive = tar(tmp_path / "a", member("file", b"1"), member("special", type=kind))
-    with pytest.raises(SourceError, match="a device, a pipe"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFCHR, stat.S_IFIFO, stat.S_IFSOCK])
 def test_devices_and_pipes_in_a_zip_are_refused(tmp_path: Path, into: Path, kind: int) -> None:
-    with pytest.raises(SourceError, match="a device or a pipe"):
+    with reported(SourceError):
         unpack(zipped(tmp_path / "a", (special("x", kind), b"")).path, into, label="x")
 
 
@@ -216,13 +215,13 @@ def test_a_file_with_holes_is_refused(tmp_path: Path, into: Path) -> None:
         "GNU.sparse.map": "0,1",
         "GNU.sparse.size": str(1 << 40),
     }
-    with pytest.raises(SourceError, match="a file with holes"):
+    with reported(SourceError):
         unpack(tar(tmp_path / "a", made).path, into, label="x")
 
 
 def test_too_many_members_are_refused(tmp_path: Path, into: Path) -> None:
     archive = tar(tmp_path / "a", *(member(str(number)) for number in range(11)))
-    with pytest.raises(SourceError, match="more than 10 members"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x", limits=Limits(members=10))
 
 
@@ -230,7 +229,7 @@ def test_too_many_members_are_refused(tmp_path: Path, into: Path) -> None:
 def test_a_decompression_bomb_is_stopped_while_it_unpacks(tmp_path: Path, into: Path, pack: str) -> None:
     zeros = bytes(8 << 20)
     make = tar(tmp_path / "a", member("z", zeros)) if pack == "tar" else zipped(tmp_path / "a", ("z", zeros))
-    with pytest.raises(SourceError, match="more than 200 times its size"):
+    with reported(SourceError):
         unpack(make.path, into, label="x", limits=Limits(ratio_floor=1 << 20))
     assert (into / "z").stat().st_size < 3 << 20
 
@@ -241,13 +240,13 @@ def test_an_archive_that_unpacks_to_too_much_is_stopped(tmp_path: Path, into: Pa
     archive = (
         tar(tmp_path / "a", *(member(*each) for each in members)) if pack == "tar" else zipped(tmp_path / "a", *members)
     )
-    with pytest.raises(SourceError, match="more than 1000 bytes"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x", limits=Limits(bytes=1000))
 
 
 def test_copies_made_for_links_count(tmp_path: Path, into: Path) -> None:
     links = [member(f"l{number}", type=tarfile.SYMTYPE, linkname="a") for number in range(5)]
-    with pytest.raises(SourceError, match="more than 1000 bytes"):
+    with reported(SourceError):
         unpack(
             tar(tmp_path / "a", member("a", os.urandom(300)), *links).path, into, label="x", limits=Limits(bytes=1000)
         )
@@ -260,13 +259,13 @@ def test_a_giant_tar_header_is_refused_before_it_is_read(tmp_path: Path, into: P
     with gzip.open(tmp_path / "a", "wb", compresslevel=1) as file:
         file.write(header.tobuf(tarfile.USTAR_FORMAT) if header.size < 8**11 else header.tobuf(tarfile.GNU_FORMAT))
         file.write(bytes(4 << 20))
-    with pytest.raises(SourceError, match="a header of the archive is far too large"):
+    with reported(SourceError):
         unpack(tmp_path / "a", into, label="x")
 
 
 def test_a_giant_table_of_contents_of_a_zip_is_refused(tmp_path: Path, into: Path) -> None:
     archive = zipped(tmp_path / "a", *((f"{number:0100}", b"") for number in range(20)))
-    with pytest.raises(SourceError, match="table of contents"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x", limits=Limits(zip_directory_bytes=1000))
 
 
@@ -274,7 +273,7 @@ def test_a_zip_that_lies_about_a_size_is_refused(tmp_path: Path, into: Path) -> 
     archive = zipped(tmp_path / "a", ("a", b"1" * 1000))
     data = archive.path.read_bytes()
     archive.path.write_bytes(data.replace(struct.pack("<L", 1000), struct.pack("<L", 10)))
-    with pytest.raises(SourceError, match="damaged"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
@@ -284,12 +283,12 @@ def test_an_encrypted_zip_is_refused(tmp_path: Path, into: Path) -> None:
     data[data.index(b"PK\x03\x04") + 6] |= 1
     data[data.index(b"PK\x01\x02") + 8] |= 1
     archive.path.write_bytes(data)
-    with pytest.raises(SourceError, match="encrypted"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
 def test_a_zip_packed_in_a_rare_way_is_refused(tmp_path: Path, into: Path) -> None:
-    with pytest.raises(SourceError, match="packed in a way that few programs know"):
+    with reported(SourceError):
         unpack(zipped(tmp_path / "a", ("a", b"1" * 1000), method=zipfile.ZIP_LZMA).path, into, label="x")
 
 
@@ -299,7 +298,7 @@ def test_a_cut_archive_is_damaged(tmp_path: Path, into: Path, mode: str, part: f
     archive = tar(tmp_path / "a", member("a", os.urandom(40_000)), mode=mode)
     data = archive.path.read_bytes()
     archive.path.write_bytes(data[: int(40_000 * part)])
-    with pytest.raises(SourceError, match="damaged"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
@@ -307,7 +306,7 @@ def test_a_cut_archive_is_damaged(tmp_path: Path, into: Path, mode: str, part: f
 def test_a_cut_zip_is_damaged(tmp_path: Path, into: Path, cut: int) -> None:
     archive = zipped(tmp_path / "a", ("a", os.urandom(1000)))
     archive.path.write_bytes(archive.path.read_bytes()[:-cut])
-    with pytest.raises(SourceError, match="damaged"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 
@@ -315,7 +314,7 @@ def test_a_cut_zip_is_damaged(tmp_path: Path, into: Path, cut: int) -> None:
 def test_a_tar_cut_between_two_members_is_damaged(tmp_path: Path, into: Path, kept: int, rest: bytes) -> None:
     whole = tar(tmp_path / "whole", member("a", b"1" * 512), member("b", b"2" * 512), mode="w").path.read_bytes()
     (tmp_path / "a").write_bytes(whole[:kept] + rest)
-    with pytest.raises(SourceError, match="damaged"):
+    with reported(SourceError):
         unpack(tmp_path / "a", into, label="x")
 
 
@@ -324,15 +323,14 @@ def test_a_tar_cut_between_two_members_is_damaged(tmp_path: Path, into: Path, ke
 )
 def test_what_is_no_archive_is_refused(tmp_path: Path, into: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
-    with pytest.raises(SourceError, match=r"damaged|neither a tar archive .* nor a zip archive"):
+    with reported(SourceError):
         unpack(tmp_path / "a", into, label="x")
 
 
 def test_a_web_page_in_place_of_an_archive_is_recognised(tmp_path: Path, into: Path) -> None:
     (tmp_path / "a").write_bytes(b"<!DOCTYPE html><html>log in")
-    with pytest.raises(SourceError) as caught:
+    with reported(SourceError):
         unpack(tmp_path / "a", into, label="x")
-    assert "web page" in caught.value.hint
 
 
 @pytest.mark.parametrize("pack", ["tar", "zip"])
@@ -340,7 +338,7 @@ def test_an_archive_without_files_is_refused(tmp_path: Path, into: Path, pack: s
     archive = (
         tar(tmp_path / "a", member("m", type=tarfile.DIRTYPE)) if pack == "tar" else zipped(tmp_path / "a", ("m/", b""))
     )
-    with pytest.raises(SourceError, match="holds no files"):
+    with reported(SourceError):
         unpack(archive.path, into, label="x")
 
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from tests.registry.signing import clock_at, make_signed, open_signed
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.keys import NewKey, add_key
@@ -117,9 +118,9 @@ def test_a_rollback_is_refused(
     publish(registry, make_package("digits", "2.0"))
     reader.refresh()
     hostile.lies["metadata/timestamp.json"] = old
-    with pytest.raises(TrustError, match="was rolled back") as refused:
+    with reported(TrustError) as refused:
         reader.refresh()
-    assert refused.value.hint and refused.value.exit_code == 18
+    assert refused.value.exit_code == 18
     del hostile.lies["metadata/timestamp.json"]
     reader.refresh()
 
@@ -131,14 +132,14 @@ def test_a_publisher_does_not_build_upon_a_rolled_back_registry(
     publish(registry, make_package("digits", "2.0"))
     assert len(registry.entries("digits")) == 2
     (registry.root / "metadata/timestamp.json").write_bytes(old)
-    with pytest.raises(TrustError, match="was rolled back"):
+    with reported(TrustError):
         publish(registry, make_package("digits", "3.0"))
 
 
 def test_a_state_that_has_expired_is_refused_and_the_clock_is_named(tmp_path: Path, make_package: MakePackage) -> None:
     frozen = make_signed(tmp_path, clock=clock_at(-8))  # timestamps last 7 days
     for use in (lambda: frozen.entries("digits"), lambda: frozen.search(""), frozen.names):
-        with pytest.raises(TrustError, match=r"is out of date: timestamp.json is expired; this machine's clock says 2"):
+        with reported(TrustError):
             use()
     refresh(frozen)
     assert frozen.entries("digits") == ()
@@ -151,7 +152,7 @@ def test_no_role_s_expiry_is_ignored(tmp_path: Path, role: str, days: float) -> 
     lifetimes = {"root": 5000, "release": 5000, "snapshot": 5000, "timestamp": 5000}
     lifetimes[role] = -int(days) - 1
     old = make_signed(tmp_path, clock=clock_at(days), lifetimes=Lifetimes(days=lifetimes))
-    with pytest.raises(TrustError, match="is out of date"):
+    with reported(TrustError):
         old.entries("digits")
     refresh(old)
     assert old.entries("digits") == () and old.names() == ()
@@ -159,22 +160,21 @@ def test_no_role_s_expiry_is_ignored(tmp_path: Path, role: str, days: float) -> 
 
 def test_a_clock_that_is_far_behind_is_named(tmp_path: Path) -> None:
     ahead = make_signed(tmp_path, clock=clock_at(30))
-    with pytest.raises(TrustError, match=r"this machine's clock says 2\d{3}-.*was signed at 2") as refused:
+    with reported(TrustError):
         ahead.entries("digits")
-    assert "set this machine's clock" in refused.value.hint
 
 
 @pytest.mark.parametrize(
-    ("days", "match"),
-    [(-30, "this machine's clock says .* was signed at"), (400, "root.json is expired; this machine's clock says")],
+    "days",
+    [-30, 400],
     ids=["behind", "ahead"],
 )
 def test_nobody_publishes_by_a_clock_that_readers_would_not_believe(
-    tmp_path: Path, make_package: MakePackage, days: float, match: str
+    tmp_path: Path, make_package: MakePackage, days: float
 ) -> None:
     registry = make_signed(tmp_path)
     before = snapshot_of(registry.root)
-    with pytest.raises(TrustError, match=match):
+    with reported(TrustError):
         publish(replace(registry, clock=clock_at(days)), make_package("digits", "1.0"))
     assert not registry.entries("digits")
     assert {path: data for path, data in snapshot_of(registry.root).items() if path in before} == before
@@ -194,7 +194,7 @@ def test_an_old_snapshot_under_a_new_timestamp_is_refused(
     old = registry.files.get(metadata(registry, "snapshot"), 10**6)
     publish(registry, make_package("digits", "2.0"))
     hostile.lies[metadata(registry, "snapshot")] = old
-    with pytest.raises(TrustError, match="is not what was signed"):
+    with reported(TrustError):
         reader.refresh()
 
 
@@ -207,7 +207,7 @@ def test_metadata_of_another_time_is_refused(
     add_key(registry, "release", NewKey())  # makes all of them anew
     assert registry.files.get(metadata(registry, role), 10**6) != old
     hostile.lies[metadata(registry, role)] = old
-    with pytest.raises(TrustError, match="mixes files of different times"):
+    with reported(TrustError):
         reader.read(DIGITS), reader.read("index/ta/us/tfaot-model-taus"), reader.search_shards()
 
 
@@ -219,7 +219,7 @@ def test_another_signer_is_refused(
     path = "metadata/timestamp.json" if role == "timestamp" else metadata(registry, role)
     theirs = path if role == "timestamp" else metadata(stranger, role)
     hostile.lies[path] = stranger.files.get(theirs, 10**6)
-    with pytest.raises(TrustError, match=r"not signed by the keys|not what was signed"):
+    with reported(TrustError):
         reader.read(DIGITS), reader.read("index/ta/us/tfaot-model-taus"), reader.search_shards()
 
 
@@ -232,7 +232,7 @@ def test_a_registry_made_anew_is_refused_by_those_who_pinned_the_old_root(
     shutil.rmtree(tmp_path / "trust")
     publish(make_signed(tmp_path), make_package("digits", "6.6.6"))
     pinned = FolderRegistry.open(registry.root, anchor=Anchor(folder=tmp_path / "reader", root=root))
-    with pytest.raises(TrustError, match="not signed by the keys that are trusted"):
+    with reported(TrustError):
         pinned.entries("digits")
 
 
@@ -241,9 +241,8 @@ def test_a_root_that_was_seen_first_is_remembered(tmp_path: Path, registry: Fold
     shutil.rmtree(registry.root)
     shutil.rmtree(tmp_path / "keys")
     make_signed(tmp_path)
-    with pytest.raises(TrustError, match="is not the one that was seen there first") as refused:
+    with reported(TrustError):
         open_signed(tmp_path).names()
-    assert str(tmp_path / "trust") in refused.value.hint
 
 
 def test_a_root_that_the_old_one_did_not_sign_is_refused(
@@ -252,7 +251,7 @@ def test_a_root_that_the_old_one_did_not_sign_is_refused(
     stranger = make_signed(tmp_path / "stranger")
     add_key(stranger, "timestamp", NewKey())
     hostile.lies["metadata/2.root.json"] = stranger.files.get("metadata/2.root.json", 10**6)
-    with pytest.raises(TrustError, match="not signed by the keys that are trusted"):
+    with reported(TrustError):
         reader.refresh()
 
 
@@ -269,7 +268,7 @@ def test_endless_data_is_cut_off(
     }[role]
     real = HostileFiles(real=registry.files)
     hostile.lies[path] = b"\0" * (20 << 20)
-    with pytest.raises(TrustError, match="is longer than"):
+    with reported(TrustError):
         reader.read(DIGITS), reader.read("index/ta/us/tfaot-model-taus")
     assert real.lies == {}
 
@@ -289,14 +288,14 @@ def test_a_file_of_a_gigabyte_is_not_read(tmp_path: Path, registry: FolderRegist
     os.chmod(registry.root / path, 0o644)
     with (registry.root / path).open("wb") as file:
         file.truncate(1 << 30)  # of zeros
-    with pytest.raises(TrustError, match=r"is longer than|was changed"):
+    with reported(TrustError):
         read_blob(tmp_path)
 
 
 def test_a_device_that_never_ends_is_cut_off(registry: FolderRegistry) -> None:
     (registry.root / "metadata/timestamp.json").unlink()
     (registry.root / "metadata/timestamp.json").symlink_to("/dev/zero")
-    with pytest.raises(TrustError, match="is longer than the 16384 bytes"):
+    with reported(TrustError):
         registry.names()
 
 
@@ -320,9 +319,8 @@ def test_a_changed_or_missing_file_is_refused(
     real = registry.files.get(path, 10**6)
     hostile.lies[path] = damage(real)
     assert hostile.lies[path] != real
-    with pytest.raises(TrustError) as refused:
+    with reported(TrustError):
         reader.read(DIGITS)
-    assert refused.value.hint
     hostile.lies.clear()
     assert reader.read(DIGITS)
 
@@ -333,10 +331,10 @@ def test_a_tampered_blob_and_a_missing_one_are_not_given(registry: FolderRegistr
     path.chmod(0o644)
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(TrustError, match="was changed"), registry.open_blob(blob):
+    with reported(TrustError), registry.open_blob(blob):
         pytest.fail("given")
     path.unlink()
-    with pytest.raises(RegistryError, match="lacks the blob"), registry.open_blob(blob):
+    with reported(RegistryError), registry.open_blob(blob):
         pytest.fail("given")
 
 
@@ -344,12 +342,12 @@ def test_a_registry_that_says_that_it_is_unsigned_all_at_once_is_refused(
     tmp_path: Path, registry: FolderRegistry
 ) -> None:
     (registry.root / "config.json").write_text('{"format":1}')
-    with pytest.raises(TrustError, match="should be signed"):
+    with reported(TrustError):
         open_signed(tmp_path)
     shutil.rmtree(registry.root / "metadata")
-    with pytest.raises(TrustError, match="should be signed"):
+    with reported(TrustError):
         open_signed(tmp_path)  # because its root was seen before
-    with pytest.raises(TrustError, match="should be signed"):
+    with reported(TrustError):
         FolderRegistry.open(registry.root, anchor=Anchor(folder=tmp_path / "new", root=b"pinned"))
 
 
@@ -365,7 +363,7 @@ def test_what_a_killed_reader_left_does_not_matter(tmp_path: Path, registry: Fol
 
 def test_a_cache_that_cannot_be_written_is_a_clear_error(tmp_path: Path, registry: FolderRegistry) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match="cannot keep what was verified"):
+    with reported(StorageError):
         open_signed(tmp_path, trust="file/trust").names()
 
 

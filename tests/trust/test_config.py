@@ -16,6 +16,7 @@ import pytest
 from tests.registry.signing import make_signed, open_signed
 from tests.remote.conftest import Cli, SignedFolder, cli, known, registry_template, server, signed
 from tests.remote.faulty import FaultyServer, faulty_server, reply
+from tests.wording import reported
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
@@ -84,10 +85,10 @@ def test_nothing_is_published_or_collected_by_a_changed_config(tmp_path: Path, m
         os.utime(path, (old, old))
     before = sorted(registry.root.rglob("*"))
     tampered = open_signed(tmp_path)
-    with pytest.raises(TrustError, match=r"config\.json is not what was signed"):
+    with reported(TrustError):
         collect(tampered, grace=timedelta(0))
     newer = make_package(version="2.0")
-    with pytest.raises(TrustError, match=r"config\.json is not what was signed"):
+    with reported(TrustError):
         tampered.publish(newer.entry, newer.blobs)
     assert any("config.json is not what was signed" in fault for fault in audit(tampered, Silent()).faults)
     assert sorted(registry.root.rglob("*")) == before

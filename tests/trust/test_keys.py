@@ -14,6 +14,7 @@ import pytest
 from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, CryptoSigner, Key, Signature, Signer, SSlibKey
 
 from tests.registry.signing import clock_at, keys_in, make_signed, no_secrets, open_signed
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
@@ -79,9 +80,8 @@ def test_a_wrong_passphrase_signs_nothing(tmp_path: Path, make_package: MakePack
     opened = FolderRegistry.open(
         tmp_path / "r", anchor=Anchor(folder=tmp_path / "t"), keys=open_keys([keys], lambda _: "falsch")
     )
-    with pytest.raises(TrustError, match="wrong passphrase") as refused:
+    with reported(TrustError):
         publish(opened, make_package())
-    assert "TFAOT_REGISTRY_PASSPHRASE" in refused.value.hint
     assert sorted((tmp_path / "r").rglob("*")) == before
     good = replace(opened, keys=open_keys([keys], lambda _: "geheim"))
     assert publish(good, make_package()) == "published"
@@ -95,11 +95,11 @@ def test_the_passphrase_comes_from_a_file_or_the_environment(tmp_path: Path, mon
     monkeypatch.delenv("TFAOT_REGISTRY_PASSPHRASE")
     with (tmp_path / "file").open() as file:
         monkeypatch.setattr("sys.stdin", file)
-        with pytest.raises(TrustError, match="no terminal to ask on"):
+        with reported(TrustError):
             secrets_from()("the key")
         monkeypatch.undo()
     (tmp_path / "file").write_text("")
-    with pytest.raises(TrustError, match="not empty"):
+    with reported(TrustError):
         secrets_from(tmp_path / "file", new=True)("the new keys")
 
 
@@ -112,18 +112,17 @@ def test_publishing_without_keys_is_refused_before_anything_is_written(folder: P
         stranger.require_keys,
         lambda: refresh(stranger),
     ):
-        with pytest.raises(TrustError, match=r"is signed, and 1 of its \w+ keys is needed; found: 0") as refused:
+        with reported(TrustError):
             use()
-        assert "--keys FOLDER" in refused.value.hint
     assert sorted((folder / "registry").rglob("*")) == before
     assert publish(stranger, make_package()) == "already published"  # which needs none
 
 
 def test_a_folder_without_keys_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TrustError, match=f"there are no keys in {tmp_path}"):
+    with reported(TrustError):
         KeyRing.open(tmp_path, no_secrets)
     (tmp_path / "keys.json").write_text("{")
-    with pytest.raises(TrustError, match="is damaged"):
+    with reported(TrustError):
         KeyRing.open(tmp_path, no_secrets)
 
 
@@ -174,16 +173,16 @@ def test_what_a_revoked_key_signs_is_refused(folder: Path, make_package: MakePac
     for version in ("6.6", "6.7", "6.8", "6.9"):
         publish(thief, make_package(version=version))
     shutil.copy(folder / "stolen/metadata/timestamp.json", folder / "registry/metadata/timestamp.json")
-    with pytest.raises(TrustError, match="not signed by the keys that are trusted"):
+    with reported(TrustError):
         open_signed(folder, trust="old reader").names()
 
 
 def test_the_last_key_of_a_role_cannot_be_revoked(folder: Path) -> None:
     (key,) = (key.keyid for key in list_keys(open_signed(folder)) if key.role == "release")
-    with pytest.raises(RegistryError, match="release would have 0 keys and need 1"):
+    with reported(RegistryError):
         revoke_key(open_signed(folder), "release", key)
     for unknown in ("", "zz"):
-        with pytest.raises(RegistryError, match="of release"):
+        with reported(RegistryError):
             revoke_key(open_signed(folder), "release", unknown)
     check(folder)
 
@@ -196,7 +195,7 @@ def test_root_keys_in_several_places_sign_together(tmp_path: Path, make_package:
         shutil.copy(tmp_path / "keys/keys.json", tmp_path / f"safe {number}")
         shutil.move(tmp_path / f"keys/root-{number}.pem", tmp_path / f"safe {number}")
     one = open_signed(tmp_path)
-    with pytest.raises(TrustError, match="needs 2 of the old root keys; found: 1"):
+    with reported(TrustError):
         add_key(one, "timestamp", NewKey())
     assert one.index.root_version == 1
     assert not (tmp_path / "keys/timestamp-1.pem").exists()
@@ -244,7 +243,7 @@ def test_any_signer_that_securesystemslib_knows_can_sign(
     publish(registry, make_package())
     assert registry.names() == ("tfaot-model-digits",)
     assert [key.scheme for key in list_keys(registry) if key.role == role] == ["ecdsa-sha2-nistp256"]
-    with pytest.raises(TrustError, match="no signer is known for 'unknown'"):
+    with reported(TrustError):
         add_key(registry, role, NewKey(uri="unknown:x"))
 
 
@@ -273,7 +272,7 @@ def test_refresh_says_what_it_cannot_sign(folder: Path) -> None:
     assert done.signed == ("snapshot", "timestamp")
     assert "a release key is needed" in done.notes[0] and "run refresh with the root keys" in done.notes[1]
     too_late = replace(open_signed(folder), clock=clock_at(366))
-    with pytest.raises(TrustError, match="release keys is needed"):
+    with reported(TrustError):
         refresh(too_late)
 
 
@@ -283,21 +282,21 @@ def test_lifetimes_are_read_and_kept_in_the_root(tmp_path: Path) -> None:
     root = json.loads((registry.root / "metadata/1.root.json").read_bytes())
     assert root["signed"]["x-tfaot-lifetimes"] == {"root": 700, "release": 365, "snapshot": 30, "timestamp": 2}
     for word in ("timestamp", "timestamp=0", "timestamp=-1", "bins=3", "timestamp=x"):
-        with pytest.raises(RegistryError, match="is no lifetime"):
+        with reported(RegistryError):
             Lifetimes.parse([word])
 
 
 @pytest.mark.parametrize(
-    ("plan", "message"),
+    "plan",
     [
-        (Plan(threshold=2), "2 of 1 root keys cannot be"),
-        (Plan(threshold=0), "0 of 1 root keys cannot be"),
-        (Plan(bits=0), "0 bits"),
-        (Plan(bits=11), "11 bits"),
+        Plan(threshold=2),
+        Plan(threshold=0),
+        Plan(bits=0),
+        Plan(bits=11),
     ],
 )
-def test_impossible_plans_are_refused(tmp_path: Path, plan: Plan, message: str) -> None:
-    with pytest.raises(RegistryError, match=message):
+def test_impossible_plans_are_refused(tmp_path: Path, plan: Plan) -> None:
+    with reported(RegistryError):
         initialize(tmp_path / "r", tmp_path / "k", plan, passphrase=none, secrets=no_secrets)
     assert not list(tmp_path.iterdir())
 
@@ -305,12 +304,12 @@ def test_impossible_plans_are_refused(tmp_path: Path, plan: Plan, message: str) 
 def test_a_registry_is_made_in_an_empty_folder_only_and_keys_lie_outside(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/photo.jpg").write_bytes(b"")
-    for root, keys, message in [
-        ("full", "k", "is not a registry and not empty"),
-        ("registry", "k", "is a registry already"),
-        ("new", "new/k", "must not lie in the registry"),
+    for root, keys in [
+        ("full", "k"),
+        ("registry", "k"),
+        ("new", "new/k"),
     ]:
-        with pytest.raises(RegistryError, match=message):
+        with reported(RegistryError):
             initialize(tmp_path / root, tmp_path / keys, Plan(bits=1), passphrase=none, secrets=no_secrets)
     assert not (tmp_path / "k").exists() and not (tmp_path / "new").exists()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.registry.signing import clock_at, make_signed, no_secrets, open_signed
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
@@ -80,9 +81,8 @@ def test_two_of_three_must_sign(people: People, role: str, make_package: MakePac
     people.check()
     assert {key.threshold for key in list_keys(people.open("keys")) if key.role == role} == {2}
     before = sorted((people.folder / "registry").rglob("*"))
-    with pytest.raises(TrustError, match=f"2 of its {role} keys are needed; found: 1") as refused:
+    with reported(TrustError):
         publish(people.open("keys"), make_package(version="2.0"))
-    assert "--keys may be given several times" in refused.value.hint
     assert sorted((people.folder / "registry").rglob("*")) == before
     assert publish(people.open("keys", "ada"), make_package(version="2.0")) == "published"
     people.check()
@@ -106,9 +106,9 @@ def test_one_signature_where_two_are_needed_is_refused_by_readers(
     for path in [*stolen.glob("metadata/*"), *stolen.glob("index/*/*/*"), *stolen.glob("search/*")]:
         if not path.name.endswith(".root.json"):
             shutil.copy(path, root / path.relative_to(stolen))
-    with pytest.raises(TrustError, match="not signed by the keys that are trusted"):
+    with reported(TrustError):
         people.open("keys", trust="another reader").names()
-    with pytest.raises(TrustError, match=r"not signed by the keys that are trusted|was rolled back"):
+    with reported(TrustError):
         people.open("keys", trust="old reader").names()
 
 
@@ -123,7 +123,7 @@ def test_every_role_that_release_keys_sign_needs_all_signatures(people: People) 
         document["signatures"].pop()
         newest.write_text(json.dumps(document))
         reader = people.open("keys", trust=f"reader of {name}")
-        with pytest.raises(TrustError, match="not signed by the keys that are trusted"):
+        with reported(TrustError):
             reader.entries("digits"), reader.entries("taus"), reader.names()
         newest.write_bytes(whole)
 
@@ -134,15 +134,15 @@ def test_a_threshold_goes_up_and_down_and_a_leaked_key_goes(
 ) -> None:
     (first,) = (key.keyid for key in list_keys(people.open("keys")) if key.role == role)
     people.join(role, "ada")
-    with pytest.raises(TrustError, match=f"2 of its {role} keys are needed; found: 1"):
+    with reported(TrustError):
         set_threshold(people.open("keys"), role, 2)
     people.check()
     set_threshold(people.open("keys", "ada"), role, 2)
     people.check()
     for threshold in (0, 3):
-        with pytest.raises(RegistryError, match=f"{role} would have 2 keys and need {threshold}"):
+        with reported(RegistryError):
             set_threshold(people.open("keys", "ada"), role, threshold)
-    with pytest.raises(RegistryError, match=f"{role} would have 1 key and need 2"):
+    with reported(RegistryError):
         revoke_key(people.open("keys", "ada"), role, first)
     revoke_key(people.open("keys", "ada"), role, first, threshold=1)
     people.check()
@@ -208,9 +208,9 @@ def test_each_key_folder_has_a_passphrase_of_its_own(tmp_path: Path) -> None:
     keys = open_keys([tmp_path / "a", tmp_path / "b"], *secrets)
     assert all(len(ring.signers(record.keyid for record in ring.records)) == 1 for ring in keys.rings)
     _, wrong = open_keys([tmp_path / "a", tmp_path / "b"], secrets[0]).rings
-    with pytest.raises(TrustError, match="wrong passphrase"):
+    with reported(TrustError):
         wrong.signers([wrong.records[0].keyid])
-    with pytest.raises(TrustError, match="2 passphrase files for 3 key folders"):
+    with reported(TrustError):
         open_keys([tmp_path / "a"] * 3, *secrets)
 
 
@@ -245,17 +245,17 @@ def test_a_change_is_signed_by_one_after_the_other_and_then_holds(
     assert added.keyid not in {key.keyid for key in list_keys(apart.open("keys"))}
     assert "needs 2 of the old root keys; found: 0" in added.lacking
     assert f"{role}: trust {added.keyid}" in added.succession.description()
-    with pytest.raises(TrustError, match="needs 2 of the old root keys; found: 0"):
+    with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     assert "found: 1" in sign(apart, file, "safe1")
-    with pytest.raises(TrustError, match="has not signed yet"):
+    with reported(TrustError):
         sign(apart, file, "safe1")
-    with pytest.raises(TrustError, match="needs 2 of the old root keys; found: 1"):
+    with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     assert sign(apart, file, "safe3") == ""
     apply_pending(apart.open("keys"), file)
     apart.check()
-    with pytest.raises(TrustError, match="follows root version 1, and version 2 holds"):
+    with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     revoke_key(apart.open("keys"), role, old, pending=file)
     for safe in ("safe2", "safe3"):
@@ -275,7 +275,7 @@ def test_a_key_is_replaced_and_a_threshold_raised_in_one_pending_change_of_two_s
     digest = done.succession.digest
     for safe in ("safe1", "safe2"):
         assert sign_pending(file, open_keys([apart.folder / safe], no_secrets)).succession.digest == digest
-    with pytest.raises(TrustError, match="2 of its release keys are needed; found: 1"):
+    with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     apart.check()
     apply_pending(apart.open("keys", "ada"), file)
@@ -302,7 +302,7 @@ def test_what_was_changed_after_it_was_signed_is_refused(apart: People) -> None:
     document = json.loads(file.read_bytes())
     document["steps"][0]["signed"]["roles"]["root"]["threshold"] = 1
     file.write_text(json.dumps(document))
-    with pytest.raises(TrustError, match="needs 2 of the old root keys; found: 0"):
+    with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     apart.check()
 
@@ -312,7 +312,7 @@ def test_a_base_of_the_thief_s_own_does_not_help(apart: People, tmp_path: Path) 
     make_signed(tmp_path / "thief")
     thief, file = People(tmp_path / "thief"), tmp_path / "change.json"
     add_key(thief.open("keys"), "timestamp", NewKey(), pending=file)
-    with pytest.raises(TrustError, match="needs 2 of the old root keys; found: 0"):
+    with reported(TrustError):
         apply_pending(apart.open("keys"), file)
     apart.check()
 
@@ -320,12 +320,12 @@ def test_a_base_of_the_thief_s_own_does_not_help(apart: People, tmp_path: Path) 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"format":1,"base":{},"steps":[]}', b"\0" * 3_000_000])
 def test_what_is_no_pending_change_is_said(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
-    with pytest.raises(TrustError, match="is not a change of keys, or is damaged"):
+    with reported(TrustError):
         sign_pending(tmp_path / "file", open_keys([], no_secrets))
 
 
 def test_a_refused_change_leaves_no_key_behind(apart: People) -> None:
     before = sorted(os.listdir(apart.folder / "keys"))
-    with pytest.raises(TrustError, match="needs 2 of the old root keys"):
+    with reported(TrustError):
         add_key(apart.open("keys"), "release", NewKey())
     assert sorted(os.listdir(apart.folder / "keys")) == before
