@@ -34,7 +34,7 @@ from tfaot_pkg.catalogue.render import Home
 from tfaot_pkg.catalogue.tree import Node
 from tfaot_pkg.conan.remotes import ConanRemotes
 from tfaot_pkg.dependencies.lock import Lock
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import plain, read_json, write
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.package.listing import Member, Tree
@@ -70,7 +70,7 @@ def expected() -> Iterator[None]:
     try:
         yield
     except TfaotError as error:
-        json.dumps(error.as_dict()).encode()
+        json.dumps(plain(error)).encode()
         f"{error.message}\n{error.hint}".encode()
 
 
@@ -207,7 +207,7 @@ def test_whole_characters_are_taken_however_they_are_written() -> None:
 def use_index(data: bytes) -> None:
     index = IndexFile.parse(data, "file", PACKAGE)
     for one in index.entries:
-        _ = (one.line(), str(one), one.rank, one.order, canonical_json(one.as_dict()), str(one.signature))
+        _ = (one.line(), str(one), one.rank, one.order, canonical_json(plain(one)), str(one.signature))
         index.with_yanked(one.version, "because")
     newest(index.entries)
     summary = summary_of(PACKAGE, index.entries, index.deprecation)
@@ -231,11 +231,11 @@ def test_search_shards(fuzz: Fuzz, entry: RegistryEntry) -> None:
             _ = (one.line(), str(one), one.matches(["x"]))
         updated_shard(data + b"\n", "file", PACKAGE, summary)
 
-    fuzz(summary.as_dict(), use)
+    fuzz(plain(summary), use)
 
 
 def test_config_json(fuzz: Fuzz) -> None:
-    fuzz(RegistryConfig().as_dict(), lambda data: RegistryConfig.parse(data, "file").to_bytes())
+    fuzz(json.loads(RegistryConfig().to_bytes()), lambda data: RegistryConfig.parse(data, "file").to_bytes())
 
 
 def test_manifests_of_prefixes(fuzz: Fuzz, tmp_path: Path) -> None:
@@ -250,13 +250,13 @@ def test_manifests_of_prefixes(fuzz: Fuzz, tmp_path: Path) -> None:
         def read(data: bytes) -> None:
             (folder / name).write_bytes(data)
             prefix = read_prefix(tmp_path)
-            repr([one.encode() for one in prefix.manifests.values()])
+            repr([write(one) for one in prefix.manifests.values()])
             encode_pending(prefix.owned_by(PACKAGE))
             (tmp_path / "x".join(prefix.owners())[:20]).exists()
 
         return read
 
-    fuzz(manifest.as_dict(), use("manifest.json"))
+    fuzz(plain(manifest), use("manifest.json"))
     (folder / "manifest.json").unlink()
     fuzz(json.loads(encode_pending(frozenset({"lib/a"}))), use("pending.json"))
 

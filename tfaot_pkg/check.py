@@ -63,7 +63,7 @@ class CheckResult:
         return {
             "toolchain": self.toolchain,
             "compilable": self.compilable,
-            "signature": self.signature.as_dict(),
+            "signature": self.signature,
             **({} if self.rows is None else self.rows.as_dict()),
             "operations": [
                 {"name": op.name, "count": op.count, "compilable": not op.problems, "problems": list(op.problems)}

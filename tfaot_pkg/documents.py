@@ -1,17 +1,103 @@
-"""Reading JSON that somebody else wrote: a server, a package, a file that a disk or an editor has changed.
+"""JSON documents, read into and written from the frozen types that say what they hold.
 
-Python's own reader takes more than JSON (NaN), and more than can be written again: text with half a pair of surrogates,
-which no UTF-8 holds, raises far from the document that it came from.
+A document's form is a dataclass. `read` gives one from the document's bytes, or one error with the place that is wrong
+(`$.blobs[...].size: expected int, got str`); `plain` gives the JSON values of one. What must hold beyond the fields'
+types, a type checks in `__post_init__` with a ValueError. Names that a type does not have are ignored: a newer tool may
+have written them.
+
+Documents are not trusted: a server, a disk or an editor may have changed them. Python's own reader takes more than JSON
+(NaN), and more than can be written again: text with half a pair of surrogates, which UTF-8 cannot hold, raises far from
+the document that it came from.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import json
 import math
 import re
-from typing import Any, NoReturn
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
+from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.keys import canonical_json
+
+_T = TypeVar("_T")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_PLACE = re.compile(r"(.*?)(?: - at `([^`]*)`)?", re.DOTALL)
+_NUMBERS = ("format", "schema")
+"""Fields that hold the number of a document's format; their default is the number that this version reads."""
+
+
+def read(
+    kind: type[_T],
+    data: bytes | str,
+    what: str,
+    *,
+    error: type[TfaotError],
+    hint: str,
+    other_format: type[TfaotError] | None = None,
+) -> _T:
+    """The `kind` in a JSON document. Raises `error`, which names the document as `what`.
+
+    `other_format` is raised, if it is given, for a document of a format that this version does not know.
+    """
+    try:
+        value = read_json(data)
+        _check_number(kind, value)
+        return convert(kind, value)
+    except _OtherFormat as other:
+        raise (other_format or error)(f"{what}: {other}", hint="upgrade tfaot-pkg") from None
+    except ValueError as fault:
+        raise error(f"{what} is damaged: {fault}", hint=hint) from fault
+
+
+def convert(kind: type[_T], value: object, place: str = "$") -> _T:
+    """The `kind` in JSON values, which stand at `place` of a document. Raises ValueError with what is wrong, where."""
+    import msgspec  # here, because commands that read no document must not wait for it (25 ms)
+
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(_said(str(error), place)) from error
+
+
+def plain(value: object) -> Any:
+    """The JSON values of a dataclass, or of what is made of such: its fields, or what its `as_dict` gives."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "as_dict"):
+        return plain(value.as_dict())
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Set):
+        return sorted(plain(item) for item in value)
+    if dataclasses.is_dataclass(value):
+        return {name: plain(item) for name, item in fields_of(value).items()}
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def fields_of(value: Any) -> dict[str, object]:
+    """The fields of a dataclass by name, for an `as_dict` that adds to them or leaves some out."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def write(value: object) -> bytes:
+    """The document of `value` in canonical form: one line, sorted names."""
+    return canonical_json(plain(value)) + b"\n"
+
+
+def write_indented(value: object) -> bytes:
+    """The document of `value` for people: names in the order of the fields, a value per line."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def read_json(data: bytes | str) -> Any:
@@ -28,7 +114,32 @@ def read_json(data: bytes | str) -> Any:
         raise ValueError("text in it is half a character (a surrogate without the other)") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error})") from None
     return value
+
+
+class _OtherFormat(Exception):
+    """The document's number is not the one that this version reads."""
+
+
+def _check_number(kind: type, value: object) -> None:
+    """Tell a format that this version does not know before its content is looked at."""
+    for field in dataclasses.fields(kind) if isinstance(value, dict) else ():
+        if field.name in _NUMBERS:
+            number = value.get(field.name)  # type: ignore[attr-defined]
+            if type(number) is not int:
+                raise ValueError(f"it has no number of its {field.name}")
+            if number != field.default:
+                raise _OtherFormat(f"{field.name} {number} is unknown; this version reads {field.name} {field.default}")
+
+
+def _said(message: str, place: str) -> str:
+    """A message of msgspec with the place first."""
+    found = _PLACE.fullmatch(message)
+    assert found is not None
+    text = found[1].replace("`", "")
+    return f"{place}{(found[2] or '$')[1:]}: {text[:1].lower()}{text[1:]}"
 
 
 def _no_number(name: str) -> NoReturn:

@@ -58,9 +58,9 @@ class Publication:
             "status": self.status,
             "registry": str(self.registry),
             "signed": self.signed,
-            "entry": self.entry.as_dict(),
+            "entry": self.entry,
             "conan": self.conan,
-            "kernels": self.kernels.as_dict() if self.kernels is not None else None,
+            "kernels": self.kernels,
             "validated": dict(self.validated) if self.validated is not None else None,
         }
 

@@ -75,7 +75,7 @@ class Rebuilt:
             "verdict": self.verdict,
             "files": self.files,
             "same_libraries": self.same_libraries if self.verdict != "cannot" else None,
-            "differing": [each.as_dict() for each in self.differing],
+            "differing": list(self.differing),
             "reasons": list(self.reasons),
         }
 

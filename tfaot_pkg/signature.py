@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import math
 import string
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -72,15 +71,6 @@ class Tensor:
     def nbytes_at(self, batch_size: int) -> int:
         return math.prod(self.shape_at(batch_size)) * self.dtype.itemsize
 
-    def as_dict(self) -> dict[str, object]:
-        return {"name": self.name, "dtype": self.dtype.value, "shape": list(self.shape)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Tensor:
-        shape = data["shape"]
-        assert isinstance(shape, list)
-        return cls(name=str(data["name"]), dtype=DType(data["dtype"]), shape=tuple(shape))
-
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.value}[{', '.join('N' if s is None else str(s) for s in self.shape)}]"
 
@@ -94,15 +84,3 @@ class Signature:
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        return {"inputs": [t.as_dict() for t in self.inputs], "outputs": [t.as_dict() for t in self.outputs]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Signature:
-        inputs, outputs = data["inputs"], data["outputs"]
-        assert isinstance(inputs, list) and isinstance(outputs, list)
-        return cls(
-            inputs=tuple(map(Tensor.from_dict, inputs)),
-            outputs=tuple(map(Tensor.from_dict, outputs)),
-        )

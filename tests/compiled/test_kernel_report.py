@@ -13,6 +13,7 @@ from tests.compiled.test_assignment import ALL, LAYERS, NONE, THUNKS, V2, V3, _s
 from tests.package.conftest import make_spec
 from tests.samples import recipe, tfaot
 from tfaot_pkg.compiled.kernel_report import kernel_share
+from tfaot_pkg.documents import plain
 from tfaot_pkg.spec.types import LayerChoice
 from tfaot_pkg.toolchain.definition import Toolchain, toolchain
 
@@ -23,9 +24,9 @@ POOL = replace(LAYERS[0], name="pool", operation={"kind": "max_pool"}, parameter
 def test_a_share_counts_the_products_of_each_unit_and_says_who_decided() -> None:
     spec = _spec({V2: {2: NONE, 4: ALL}, V3: {2: LayerChoice(named=("b",)), 4: ALL}})
     share = kernel_share(spec, LAYERS, CLASSIC)
-    said = share.as_dict()
+    said = plain(share)
     assert said["products"] == 3
-    computed = {(each["batch_size"], each["target"]): each["products"] for each in said["computed"]}  # type: ignore[attr-defined]
+    computed = {(each["batch_size"], each["target"]): each["products"] for each in said["computed"]}
     assert computed == {(2, V2): 0, (4, V2): 3, (2, V3): 1, (4, V3): 3}
     assert str(share) == (
         "kernels: 0 to 3, by batch size and target, of 3 products (others: XLA's code was measured to be as fast)"
@@ -72,4 +73,4 @@ def test_a_build_tells_what_became_of_the_products_of_its_graph(shared_home_fold
 def test_a_graph_without_products_says_so() -> None:
     assert "no product" in str(kernel_share(make_spec(), [], CLASSIC))
     share = kernel_share(make_spec(), [POOL], CLASSIC)
-    assert "no product" in str(share) and share.as_dict()["layers"]
+    assert "no product" in str(share) and plain(share)["layers"]

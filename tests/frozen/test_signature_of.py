@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.frozen.model import signature_of, weight_size
 from tfaot_pkg.signature import DType, Signature
 
@@ -32,7 +33,7 @@ def test_a_model_without_inputs_has_a_signature() -> None:
 
 def test_a_signature_survives_its_dictionary() -> None:
     signature = signature_of({"inputs": [_tensor("x", "uint16", [None])], "outputs": [_tensor("y", "int64", [])]})
-    assert Signature.from_dict(signature.as_dict()) == signature
+    assert convert(Signature, plain(signature)) == signature
 
 
 @pytest.mark.parametrize(

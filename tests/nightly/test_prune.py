@@ -14,6 +14,7 @@ from tests.nightly.plans import DAY, SPEC, Lab
 from tests.nightly.reports import FIRST, add_night, outcome, task
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.cli.command import said
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError, StorageError
 from tfaot_pkg.nightly.prune import Pruned, prune
 from tfaot_pkg.nightly.report.report import read_report
@@ -150,7 +151,7 @@ def test_where_anything_cannot_be_read_nothing_is_removed(place: Place) -> None:
 
 
 def test_without_any_night_nothing_is_made(place: Place) -> None:
-    assert place.prune(1).as_dict() == {"nights": [], "results": [], "kept": [], "size": 0, "dry_run": False}
+    assert plain(place.prune(1)) == {"nights": [], "results": [], "kept": [], "size": 0, "dry_run": False}
     assert not place.state.root.exists()
 
 

@@ -30,7 +30,6 @@ from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signed.making import Plan, initialize
-from tfaot_pkg.remote.address import Address
 from tfaot_pkg.trust.roles import Lifetimes
 
 _PASSPHRASE = "the passphrase of the test's keys"
@@ -182,7 +181,7 @@ def test_from_which_spec_a_package_is_uploaded_is_not_believed_from_the_state_fo
 
     monkeypatch.setattr(Publisher, "_sent", send)
     monkeypatch.setattr(Publisher, "_published", lambda *_: object())
-    remote = ConanRemote(name="ours", address=Address.parse("https://conan.example.org"), user="x")
+    remote = ConanRemote(name="ours", url="https://conan.example.org", user="x")
     publisher = Publisher(
         registry=tmp_path / "registry", keys=Keys(), folders=home_of(tmp_path), recheck=believed,
         remotes=[(remote, Credentials(user="x", password=""))],

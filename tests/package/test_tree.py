@@ -12,6 +12,7 @@ import yaml
 from tests.package.conftest import HERE, SIGNATURE, make_contents, make_spec
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import files_below
 from tfaot_pkg.package.headers import headers_version
@@ -55,7 +56,7 @@ def test_what_is_shared_says_how_the_package_was_made() -> None:
     assert yaml.safe_load(files["share/tfaot-model-affine/spec.yaml"]) == spec_document(contents.spec)
     info = json.loads(files["share/tfaot-model-affine/info.json"])
     assert (info["symbol"], info["uid"]) == (contents.symbol, contents.uid)
-    assert {"inputs": info["inputs"], "outputs": info["outputs"]} == SIGNATURE.as_dict()
+    assert {"inputs": info["inputs"], "outputs": info["outputs"]} == plain(SIGNATURE)
     assert json.loads(files["share/tfaot-model-affine/validation.json"]) == contents.validation
     assert files["share/tfaot-model-affine/licenses/LICENSE.tensorflow"] == b"Apache License 2.0\n"
 

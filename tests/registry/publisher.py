@@ -12,6 +12,7 @@ import resource
 import sys
 from pathlib import Path
 
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.entry import parse_index
@@ -30,9 +31,9 @@ def main() -> int:
             (one,) = parse_index(line, str(folder), json.loads(line)["name"])
             assert one.entry is not None
             done = registry.publish(one.entry, {role: folder / role for role in one.entry.blobs})
-            print(json.dumps({"status": done.as_dict()["status"], "entry": str(done.entry)}), flush=True)  # noqa: T201
+            print(json.dumps({"status": plain(done)["status"], "entry": str(done.entry)}), flush=True)  # noqa: T201
     except TfaotError as error:
-        print(json.dumps(error.as_dict()), flush=True)  # noqa: T201
+        print(json.dumps(plain(error)), flush=True)  # noqa: T201
         return error.exit_code
     return 0
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.wording import reported
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import RegistryEntry, check_new, parse_index
 
@@ -25,7 +26,7 @@ def parse(data: bytes) -> tuple[RegistryEntry | None, ...]:
 
 
 def changed(entry: RegistryEntry, **fields: object) -> bytes:
-    value = {**entry.as_dict(), **fields}
+    value = {**plain(entry), **fields}
     return json.dumps({name: item for name, item in value.items() if item is not ...}).encode() + b"\n"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.registry.signing import keys_in, make_signed
+from tfaot_pkg.documents import plain
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, parse_index
@@ -292,7 +293,7 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     with (new / "prefix").open("ab") as file:
         file.write(os.urandom(300_000))
     line = json.loads((new / "line").read_bytes())
-    line["blobs"]["prefix"] = BlobRef.of(new / "prefix").as_dict()
+    line["blobs"]["prefix"] = plain(BlobRef.of(new / "prefix"))
     (new / "line").write_text(json.dumps(line) + "\n")
     before = snapshot(start)
     script = (

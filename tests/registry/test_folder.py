@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.wording import reported
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.folder import AlreadyPublished, FolderRegistry, Published
@@ -54,7 +55,7 @@ def test_publishing_writes_a_blob_and_an_index_file_and_nothing_else(
     assert all(after[path] == before[path] for path in before)
     assert isinstance(done, Published) and done.entry.published.endswith("Z")
     assert registry.entries("digits") == (done.entry,)
-    assert json.loads(json.dumps(done.as_dict()))["status"] == "published"
+    assert json.loads(json.dumps(plain(done)))["status"] == "published"
 
 
 def test_publishing_the_same_again_does_nothing_and_says_so(

@@ -11,6 +11,7 @@ import pytest
 from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg import resources
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built, uninstall
@@ -55,7 +56,7 @@ def test_an_installed_package_is_its_tree_and_a_manifest(
     assert manifest["links"] == links and set(manifest["files"]) == set(files) - set(links)
     assert verify_install(prefix).ok
     assert not list(prefix.glob(".tfaot-staging*")) and not list(prefix.rglob("pending.json"))
-    assert json.dumps(done.as_dict()) and json.dumps(verify_install(prefix).as_dict())
+    assert json.dumps(plain(done)) and json.dumps(plain(verify_install(prefix)))
 
 
 def test_a_build_and_a_registry_install_the_same_package(
@@ -104,7 +105,7 @@ def test_a_yanked_version_installs_where_pinned_and_says_so(
     publish(yanked="wrong weights")
     with reported(RegistryError):
         install(registry, "digits", prefix)
-    assert install(registry, "digits@1.0", prefix).as_dict()["yanked"] == "wrong weights"
+    assert plain(install(registry, "digits@1.0", prefix))["yanked"] == "wrong weights"
 
 
 def test_exactly_the_entry_of_a_lock_can_be_installed(registry: FolderRegistry, publish: Any, prefix: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.wording import reported
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.folder import FolderRegistry
 
@@ -82,7 +83,7 @@ def test_an_unknown_package_gives_the_nearest_names(filled: FolderRegistry) -> N
 def test_search_finds_all_words_in_any_case(filled: FolderRegistry, text: str, models: list[str]) -> None:
     result = filled.search(text)
     assert [entry.model for entry in result.found] == models
-    assert json.dumps(result.as_dict())
+    assert json.dumps(plain(result))
 
 
 def test_search_shows_the_version_that_install_would_take(filled: FolderRegistry) -> None:

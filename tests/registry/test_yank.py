@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.wording import reported
 from tfaot_pkg.cli.packages import found_text
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import Deprecation, parse_index
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -33,7 +34,7 @@ def test_where_a_search_finds_nothing_else_it_names_what_was_yanked(filled: Fold
     for version in ("1.0", "2.0"):
         filled.yank("digits", version, "wrong weights")
     result = filled.search("model-digits")
-    assert result.as_dict() == {"found": [], "yanked": ["tfaot-model-digits"], "damaged": []}
+    assert plain(result) == {"found": [], "yanked": ["tfaot-model-digits"], "damaged": []}
     heading, name = found_text(result).splitlines()
     assert "all yanked" in heading and name == "tfaot-model-digits"
     assert "yanked" not in found_text(filled.search("")) and filled.search("").yanked == ("tfaot-model-digits",)

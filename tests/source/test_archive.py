@@ -14,6 +14,7 @@ import pytest
 
 from tests.source.parts import Packed, Server, answer, complete_entries, member, tar
 from tests.wording import reported
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.patience import Patience
@@ -234,7 +235,7 @@ def test_nobody_listening_is_an_error_without_the_token(model_archive: Packed, t
         port = free.getsockname()[1]
     with reported(NetworkError) as caught:
         downloaded(f"https://me:secret@127.0.0.1:{port}/a?token=secret", model_archive, tmp_path / "got")
-    assert "secret" not in repr(caught.value.as_dict())
+    assert "secret" not in repr(plain(caught.value))
 
 
 def test_an_unknown_host_is_an_error(model_archive: Packed, tmp_path: Path) -> None:

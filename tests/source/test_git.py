@@ -9,6 +9,7 @@ import pytest
 
 from tests.source.parts import Repository, complete_entries
 from tests.wording import reported
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
@@ -119,7 +120,7 @@ def test_a_folder_that_is_no_repository_is_an_error(folders: Folders, tmp_path: 
 def test_an_unreachable_server_is_a_network_error_without_the_password(folders: Folders) -> None:
     with reported(NetworkError, varies=r"fatal: .*") as caught:
         fetched("https://me:secret@127.0.0.1:1/a.git?token=secret", NOWHERE, folders)
-    assert "secret" not in repr(caught.value.as_dict())
+    assert "secret" not in repr(plain(caught.value))
     assert caught.value.__cause__ is None
     assert complete_entries(folders) == []
 

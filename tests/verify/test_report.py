@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tfaot_pkg.documents import plain
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.report import Branch, ClassReport, Comparison, ValidationReport, compare
 from tfaot_pkg.verify.summary import findings
@@ -113,18 +114,18 @@ def test_a_report_knows_what_failed_and_its_largest_differences() -> None:
     report = _report(0, 3, 0)
     assert [(name, each.batch_size) for name, each in report.failed] == [("main", 2)]
     assert report.max_absolute == 3 and report.max_relative == pytest.approx(0.3)
-    assert report.as_dict()["passed"] is False and _report(0).as_dict()["passed"] is True
+    assert plain(report)["passed"] is False and plain(_report(0))["passed"] is True
     assert report.not_run == ("x86-64-v4",)
 
 
 def test_a_report_without_a_comparison_is_not_passed() -> None:
-    document = _report().as_dict()
+    document = plain(_report())
     assert document["verdict"] == "not run" and document["passed"] is False
 
 
 def test_a_report_survives_json() -> None:
     report = _report(0, 1)
-    assert ValidationReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report
+    assert ValidationReport.from_dict(json.loads(json.dumps(plain(report)))) == report
 
 
 def test_classes_that_were_not_tried_for_one_reason_are_named_in_one_line() -> None:

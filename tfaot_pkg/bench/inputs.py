@@ -10,6 +10,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.bench.results import Difference
+from tfaot_pkg.documents import plain
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.report import compare
@@ -29,8 +30,8 @@ class Inputs:
     def options(self) -> dict[str, object]:
         """As the programs in peers' environments want it (bench_program/__main__.py)."""
         return {
-            "inputs": [{**tensor.as_dict(), "file": str(self.files[tensor.name])} for tensor in self.signature.inputs],
-            "outputs": [tensor.as_dict() for tensor in self.signature.outputs],
+            "inputs": [{**plain(tensor), "file": str(self.files[tensor.name])} for tensor in self.signature.inputs],
+            "outputs": [plain(tensor) for tensor in self.signature.outputs],
             "rows": self.rows,
         }
 

@@ -62,7 +62,7 @@ class Comparison:
             "same_machine": self.same_machine,
             "machine": round(self.machine, 4),
             "spread": round(self.spread, 4),
-            "changes": [each.as_dict() for each in self.changes],
+            "changes": list(self.changes),
         }
 
 

@@ -54,14 +54,6 @@ class Rendered:
     files: int
     damaged: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "folder": str(self.folder),
-            "packages": self.packages,
-            "files": self.files,
-            "damaged": list(self.damaged),
-        }
-
 
 @dataclass(slots=True)
 class Home:

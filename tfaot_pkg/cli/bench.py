@@ -119,7 +119,7 @@ def bench(
     found = _measured(session, model, request, source, old)
     comparison = compare(found, old) if old else None
     written = _write(found, output, plot)
-    document = {**found.as_dict(), "since": comparison.as_dict() if comparison else None, "files": written}
+    document = {**found.as_dict(), "since": comparison, "files": written}
     return Result(
         document=document,
         text=_text(found, comparison, written),

@@ -75,9 +75,7 @@ def check(
 
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
     result = check_model(spec, session.pipeline(), table=table)
-    return Result(
-        document=result.as_dict(), text=_check_text(result), exit_code=0 if result.compilable else ModelError.exit_code
-    )
+    return Result(document=result, text=_check_text(result), exit_code=0 if result.compilable else ModelError.exit_code)
 
 
 def _check_text(result: CheckResult) -> str:
@@ -187,8 +185,8 @@ def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[
         "key": made.plan.key,
         "status": done.status,
         "confinement": made.confinement.value,
-        "validation": made.report.as_dict(),
-        "kernels": made.kernels.as_dict(),
+        "validation": made.report,
+        "kernels": made.kernels,
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
 
@@ -232,7 +230,7 @@ def publish(
         unverified=unverified_target or (),
     )
     uploaded = uploader.upload(done) if uploader is not None else None
-    document = {**done.as_dict(), "upload": uploaded.as_dict() if uploaded else None}
+    document = {**done.as_dict(), "upload": uploaded}
     lines = [_published_text(done, session.registry)]
     if uploaded is not None:
         lines.insert(

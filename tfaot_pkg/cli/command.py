@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, wraps
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_type_hints
 
 import typer
 
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import PlainProgress, Progress
@@ -155,15 +156,15 @@ class Flags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result of a command: `document` is printed with --json, else `text`."""
+    """The result of a command: `document` is printed as JSON with --json, else `text`."""
 
-    document: Mapping[str, object]
+    document: object
     text: str
     exit_code: int = 0
 
     def show(self) -> None:
         if said.json:
-            say_json(self.document)
+            say_json(plain(self.document))
         elif self.text:
             say(self.text.rstrip("\n"), to=sys.stdout)
 

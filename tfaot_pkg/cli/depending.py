@@ -89,7 +89,7 @@ def install(
         requirements = [Requirement.parse(word) for word in words]
         constraints = Constraints.parse(tuple(target or ()), toolchain)
         done = install_requirements(session.open_registry(), requirements, prefix, constraints)
-    document = {"prefix": str(prefix.absolute()), "packages": [one.as_dict() for one in done]}
+    document = {"prefix": str(prefix.absolute()), "packages": done}
     return Result(document=document, text="\n".join(map(_installed_text, done)) or "the lock file names no package")
 
 
@@ -136,7 +136,7 @@ def resolve(
 
 
 def _rejected(resolution: Resolution) -> dict[str, object]:
-    return {"rejected": [one.as_dict() for one in resolution.rejected]}
+    return {"rejected": resolution.rejected}
 
 
 def _resolution_lines(opened: StaticRegistry, resolution: Resolution) -> list[str]:
@@ -168,7 +168,7 @@ def outdated(
     before = Lock.read(lock)
     standing = find_outdated(_opened(session, before, lock), before)
     old = [one for one in standing if one.is_outdated]
-    document = {"lock": str(lock), "outdated": [one.as_dict() for one in old]}
+    document = {"lock": str(lock), "outdated": old}
     return Result(document=document, text="\n".join(map(_outdated_text, old)) or "all locked versions are the newest")
 
 
@@ -208,7 +208,7 @@ def update(
     changed = changes(before, after)
     if not dry_run:
         after.write(lock.absolute())
-    document = {"lock": str(lock), "changes": [one.as_dict() for one in changed], **_rejected(resolution)}
+    document = {"lock": str(lock), "changes": changed, **_rejected(resolution)}
     return Result(document=document, text="\n".join(map(str, changed)) or "nothing is newer")
 
 

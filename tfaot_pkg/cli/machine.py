@@ -116,7 +116,7 @@ def doctor(session: Session) -> Result:
     lines = [f"{'ok  ' if f.good else 'no  '} {f.subject:<12} {f.finding}" for f in findings]
     lines += [f"hint: {f.hint}" for f in findings if f.hint and not f.good]
     return Result(
-        document={"findings": [f.as_dict() for f in findings]},
+        document={"findings": findings},
         text="\n".join(lines),
         exit_code=1 if any(f.needed and not f.good for f in findings) else 0,
     )

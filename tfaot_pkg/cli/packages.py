@@ -37,7 +37,7 @@ def search(
     Example: tfaot-pkg search tagger
     """
     result = session.open_registry().search(text)
-    return Result(document=result.as_dict(), text=found_text(result))
+    return Result(document=result, text=found_text(result))
 
 
 def found_text(result: SearchResult) -> str:
@@ -78,7 +78,7 @@ def show(
         **entry.as_dict(),
         "validated": validated,
         "versions": [other.version for other in others],
-        "deprecated": deprecation.as_dict() if deprecation else None,
+        "deprecated": deprecation,
     }
     return Result(document=document, text=_show_text(entry, others, deprecation, validated))
 
@@ -168,7 +168,7 @@ def uninstall(
 
     done = uninstall_package(package, prefix)
     kept = "".join(f"\nkept, because it was changed: {path}" for path in done.kept)
-    return Result(document=done.as_dict(), text=f"{done.name} {done.version}: removed from {done.prefix}{kept}")
+    return Result(document=done, text=f"{done.name} {done.version}: removed from {done.prefix}{kept}")
 
 
 @command()
@@ -185,7 +185,7 @@ def verify_install(
 
     report = verify(prefix.absolute())
     exit_code = 0 if report.ok else PrefixError.exit_code
-    return Result(document=report.as_dict(), text=_verified_text(report), exit_code=exit_code)
+    return Result(document=report, text=_verified_text(report), exit_code=exit_code)
 
 
 def _verified_text(report: PrefixReport) -> str:
@@ -235,7 +235,7 @@ def rebuild_check(
         wheelhouse=session.flags.wheelhouse,
     )
     found = rebuild(opened, package, means)
-    return Result(document=found.as_dict(), text=_rebuilt_text(found), exit_code=found.exit_code)
+    return Result(document=found, text=_rebuilt_text(found), exit_code=found.exit_code)
 
 
 def _rebuilt_text(found: Rebuilt) -> str:
@@ -267,7 +267,7 @@ def yank(
     opened = session.writable_registry()
     entry = opened.yank(name, version, reason)
     _update_catalogue(opened, name, session)
-    return Result(document={"entry": entry.as_dict()}, text=f"{entry}: yanked ({entry.yanked})")
+    return Result(document={"entry": entry}, text=f"{entry}: yanked ({entry.yanked})")
 
 
 @command("registry", "keys", "passphrase_file")
@@ -283,7 +283,7 @@ def unyank(
     opened = session.writable_registry()
     entry = opened.unyank(name, version)
     _update_catalogue(opened, name, session)
-    return Result(document={"entry": entry.as_dict()}, text=f"{entry}: not yanked")
+    return Result(document={"entry": entry}, text=f"{entry}: not yanked")
 
 
 def _update_catalogue(registry: FolderRegistry, package: str, session: Session) -> None:
@@ -322,7 +322,7 @@ def deprecate(
     opened.deprecate(package, None if undo else Deprecation(use=use, reason=reason))
     name, now = package_meant_by(package), opened.deprecation(package)
     _update_catalogue(opened, name, session)
-    document = {"package": name, "deprecated": now.as_dict() if now else None}
+    document = {"package": name, "deprecated": now}
     return Result(document=document, text=f"{name}: deprecated ({now})" if now else f"{name}: not deprecated")
 
 

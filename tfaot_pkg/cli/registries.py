@@ -78,7 +78,7 @@ def init(
         + "".join(f"{role} signatures expire at {when}\n" for role, when in made.expires.items())
         + "run `tfaot-pkg registry refresh` before that (cron), else readers reject it"
     )
-    return Result(document=made.as_dict(), text=text)
+    return Result(document=made, text=text)
 
 
 @command("registry_argument", "keys", "passphrase_file")
@@ -92,7 +92,7 @@ def refresh(session: Session) -> Result:
     done = refresh_registry(session.writable_registry())
     signed = f"{len(done.signed)} files" if len(done.signed) > 4 else ", ".join(done.signed)
     lines = [f"signed: {signed}", *(f"{role} until {when}" for role, when in done.expires.items())]
-    return Result(document=done.as_dict(), text="\n".join([*lines, *(f"note: {note}" for note in done.notes)]))
+    return Result(document=done, text="\n".join([*lines, *(f"note: {note}" for note in done.notes)]))
 
 
 @command("registry_argument")
@@ -106,7 +106,7 @@ def verify(session: Session) -> Result:
 
     found = audit(session.open_registry(), session.progress)
     exit_code = 0 if found.ok else TrustError.exit_code
-    return Result(document=found.as_dict(), text=_audit_text(found), exit_code=exit_code)
+    return Result(document=found, text=_audit_text(found), exit_code=exit_code)
 
 
 def _audit_text(found: Audit) -> str:
@@ -132,7 +132,7 @@ def gc(
     from tfaot_pkg.registry.collect import collect, parse_grace
 
     done = collect(session.writable_registry(), grace=parse_grace(grace), dry_run=dry_run)
-    return Result(document=done.as_dict(), text=_collected_text(done))
+    return Result(document=done, text=_collected_text(done))
 
 
 _SHOWN = 5
@@ -166,7 +166,7 @@ def render(
 
     folder = output.absolute() if output is not None else session.registry_folder() / FOLDER
     done = render_catalogue(session.open_registry(), folder, progress=session.progress)
-    return Result(document=done.as_dict(), text=_rendered_text(done))
+    return Result(document=done, text=_rendered_text(done))
 
 
 def _rendered_text(done: Rendered) -> str:

@@ -52,7 +52,7 @@ def _result(done: KeysChanged, verb: str) -> Result:
         lines.append(f"{verb}: enough root keys have signed. Apply it: registry apply {done.pending}")
     else:
         lines.append("in force from now on")
-    return Result(document=done.as_dict(), text="\n".join(lines))
+    return Result(document=done, text="\n".join(lines))
 
 
 @command("passphrase_file", "no_passphrase")
@@ -168,7 +168,7 @@ def list_(session: Session) -> Result:
         f"{one.role:<10} {one.keyid}  {one.scheme}  threshold {one.threshold}{'  at hand' if one.at_hand else ''}"
         for one in found
     ]
-    return Result(document={"keys": [one.as_dict() for one in found]}, text="\n".join(lines))
+    return Result(document={"keys": found}, text="\n".join(lines))
 
 
 @command("keys", "passphrase_file")

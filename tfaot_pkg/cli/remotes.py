@@ -85,7 +85,7 @@ def list_registries(session: Session) -> Result:
         f"{one.name}: {one.address.url} ({f'root {one.fingerprint[:16]}' if one.root is not None else 'unsigned'})"
         for one in remotes
     ]
-    return Result(document={"registries": [one.as_dict() for one in remotes]}, text="\n".join(lines) or "none")
+    return Result(document={"registries": remotes}, text="\n".join(lines) or "none")
 
 
 @command()
@@ -101,7 +101,7 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
 
     removed = Remotes.of(session.folders).remove(name)
     shutil.rmtree(RemoteCache.of(removed.address.url, session.folders).root, ignore_errors=True)
-    return Result(document=removed.as_dict(), text=f"{name}: {removed.address.url} removed")
+    return Result(document=removed, text=f"{name}: {removed.address.url} removed")
 
 
 @command()
@@ -136,9 +136,11 @@ def add_conan_remote(
     except RegistryError as error:
         message = error.message.replace("a registry", "a Conan remote")
         raise ConanError(message, hint="write https://HOST/PATH; --user and --password-file say who uploads") from error
-    remote = ConanRemote(name=name, address=address, user=user, password_file=file)
+    remote = ConanRemote(
+        name=name, url=address.url.rstrip("/"), allow_http=address.allow_http, user=user, password_file=file
+    )
     ConanRemotes.of(session.folders).add(remote)
-    return Result(document=remote.as_dict(), text=f"{remote.name}: {remote.url}")
+    return Result(document=remote, text=f"{remote.name}: {remote.url}")
 
 
 @command()
@@ -151,7 +153,7 @@ def list_conan_remotes(session: Session) -> Result:
 
     remotes = ConanRemotes.of(session.folders).all()
     lines = [f"{one.name}: {one.url}" + (f" (user {one.user})" if one.user else "") for one in remotes]
-    return Result(document={"remotes": [one.as_dict() for one in remotes]}, text="\n".join(lines) or "no remotes")
+    return Result(document={"remotes": remotes}, text="\n".join(lines) or "no remotes")
 
 
 @command()

@@ -50,7 +50,7 @@ class KernelShare:
                 {"batch_size": size, "target": target, "products": self._computed((size, target))}
                 for size, target in self.units
             ],
-            "layers": [layer.as_dict() for layer in self.layers],
+            "layers": list(self.layers),
         }
 
     def __str__(self) -> str:

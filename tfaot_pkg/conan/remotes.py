@@ -14,14 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import ConanError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.storage import locked, storage_errors, write_file
 
-_FORMAT = 1
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
 
@@ -30,13 +28,10 @@ class ConanRemote:
     """A Conan remote under a name of the user's. `user` and `password_file` are empty where nothing was said."""
 
     name: str
-    address: Address
+    url: str
+    allow_http: bool = False
     user: str = ""
     password_file: str = ""
-
-    @property
-    def url(self) -> str:
-        return self.address.url.rstrip("/")
 
     @property
     def user_variable(self) -> str:
@@ -50,15 +45,6 @@ class ConanRemote:
     @property
     def _suffix(self) -> str:
         return self.name.replace("-", "_").upper()
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "url": self.url,
-            "allow_http": self.address.allow_http,
-            "user": self.user,
-            "password_file": self.password_file,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +76,10 @@ class ConanRemotes:
                 data = self.file.read_bytes()
             except FileNotFoundError:
                 return ()
-        try:
-            document = read_json(data)
-            if document["format"] == _FORMAT:
-                return tuple(_remote(item) for item in document["remotes"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ConanError(f"{self.file} is damaged ({error})", hint="delete it and add the remotes again") from error
-        raise ConanError(f"{self.file} was written by another version of tfaot-pkg", hint="upgrade tfaot-pkg")
+        document = read(_File, data, str(self.file), error=ConanError, hint="delete it and add the remotes again")
+        for remote in document.remotes:
+            Address.parse(remote.url, allow_http=remote.allow_http)
+        return document.remotes
 
     def get(self, name: str) -> ConanRemote:
         """Raises ConanError where the name is unknown."""
@@ -131,16 +114,14 @@ class ConanRemotes:
             with locked(self.file.with_name(".conan-remotes.lock"), what=f"{self.file}", timeout=60):
                 remotes = {remote.name: remote for remote in self.all()}
                 yield remotes
-                items = [remotes[name].as_dict() for name in sorted(remotes)]
-                write_file(self.file, canonical_json({"format": _FORMAT, "remotes": items}) + b"\n", mode=0o600)
+                known = tuple(remotes[name] for name in sorted(remotes))
+                write_file(self.file, write(_File(remotes=known)), mode=0o600)
 
 
-def _remote(item: Mapping[str, object]) -> ConanRemote:
-    name, url, user, password_file = (item[key] for key in ("name", "url", "user", "password_file"))
-    if not all(isinstance(text, str) for text in (name, url, user, password_file)):
-        raise TypeError("a remote has texts only")
-    address = Address.parse(str(url), allow_http=item["allow_http"] is True)
-    return ConanRemote(name=str(name), address=address, user=str(user), password_file=str(password_file))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    remotes: tuple[ConanRemote, ...]
+    format: int = 1
 
 
 def ask_at_terminal(prompt: str) -> str | None:

@@ -7,22 +7,18 @@ other content under the same version is refused.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from pydantic import ValidationError as PydanticError
 
 from tfaot_pkg.dependencies.resolution import Constraints
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import fields_of, read, write_indented
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.package.name import current_name, is_package_name
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.static.layout import is_sha256
 from tfaot_pkg.storage import storage_errors, write_file
 
 LOCK = "tfaot.lock"
@@ -41,7 +37,17 @@ class LockedPackage:
     version: str
     tree: str
     blobs: Mapping[str, BlobRef]
-    dependencies: tuple[str, ...] = ()
+    dependencies: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not is_package_name(self.name):
+            raise ValueError(f"{self.name!r} is not a package name")
+        if not is_sha256(self.tree):
+            raise ValueError("tree must be 64 hexadecimal digits")
+        try:
+            Requirement.parse(f"{self.name}@{self.version}")
+        except RegistryError as error:
+            raise ValueError(error.message) from error
 
     @classmethod
     def of(cls, entry: RegistryEntry) -> LockedPackage:
@@ -55,15 +61,6 @@ class LockedPackage:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "tree": self.tree,
-            "blobs": {role: blob.as_dict() for role, blob in self.blobs.items()},
-            "dependencies": list(self.dependencies),
-        }
 
     def difference(self, entry: RegistryEntry) -> str:
         """What of `entry`'s content is not as locked; empty where all is."""
@@ -88,12 +85,13 @@ class LockedRegistry:
     name: str = ""
     root_version: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.root_version is not None and self.root_version < 1:
+            raise ValueError("root_version must be at least 1")
+
     @property
     def is_signed(self) -> bool:
         return self.root_version is not None
-
-    def as_dict(self) -> dict[str, object]:
-        return {"location": self.location, "name": self.name, "root_version": self.root_version}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,37 +108,24 @@ class Lock:
         return {package.name: package.version for package in self.packages}
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA,
-            "requirements": sorted(map(str, self.requirements)),
-            "targets": list(self.constraints.targets),
-            "toolchain": str(self.constraints.toolchain),
-            "registry": self.registry.as_dict(),
-            "packages": [package.as_dict() for package in self.packages],
-        }
+        document = _Document(
+            requirements=tuple(sorted(map(str, self.requirements))),
+            targets=self.constraints.targets,
+            toolchain=str(self.constraints.toolchain),
+            registry=self.registry,
+            packages=self.packages,
+        )
+        return fields_of(document)
 
     def to_bytes(self) -> bytes:
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False).encode() + b"\n"
+        return write_indented(self)
 
     @classmethod
     def parse(cls, data: bytes, file: str) -> Lock:
-        """Read a lock file. Raises RegistryError with everything that is wrong with it."""
+        """Read a lock file. Raises RegistryError."""
+        document = read(_Document, data, f"the lock file {file}", error=RegistryError, hint=_HINT)
         try:
-            value = read_json(data)
-        except (ValueError, RecursionError) as error:
-            raise RegistryError(f"{file} is not a lock file: not JSON ({error})", hint=_HINT) from error
-        if not isinstance(value, dict) or type(value.get("schema")) is not int:
-            raise RegistryError(f"{file} is not a lock file: it has no schema version", hint=_HINT)
-        if value["schema"] != SCHEMA:
-            raise RegistryError(
-                f"{file}: lock files of schema {value['schema']} are unknown; this version reads schema {SCHEMA}",
-                hint="upgrade tfaot-pkg",
-            )
-        try:
-            return _Document.model_validate(value).lock()
-        except PydanticError as error:
-            faults = [f"{file}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-            raise RegistryError("\n".join(faults), hint=_HINT) from error
+            return document.lock()
         except RegistryError as error:
             raise RegistryError(f"{file}: {error.message}", hint=_HINT) from error
 
@@ -181,57 +166,21 @@ def location_meant(location: str, lock_file: Path) -> str:
     return str(Path(os.path.abspath(lock_file)).parent / location) if location.startswith("./") else location
 
 
-_Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """The file as it stands; `schema` is the number of its form."""
 
-
-class _Model(BaseModel):
-    # A newer tool of the same schema may write more.
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Blob(_Model):
-    sha256: _Digest
-    size: Annotated[int, Field(ge=0)]
-
-
-class _Package(_Model):
-    name: str
-    version: str
-    tree: _Digest
-    blobs: dict[str, _Blob]
-    dependencies: list[str]
-
-    def package(self) -> LockedPackage:
-        if not is_package_name(self.name):
-            raise RegistryError(f"{self.name!r} is not a package name")
-        Requirement.parse(f"{self.name}@{self.version}")
-        blobs = {role: BlobRef(sha256=blob.sha256, size=blob.size) for role, blob in self.blobs.items()}
-        dependencies = tuple(self.dependencies)
-        return LockedPackage(
-            name=current_name(self.name), version=self.version, tree=self.tree, blobs=blobs, dependencies=dependencies
-        )
-
-
-class _Registry(_Model):
-    location: str
-    name: str
-    root_version: Annotated[int, Field(ge=1)] | None
-
-
-class _Document(_Model):
-    model_config = ConfigDict(title="lock file")
-    schema_: Literal[1] = Field(alias="schema")
-    requirements: list[str]
-    targets: list[str]
+    schema: int = SCHEMA
+    requirements: tuple[str, ...]
+    targets: tuple[str, ...]
     toolchain: str
-    registry: _Registry
-    packages: list[_Package]
+    registry: LockedRegistry
+    packages: tuple[LockedPackage, ...]
 
     def lock(self) -> Lock:
-        registry: dict[str, Any] = self.registry.model_dump()
         return Lock(
             requirements=tuple(map(Requirement.parse, self.requirements)),
-            constraints=Constraints.parse(tuple(self.targets), self.toolchain),
-            registry=LockedRegistry(**registry),
-            packages=tuple(package.package() for package in self.packages),
+            constraints=Constraints.parse(self.targets, self.toolchain),
+            registry=self.registry,
+            packages=tuple(replace(package, name=current_name(package.name)) for package in self.packages),
         )

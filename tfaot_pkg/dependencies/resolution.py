@@ -85,9 +85,6 @@ class Rejected:
     def __str__(self) -> str:
         return f"{self.package} {self.version}: {self.reason}"
 
-    def as_dict(self) -> dict[str, object]:
-        return {"package": self.package, "version": self.version, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:

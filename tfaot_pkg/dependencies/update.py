@@ -31,15 +31,6 @@ class Outdated:
     def is_outdated(self) -> bool:
         return bool(self.notes) or self.locked not in (self.allowed, "") or self.newest not in (self.locked, "")
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "locked": self.locked,
-            "allowed": self.allowed,
-            "newest": self.newest,
-            "notes": list(self.notes),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -53,9 +44,6 @@ class Change:
         if self.before and self.after:
             return f"{self.name}: {self.before} -> {self.after}"
         return f"{self.name}: {self.after} added" if self.after else f"{self.name}: {self.before} not needed any more"
-
-    def as_dict(self) -> dict[str, object]:
-        return {"name": self.name, "before": self.before, "after": self.after}
 
 
 def outdated(reader: RegistryReader, lock: Lock) -> tuple[Outdated, ...]:

@@ -36,6 +36,7 @@ from packaging.version import Version
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.cmssw import alias_header, function_headers
@@ -236,7 +237,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "targets": list(spec.compilation.targets),
         **({"glibc": contents.glibc} if contents.glibc else {}),
         "weights": spec.compilation.weights,
-        **contents.signature.as_dict(),
+        **plain(contents.signature),
     }
 
 

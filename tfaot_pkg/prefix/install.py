@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tfaot_pkg.documents import write
 from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.package.listing import Tree, scan_tree
 from tfaot_pkg.package.name import package_meant_by
@@ -68,15 +69,6 @@ class Installed:
     status: Status
     previous: str | None
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "prefix": str(self.prefix),
-            "status": self.status,
-            "previous": self.previous,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uninstalled:
@@ -86,9 +78,6 @@ class Uninstalled:
     version: str
     prefix: Path
     kept: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        return {"name": self.name, "version": self.version, "prefix": str(self.prefix), "kept": list(self.kept)}
 
 
 def install_built(built: PackageTree, key: str, prefix: Path) -> Installed:
@@ -198,7 +187,7 @@ def _apply(before: Prefix, plan: tuple[PartPlan, ...]) -> None:
     for part in plan:
         _move(part.staged, root, part.moved)
     for part in plan:
-        write_file(root / manifest_path(part.manifest.name), part.manifest.encode())
+        write_file(root / manifest_path(part.manifest.name), write(part.manifest))
         _remove(root, part.stale)
         (root / pending_path(part.manifest.name)).unlink()
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import PrefixError
-from tfaot_pkg.keys import canonical_json, sha256_file
+from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.package.listing import path_fault
 from tfaot_pkg.package.name import is_package_name, other_spellings, spellings
 
@@ -29,7 +28,6 @@ HEADERS = "tfaot"
 LOCK = ".tfaot-prefix.lock"
 STAGING = ".tfaot-staging."
 
-_FORMAT = 1
 _HINT = "remove that file and install the package again"
 
 
@@ -48,41 +46,35 @@ class Manifest:
     tree: str
     files: Mapping[str, str]
     links: Mapping[str, str]
-    uses_headers: bool
+    uses_headers: bool = False
+    format: int = 1
+
+    def __post_init__(self) -> None:
+        _check_paths((*self.files, *self.links))
 
     @property
     def contents(self) -> dict[str, str]:
         """Path to what `look` gives for it."""
         return {**self.files, **{path: f"-> {target}" for path, target in self.links.items()}}
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "format": _FORMAT,
-            "name": self.name,
-            "version": self.version,
-            "key": self.key,
-            "tree": self.tree,
-            "files": dict(self.files),
-            "links": dict(self.links),
-            "uses_headers": self.uses_headers,
-        }
-
-    def encode(self) -> bytes:
-        return canonical_json(self.as_dict()) + b"\n"
-
     @classmethod
     def parse(cls, data: bytes, file: str, part: str) -> Manifest:
-        """Read the manifest of `part`. Raises PrefixError where it is damaged."""
-        value = _object(data, file)
-        files, links = value.get("files"), value.get("links")
-        texts = {name: value.get(name) for name in ("name", "version", "key", "tree")}
-        if not (_is_text_map(files) and _is_text_map(links) and all(isinstance(text, str) for text in texts.values())):
-            raise PrefixError(f"{file} is damaged: it is not a manifest", hint=_HINT)
-        if value["name"] != part or (part == HEADERS and not value["version"].isdecimal()):
+        """Read the manifest of `part`. Raises PrefixError if it is damaged."""
+        manifest = read(cls, data, file, error=PrefixError, hint=_HINT)
+        if manifest.name != part or (part == HEADERS and not manifest.version.isdecimal()):
             raise PrefixError(f"{file} is damaged: it is not the manifest of {part}", hint=_HINT)
-        assert isinstance(files, dict) and isinstance(links, dict)
-        _check_paths([*files, *links], file)
-        return cls(files=files, links=links, uses_headers=value.get("uses_headers") is True, **texts)  # type: ignore[arg-type]
+        return manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    """The paths that an interrupted installation or removal may have left."""
+
+    paths: frozenset[str]
+    format: int = 1
+
+    def __post_init__(self) -> None:
+        _check_paths(self.paths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +128,12 @@ def read_prefix(root: Path) -> Prefix:
             manifests[part] = Manifest.parse(data, str(root / manifest_path(part)), part)
         data = _read(root / pending_path(part))
         if data is not None:
-            pending[part] = _parse_pending(data, str(root / pending_path(part)))
+            pending[part] = read(_Pending, data, str(root / pending_path(part)), error=PrefixError, hint=_HINT).paths
     return Prefix(root=root, manifests=manifests, pending=pending)
 
 
 def encode_pending(paths: frozenset[str]) -> bytes:
-    return canonical_json({"format": _FORMAT, "paths": sorted(paths)}) + b"\n"
+    return write(_Pending(paths=paths))
 
 
 def look(path: Path) -> str | None:
@@ -172,33 +164,9 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _parse_pending(data: bytes, file: str) -> frozenset[str]:
-    paths = _object(data, file).get("paths")
-    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise PrefixError(f"{file} is damaged", hint=_HINT)
-    _check_paths(paths, file)
-    return frozenset(paths)
-
-
-def _object(data: bytes, file: str) -> dict[str, Any]:
-    try:
-        value = read_json(data)
-    except (ValueError, RecursionError) as error:
-        raise PrefixError(f"{file} is damaged: not JSON ({error})", hint=_HINT) from error
-    if not isinstance(value, dict):
-        raise PrefixError(f"{file} is damaged: it must be an object", hint=_HINT)
-    if value.get("format") != _FORMAT:
-        raise PrefixError(f"{file}: format {value.get('format')!r} is unknown", hint="upgrade tfaot-pkg")
-    return value
-
-
-def _is_text_map(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-
-
-def _check_paths(paths: list[str], file: str) -> None:
-    """What a manifest lists may be removed one day: nothing outside of the prefix may stand in it."""
+def _check_paths(paths: Iterable[str]) -> None:
+    """What a manifest lists may be removed one day, so it must not name anything outside of the prefix."""
     for path in paths:
         fault = path_fault(path)
         if fault:
-            raise PrefixError(f"{file} is damaged: {path!r} {fault}", hint=_HINT)
+            raise ValueError(f"{path!r} {fault}")

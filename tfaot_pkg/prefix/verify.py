@@ -47,7 +47,7 @@ class PrefixReport:
         return all(part.ok for part in self.parts)
 
     def as_dict(self) -> dict[str, object]:
-        return {"prefix": str(self.prefix), "ok": self.ok, "parts": [part.as_dict() for part in self.parts]}
+        return {"prefix": str(self.prefix), "ok": self.ok, "parts": list(self.parts)}
 
 
 def verify_install(root: Path) -> PrefixReport:

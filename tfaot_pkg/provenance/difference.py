@@ -31,9 +31,6 @@ class Difference:
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
 
-    def as_dict(self) -> dict[str, str]:
-        return {"path": self.path, "kind": self.kind, "detail": self.detail}
-
 
 def differences(there: Path, here: Path) -> tuple[Difference, ...]:
     """What differs between the published tree and the rebuilt one, by path. Raises RegistryError, OSError."""

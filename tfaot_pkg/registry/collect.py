@@ -50,14 +50,6 @@ class Collected:
     waiting: int
     dry_run: bool
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "removed": list(self.removed),
-            "size": self.size,
-            "waiting": self.waiting,
-            "dry_run": self.dry_run,
-        }
-
 
 def collect(registry: FolderRegistry, *, grace: timedelta = GRACE, dry_run: bool = False) -> Collected:
     """Remove garbage that is older than `grace`.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.static.layout import DOWNLOAD, FORMAT, template_fault
 
 SIGNED = "signed"
@@ -34,11 +34,8 @@ class RegistryConfig:
     sha256: str = field(default="", compare=False)
     """Of the file that it was read from: what a signed registry's signatures say as well."""
 
-    def as_dict(self) -> dict[str, object]:
-        return {"format": FORMAT, "download": self.download, "capabilities": list(self.capabilities)}
-
     def to_bytes(self) -> bytes:
-        return canonical_json(self.as_dict()) + b"\n"
+        return write(_Document(download=self.download, capabilities=self.capabilities))
 
     @property
     def is_signed(self) -> bool:
@@ -51,21 +48,16 @@ class RegistryConfig:
     @classmethod
     def parse(cls, data: bytes, file: str) -> RegistryConfig:
         """Read `config.json`. Raises RegistryError, also for a format that is not ours."""
-        try:
-            value = read_json(data)
-        except (ValueError, RecursionError) as error:
-            raise RegistryError(f"{file} is not JSON ({error})", hint=_NOT_OURS) from error
-        if not isinstance(value, dict) or type(value.get("format")) is not int:
-            raise RegistryError(f"{file} is not the configuration of a registry", hint=_NOT_OURS)
-        if value["format"] != FORMAT:
-            raise UnknownFormat(
-                f"{file}: registry format {value['format']} is unknown; this version reads format {FORMAT}",
-                hint="upgrade tfaot-pkg, or use another registry",
-            )
-        download, capabilities = value.get("download", DOWNLOAD), value.get("capabilities", [])
-        fault = template_fault(download)
-        if fault:
-            raise RegistryError(f"{file}: download {fault}", hint=_NOT_OURS)
-        if not isinstance(capabilities, list) or not all(isinstance(item, str) for item in capabilities):
-            raise RegistryError(f"{file}: capabilities must be a list of strings", hint=_NOT_OURS)
-        return cls(download=download, capabilities=tuple(capabilities), sha256=sha256_bytes(data))
+        document = read(_Document, data, file, error=RegistryError, other_format=UnknownFormat, hint=_NOT_OURS)
+        return cls(download=document.download, capabilities=document.capabilities, sha256=sha256_bytes(data))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    format: int = FORMAT
+    download: str = DOWNLOAD
+    capabilities: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if fault := template_fault(self.download):
+            raise ValueError(f"download {fault}")

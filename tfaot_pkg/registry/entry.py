@@ -7,17 +7,17 @@ them. A line whose `v` is newer than ours is skipped by readers (an older tool s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NoReturn
 
 from packaging.version import InvalidVersion, Version
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, fields_of, read_json, write
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import Key, canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.keys import Key, sha256_bytes, sha256_file
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.static.layout import PREFIX, is_sha256
@@ -35,15 +35,18 @@ class BlobRef:
     sha256: str
     size: int
 
+    def __post_init__(self) -> None:
+        if not is_sha256(self.sha256):
+            raise ValueError("sha256 must be 64 hexadecimal digits")
+        if self.size < 0:
+            raise ValueError("size must be a whole number")
+
     @classmethod
     def of(cls, source: Path | bytes) -> BlobRef:
         """The reference of a file's or a byte string's content. Raises OSError."""
         if isinstance(source, bytes):
             return cls(sha256=sha256_bytes(source), size=len(source))
         return cls(sha256=sha256_file(source), size=source.stat().st_size)
-
-    def as_dict(self) -> dict[str, object]:
-        return {"sha256": self.sha256, "size": self.size}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,28 +106,13 @@ class RegistryEntry:
 
     def as_dict(self) -> dict[str, object]:
         """The JSON object of the line; unknown names included."""
-        return {
-            **self.extra,
-            "v": SCHEMA,
-            "name": self.name,
-            "model": self.model,
-            "version": self.version,
-            "key": self.key,
-            "tree": self.tree,
-            "tool": self.tool,
-            "toolchain": self.toolchain,
-            "targets": list(self.targets),
-            "batch_sizes": list(self.batch_sizes),
-            **({} if self.rows_independent is None else {"rows_independent": self.rows_independent}),
-            "signature": self.signature.as_dict(),
-            "license": self.license,
-            "description": self.description,
-            "blobs": {role: blob.as_dict() for role, blob in self.blobs.items()},
-            "dependencies": list(self.dependencies),
-            **({"glibc": self.glibc} if self.glibc else {}),
-            "yanked": self.yanked if self.yanked is not None else False,
-            "published": self.published,
-        }
+        line = fields_of(self)
+        line.pop("extra")
+        # Versions published before these fields existed have lines without them, and lines keep their bytes.
+        for name in ("rows_independent", "glibc"):
+            if line[name] in (None, ""):
+                del line[name]
+        return {**self.extra, "v": SCHEMA, **line, "yanked": self.yanked if self.yanked is not None else False}
 
     @property
     def batch_sizes_text(self) -> str:
@@ -134,7 +122,7 @@ class RegistryEntry:
 
     def line(self) -> bytes:
         """The canonical form, with its line end."""
-        return canonical_json(self.as_dict()) + b"\n"
+        return write(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +131,6 @@ class Deprecation:
 
     use: str = ""
     reason: str = ""
-
-    def as_dict(self) -> dict[str, object]:
-        return {"use": self.use, "reason": self.reason}
 
     def __str__(self) -> str:
         use = f"use {self.use}" if self.use else ""
@@ -190,12 +175,8 @@ def parse_lines(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
 
 def _parse_line(data: bytes, file: str, number: int, package: str) -> IndexLine:
     try:
-        value = read_json(data)
-    except (ValueError, RecursionError) as error:
-        _damaged(file, number, f"not JSON ({error})")
-    try:
-        return _line_from(_Fields(value), package, data)
-    except _Fault as fault:
+        return _line_from(read_json(data), package, data)
+    except ValueError as fault:
         _damaged(file, number, str(fault))
 
 
@@ -206,154 +187,59 @@ def _damaged(file: str, number: int, reason: str) -> NoReturn:
     )
 
 
-class _Fault(Exception):
-    """What is wrong with a line."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """What all lines have: a version's, and (with a `kind`) one about the package."""
+
+    v: int
+    name: str
+    kind: str = ""
+    version: str = ""
+    deprecated: object = None
 
 
-class _Fields:
-    """Typed access to a JSON object from outside: every mismatch is a `_Fault` that names the field."""
-
-    def __init__(self, value: object, where: str = "") -> None:
-        if not isinstance(value, dict):
-            raise _Fault(f"{where or 'the line'} must be an object")
-        self._value = value
-        self._where = where + "." if where else ""
-        self._known: set[str] = set()
-
-    def get(self, name: str) -> object:
-        self._known.add(name)
-        if name not in self._value:
-            raise _Fault(f"{self._where}{name} is missing")
-        return self._value[name]
-
-    def text(self, name: str) -> str:
-        value = self.get(name)
-        if not isinstance(value, str):
-            raise _Fault(f"{self._where}{name} must be a string")
-        return value
-
-    def optional_text(self, name: str) -> str:
-        return self.text(name) if name in self._value else ""
-
-    def optional_truth(self, name: str) -> bool | None:
-        value = self.get(name) if name in self._value else None
-        if value is not None and not isinstance(value, bool):
-            raise _Fault(f"{self._where}{name} must be true or false")
-        return value
-
-    def whole(self, name: str) -> int:
-        value = self.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise _Fault(f"{self._where}{name} must be a whole number")
-        return value
-
-    def digest(self, name: str) -> str:
-        value = self.text(name)
-        if not is_sha256(value):
-            raise _Fault(f"{self._where}{name} must be 64 hexadecimal digits")
-        return value
-
-    def list_of(self, name: str, kind: type) -> list[object]:
-        value = self.get(name)
-        if not isinstance(value, list) or not all(type(item) is kind for item in value):
-            raise _Fault(f"{self._where}{name} must be a list of {kind.__name__}")
-        return value
-
-    def fields(self, name: str) -> _Fields:
-        return _Fields(self.get(name), self._where + name)
-
-    def names(self) -> Iterator[str]:
-        return iter(self._value)
-
-    def others(self) -> dict[str, object]:
-        """What was not asked for."""
-        return {name: value for name, value in self._value.items() if name not in self._known}
+_OPTIONAL = frozenset({"rows_independent", "glibc"})
+_KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {"extra"}
 
 
-def _line_from(fields: _Fields, package: str, raw: bytes) -> IndexLine:
-    schema = fields.whole("v")
-    name = fields.text("name")
-    if name not in {package, *spellings(package)[1:]}:
-        raise _Fault(f"name is {name!r}, not {package!r}")
-    kind = fields.optional_text("kind")
-    if kind:
-        deprecation = _deprecation_from(fields) if kind == "package" and schema <= SCHEMA else None
-        return IndexLine(name=name, version="", entry=None, raw=raw, deprecation=deprecation)
-    version = fields.text("version")
+def _line_from(value: object, package: str, raw: bytes) -> IndexLine:
+    """Raises ValueError with the place of what is wrong."""
+    line = convert(_Line, value)
+    if line.v < 0:
+        raise ValueError("$.v: must be a whole number")
+    if line.name not in {package, *spellings(package)[1:]}:
+        raise ValueError(f"name is {line.name!r}, not {package!r}")
+    is_known = line.v <= SCHEMA
+    if line.kind:
+        is_deprecation = is_known and line.kind == "package"
+        deprecation = convert(Deprecation, line.deprecated, "$.deprecated") if is_deprecation else None
+        return IndexLine(name=line.name, version="", entry=None, raw=raw, deprecation=deprecation)
     try:
-        Version(version)
+        Version(line.version)
     except InvalidVersion:
-        raise _Fault(f"{version!r} is not a version") from None
-    return IndexLine(name=name, version=version, entry=_entry_from(fields) if schema <= SCHEMA else None, raw=raw)
+        raise ValueError(f"{line.version!r} is not a version") from None
+    assert isinstance(value, dict)
+    return IndexLine(name=line.name, version=line.version, entry=_entry_from(value) if is_known else None, raw=raw)
 
 
-def _deprecation_from(fields: _Fields) -> Deprecation:
-    one = fields.fields("deprecated")
-    return Deprecation(use=one.text("use"), reason=one.text("reason"))
-
-
-def _entry_from(fields: _Fields) -> RegistryEntry:
-    known: dict[str, object] = {
-        "name": fields.text("name"),
-        "model": fields.text("model"),
-        "version": fields.text("version"),
-        "key": Key(fields.digest("key")),
-        "tree": fields.digest("tree"),
-        "tool": fields.text("tool"),
-        "toolchain": fields.text("toolchain"),
-        "targets": tuple(fields.list_of("targets", str)),
-        "batch_sizes": tuple(fields.list_of("batch_sizes", int)),
-        "rows_independent": fields.optional_truth("rows_independent"),
-        "signature": _signature_from(fields),
-        "license": fields.text("license"),
-        "description": fields.text("description"),
-        "blobs": _blobs_from(fields.fields("blobs")),
-        "dependencies": tuple(fields.list_of("dependencies", str)),
-        "glibc": fields.optional_text("glibc"),
-        "yanked": _yanked_from(fields),
-        "published": fields.text("published"),
-    }
-    return RegistryEntry(**known, extra=fields.others())  # type: ignore[arg-type]
-
-
-def _blobs_from(fields: _Fields) -> dict[str, BlobRef]:
-    blobs = {}
-    for role in fields.names():
+def _entry_from(value: dict[str, object]) -> RegistryEntry:
+    if missing := sorted(_KNOWN - _OPTIONAL - value.keys()):
+        raise ValueError(f"$: missing required field {missing[0]}")
+    yanked = value["yanked"]
+    if isinstance(yanked, bool):
+        yanked = "no reason given" if yanked else None
+    elif yanked is None:
+        raise ValueError("$.yanked: expected false or the reason, got null")
+    others = {name: item for name, item in value.items() if name not in _KNOWN and name != "v"}
+    known = {name: item for name, item in value.items() if name in _KNOWN}
+    entry = convert(RegistryEntry, {**known, "yanked": yanked, "extra": others})
+    for name in ("key", "tree"):
+        if not is_sha256(getattr(entry, name)):
+            raise ValueError(f"$.{name}: must be 64 hexadecimal digits")
+    for role in entry.blobs:
         if not _ROLE.fullmatch(role):  # files are called after them
-            raise _Fault(f"blobs: {role!r} is no role")
-        one = fields.fields(role)
-        blobs[role] = BlobRef(sha256=one.digest("sha256"), size=one.whole("size"))
-    return blobs
-
-
-def _yanked_from(fields: _Fields) -> str | None:
-    value = fields.get("yanked")
-    if value is False:
-        return None
-    if isinstance(value, str):
-        return value
-    if value is True:
-        return "no reason given"
-    raise _Fault("yanked must be false or the reason")
-
-
-def _signature_from(fields: _Fields) -> Signature:
-    signature = fields.fields("signature")
-    for side in ("inputs", "outputs"):
-        for number, tensor in enumerate(signature.list_of(side, dict)):
-            _check_tensor(_Fields(tensor, f"signature.{side}[{number}]"))
-    try:
-        return Signature.from_dict(fields.get("signature"))  # type: ignore[arg-type]
-    except (ValueError, KeyError, TypeError) as error:
-        raise _Fault(f"signature: {error}") from None
-
-
-def _check_tensor(tensor: _Fields) -> None:
-    tensor.text("name")
-    tensor.text("dtype")
-    shape = tensor.get("shape")
-    if not isinstance(shape, list) or not all(size is None or type(size) is int for size in shape):
-        raise _Fault("shape must be a list of whole numbers and null")
+            raise ValueError(f"$.blobs: {role!r} is no role")
+    return entry
 
 
 def newest(entries: Sequence[RegistryEntry]) -> RegistryEntry | None:
@@ -375,6 +261,6 @@ def check_new(entry: RegistryEntry) -> None:
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry}: nothing to install (no {PREFIX!r} blob)")
     try:
-        _line_from(_Fields(read_json(entry.line())), entry.name, b"")
-    except _Fault as fault:
+        _line_from(read_json(entry.line()), entry.name, b"")
+    except ValueError as fault:
         raise RegistryError(f"{entry} cannot be published: {fault}") from None

@@ -50,7 +50,7 @@ class Published:
     status: ClassVar[Literal["published"]] = "published"
 
     def as_dict(self) -> dict[str, object]:
-        return {"status": self.status, "registry": str(self.registry), "entry": self.entry.as_dict()}
+        return {"status": self.status, "registry": str(self.registry), "entry": self.entry}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class AlreadyPublished:
     status: ClassVar[Literal["already published"]] = "already published"
 
     def as_dict(self) -> dict[str, object]:
-        return {"status": self.status, "registry": str(self.registry), "entry": self.entry.as_dict()}
+        return {"status": self.status, "registry": str(self.registry), "entry": self.entry}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
+from tfaot_pkg.documents import write
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.registry.entry import SCHEMA, Deprecation, IndexLine, RegistryEntry, parse_lines
 
 LIMIT = 64 << 20
@@ -89,5 +89,5 @@ class IndexFile:
 
 
 def _deprecation_line(package: str, deprecation: Deprecation) -> IndexLine:
-    document = {"v": SCHEMA, "kind": "package", "name": package, "deprecated": deprecation.as_dict()}
-    return IndexLine(name=package, version="", entry=None, raw=canonical_json(document), deprecation=deprecation)
+    document = {"v": SCHEMA, "kind": "package", "name": package, "deprecated": deprecation}
+    return IndexLine(name=package, version="", entry=None, raw=write(document).rstrip(b"\n"), deprecation=deprecation)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfaot_pkg import resources
+from tfaot_pkg.documents import fields_of
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.package.listing import Tree
@@ -45,9 +46,9 @@ class InstalledEntry:
     def as_dict(self) -> dict[str, object]:
         yanked = self.entry.yanked
         return {
-            **self.outcome.as_dict(),
+            **fields_of(self.outcome),
             "yanked": yanked if yanked is not None else False,
-            "deprecated": self.deprecation.as_dict() if self.deprecation else None,
+            "deprecated": self.deprecation,
         }
 
 

@@ -63,13 +63,6 @@ class SearchResult:
             damaged=tuple(damaged),
         )
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "found": [one.as_dict() for one in self.found],
-            "yanked": list(self.yanked),
-            "damaged": list(self.damaged),
-        }
-
 
 def search(reader: RegistryReader, text: str) -> SearchResult:
     """Packages whose best version holds all words of `text` in name, description or licence, in any case.

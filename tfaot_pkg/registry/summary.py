@@ -13,9 +13,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json, write
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.package.name import model_of, spellings
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry, newest
 from tfaot_pkg.static.layout import SEARCH
@@ -46,17 +45,8 @@ class PackageSummary:
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" if self.version else self.name
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "version": self.version,
-            "description": self.description,
-            "license": self.license,
-            "deprecated": self.deprecated,
-        }
-
     def line(self) -> bytes:
-        return canonical_json(self.as_dict()) + b"\n"
+        return write(self)
 
     def matches(self, words: Iterable[str]) -> bool:
         text = f"{' '.join(spellings(self.name))} {self.description} {self.license}".casefold()
@@ -95,10 +85,10 @@ def summaries_in(shard: bytes, file: str, words: Sequence[str] = ()) -> Iterator
     try:
         for line in shard.decode().split("\n")[:-1]:
             if not escaped or _holds(line, escaped):
-                summary = _summary_from(read_json(line))
+                summary = convert(PackageSummary, read_json(line))
                 if summary.matches(words):
                     yield summary
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except ValueError as error:
         raise _damaged(file, str(error)) from error
 
 
@@ -109,14 +99,6 @@ def _holds(line: str, words: Sequence[str]) -> bool:
 
 def _either_spelling(text: str) -> str:
     return text.replace("_", "-")
-
-
-def _summary_from(value: dict[str, object]) -> PackageSummary:
-    texts = {name: value.get(name, "") for name in ("description", "license", "deprecated")}
-    name, version = value["name"], value["version"]
-    if not isinstance(name, str) or not (version is None or isinstance(version, str)):
-        raise TypeError("name and version must be strings")
-    return PackageSummary(name=name, version=version, **{key: str(text) for key, text in texts.items()})
 
 
 def _damaged(file: str, reason: str) -> RegistryError:

@@ -7,15 +7,15 @@ what all trust in such a registry begins with.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, read_json, write
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry, read_config
@@ -26,7 +26,7 @@ from tfaot_pkg.storage import locked, storage_errors, write_file
 from tfaot_pkg.trust.keys import ROOT
 from tfaot_pkg.trust.roles import limit_of, metadata_path
 
-_FORMAT = 1
+_HINT = "restore it from a backup, or delete it and add them again"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _MAX_ROOTS = 256
 
@@ -71,15 +71,8 @@ class Remotes:
                 data = self.file.read_bytes()
             except FileNotFoundError:
                 return ()
-        try:
-            document = read_json(data)
-            if document["format"] == _FORMAT:
-                return tuple(_remote(name, item) for name, item in sorted(document["registries"].items()))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RegistryError(
-                f"{self.file} is damaged ({error})", hint="restore it from a backup, or delete it and add them again"
-            ) from error
-        raise RegistryError(f"{self.file} was written by another version of tfaot-pkg", hint="upgrade tfaot-pkg")
+        document = read(_File, data, str(self.file), error=RegistryError, hint=_HINT)
+        return tuple(known.remote(name) for name, known in sorted(document.registries.items()))
 
     def get(self, name: str) -> Remote | None:
         return next((remote for remote in self.all() if remote.name == name), None)
@@ -123,24 +116,32 @@ class Remotes:
             with locked(self.file.with_name(".registries.lock"), what=f"{self.file}", timeout=60):
                 remotes = {remote.name: remote for remote in self.all()}
                 yield remotes
-                document = {name: _document(remote) for name, remote in remotes.items()}
-                write_file(self.file, canonical_json({"format": _FORMAT, "registries": document}) + b"\n")
+                known = {name: _Known.of(remote) for name, remote in remotes.items()}
+                write_file(self.file, write(_File(registries=known)))
 
 
-def _document(remote: Remote) -> dict[str, object]:
-    return {
-        "url": remote.address.url,
-        "allow_http": remote.address.allow_http,
-        "root": remote.root.decode() if remote.root is not None else None,
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What the file holds of a registry."""
+
+    url: str
+    allow_http: bool
+    root: str | None
+
+    @classmethod
+    def of(cls, remote: Remote) -> _Known:
+        root = remote.root.decode() if remote.root is not None else None
+        return cls(url=remote.address.url, allow_http=remote.address.allow_http, root=root)
+
+    def remote(self, name: str) -> Remote:
+        address = Address.parse(self.url, allow_http=self.allow_http)
+        return Remote(name=name, address=address, root=self.root.encode() if self.root is not None else None)
 
 
-def _remote(name: str, item: dict[str, object]) -> Remote:
-    url, root, allow_http = item["url"], item["root"], item["allow_http"]
-    if not isinstance(url, str) or not (root is None or isinstance(root, str)) or type(allow_http) is not bool:
-        raise TypeError(f"{name} is not a registry")
-    address = Address.parse(url, allow_http=allow_http)
-    return Remote(name=name, address=address, root=root.encode() if root is not None else None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    registries: Mapping[str, _Known]
+    format: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.storage import make_folder, storage_errors, write_file
 
 if TYPE_CHECKING:
@@ -53,9 +52,6 @@ class KeyRecord:
 
         return Key.from_dict(self.keyid, json.loads(json.dumps(self.public)))
 
-    def as_dict(self) -> dict[str, object]:
-        return {"role": self.role, "keyid": self.keyid, "uri": self.uri, "public": self.public}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
@@ -74,11 +70,8 @@ class KeyRing:
                 data = path.read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 raise TrustError(f"there are no keys in {folder} (no {KEYS})", hint=KEYS_HINT) from None
-        try:
-            records = tuple(_record(item) for item in read_json(data)["keys"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TrustError(f"{path} is damaged ({error})", hint="restore it from a backup") from error
-        return cls(folder=folder.absolute(), records=records, secrets=secrets)
+        document = read(_File, data, str(path), error=TrustError, hint="restore it from a backup")
+        return cls(folder=folder.absolute(), records=document.keys, secrets=secrets)
 
     def with_record(self, record: KeyRecord) -> KeyRing:
         return replace(self, records=(*self.records, record))
@@ -92,9 +85,8 @@ class KeyRing:
 
     def save(self) -> None:
         """Raises StorageError."""
-        document = {"format": 1, "keys": [record.as_dict() for record in self.records]}
         with storage_errors(f"write the keys in {self.folder}"):
-            write_file(self.folder / KEYS, canonical_json(document) + b"\n", mode=0o600)
+            write_file(self.folder / KEYS, write(_File(keys=self.records)), mode=0o600)
 
     def of_role(self, role: str) -> tuple[KeyRecord, ...]:
         return tuple(record for record in self.records if record.role == role)
@@ -110,11 +102,10 @@ class KeyRing:
 KEYS_HINT = f"name the folder that `registry init` wrote the keys to: --keys FOLDER, or {FOLDER}"
 
 
-def _record(item: dict[str, object]) -> KeyRecord:
-    public = item["public"]
-    if not isinstance(public, dict):
-        raise TypeError("public must be an object")
-    return KeyRecord(role=str(item["role"]), keyid=str(item["keyid"]), uri=str(item["uri"]), public=public)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    keys: tuple[KeyRecord, ...]
+    format: int = 1
 
 
 def load_signer(record: KeyRecord, folder: Path, secrets: Secrets) -> Signer | None:

@@ -53,18 +53,6 @@ class Difference:
     agrees_with: str
     is_fault: bool
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "target": self.target,
-            "batch_size": self.batch_size,
-            "output": self.output,
-            "kind": self.kind,
-            "elements": self.elements,
-            "max_absolute": self.max_absolute,
-            "agrees_with": self.agrees_with,
-            "is_fault": self.is_fault,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:

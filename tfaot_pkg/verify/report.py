@@ -38,17 +38,6 @@ class Comparison:
     max_absolute: float
     max_relative: float
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "target": self.target,
-            "batch_size": self.batch_size,
-            "output": self.output,
-            "elements": self.elements,
-            "failures": self.failures,
-            "max_absolute": self.max_absolute,
-            "max_relative": self.max_relative,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassReport:
@@ -65,16 +54,6 @@ class ClassReport:
     not_run: str
     differences: tuple[Difference, ...]
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "rows": self.rows,
-            "elements": self.elements,
-            "refused": self.refused,
-            "not_run": self.not_run,
-            "differences": [difference.as_dict() for difference in self.differences],
-        }
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ClassReport:
         return cls(**{**data, "differences": tuple(Difference(**item) for item in data["differences"])})
@@ -87,9 +66,6 @@ class Branch:
     node: str
     operation: str
     side: str
-
-    def as_dict(self) -> dict[str, str]:
-        return {"node": self.node, "operation": self.operation, "side": self.side}
 
     def __str__(self) -> str:
         return f"{self.node} ({self.operation}): {self.side}"
@@ -156,9 +132,9 @@ class ValidationReport:
             "atol": self.atol,
             "max_absolute": self.max_absolute,
             "max_relative": self.max_relative,
-            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
-            "classes": [each.as_dict() for each in self.classes],
-            "branches_not_taken": [branch.as_dict() for branch in self.branches_not_taken],
+            "comparisons": list(self.comparisons),
+            "classes": list(self.classes),
+            "branches_not_taken": list(self.branches_not_taken),
             "targets": dict(self.targets),
             "not_run": list(self.not_run),
             "confinement": self.confinement,

@@ -117,7 +117,7 @@ def _remote(name: str, folders: Folders) -> Remote:
     from tfaot_pkg.nightly.ci import Remote
 
     known = ConanRemotes.of(folders).get(name)
-    return Remote(name=known.name, url=known.url, allow_http=known.address.allow_http)
+    return Remote(name=known.name, url=known.url, allow_http=known.allow_http)
 
 
 def _program() -> str:

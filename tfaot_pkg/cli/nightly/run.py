@@ -275,7 +275,7 @@ def prune(
         raise typer.BadParameter(f"say how many nights to keep: --keep N, or policy.keep_nights in {definition}")
     registry = FolderRegistry.find(loaded.registry)
     done = pruning.prune(State(root=state_folder(loaded, state)), count, registry, dry_run=dry_run)
-    return Result(document=done.as_dict(), text=_pruned_text(done))
+    return Result(document=done, text=_pruned_text(done))
 
 
 def _pruned_text(done: Pruned) -> str:

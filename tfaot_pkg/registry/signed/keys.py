@@ -48,15 +48,6 @@ class TrustedKey:
     threshold: int
     at_hand: bool
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "role": self.role,
-            "keyid": self.keyid,
-            "scheme": self.scheme,
-            "threshold": self.threshold,
-            "at_hand": self.at_hand,
-        }
-
 
 def list_keys(registry: FolderRegistry) -> tuple[TrustedKey, ...]:
     """The keys that the registry trusts, by role. Raises TrustError."""

@@ -26,9 +26,6 @@ class Refreshed:
     expires: dict[str, str]
     notes: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, object]:
-        return {"signed": list(self.signed), "expires": self.expires, "notes": list(self.notes)}
-
 
 def refresh(registry: FolderRegistry) -> Refreshed:
     """Sign the timestamp anew, and whatever else has less than a third of its lifetime left. For cron.
