@@ -19,6 +19,7 @@ import yaml
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import CompilerError, RebuildError, SourceError, SpecError, ToolchainError, TrustError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress
@@ -29,7 +30,6 @@ from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.spec import parse_spec
-from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
 from tfaot_pkg.static.layout import PREFIX

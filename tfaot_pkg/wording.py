@@ -22,6 +22,34 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def shown(text: str, limit: int = 60) -> str:
+    """`text` in quotes, on one line, shortened: safe to print."""
+    return repr(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+def described(value: object) -> str:
+    """A value as a message names it: `the string 'x'`, `the integer 5`, `a list`."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"the string {shown(value)}"
+        case int() | float():
+            return f"the number {number(value)}"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def number(value: float) -> str:
+    """A number as a message shows it: not at any length."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
 def printable(text: str) -> str:
     """`text`, which a model or a server may have written, with control characters escaped."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

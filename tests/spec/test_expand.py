@@ -4,7 +4,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.document import read_document
+from tfaot_pkg.forms.document import read_document
 from tfaot_pkg.spec.expand import MAX_TEXT, defines_from, expand
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from tfaot_pkg.cmsdist.written import shortened, spec_text
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.package.render import render
-from tfaot_pkg.spec.names import shown
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec
+from tfaot_pkg.wording import shown
 
 CONFIG = "aot_config.yaml"
 MODELS_FILE = "tfaot-models.file"

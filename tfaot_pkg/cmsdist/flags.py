@@ -12,9 +12,9 @@ import shlex
 from dataclasses import dataclass
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.names import shown
 from tfaot_pkg.spec.types import Compilation
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS
+from tfaot_pkg.wording import shown
 
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _DEFAULTS = {"x86_64": DEFAULT_TARGETS, "aarch64": ("aarch64",)}

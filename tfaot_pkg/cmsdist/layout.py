@@ -23,8 +23,9 @@ from tfaot_pkg.package.cmssw import alias_header, function_headers
 from tfaot_pkg.package.render import render
 from tfaot_pkg.package.scram import cmssw_area, tool_file
 from tfaot_pkg.pipeline import Build
-from tfaot_pkg.spec.names import package_name, shown
+from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.storage import storage_errors, write_file
+from tfaot_pkg.wording import shown
 
 TOOL_BASE = "@TOOL_BASE@"
 """The base of a tool that is yet to be installed."""

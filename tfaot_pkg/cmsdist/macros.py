@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from tfaot_pkg.spec.names import shown
+from tfaot_pkg.wording import shown
 
 _MAX_DEPTH = 64  # as in RPM
 _MAX_LENGTH = 65_536

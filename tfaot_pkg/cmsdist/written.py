@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tfaot_pkg.spec.document import Dumper
+from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.spec.expand import MARKS
 from tfaot_pkg.spec.types import (
     ArchiveSource,

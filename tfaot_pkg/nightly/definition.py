@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,10 +9,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel
 
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.forms.document import Document, read_document
+from tfaot_pkg.forms.document import Path as Place
+from tfaot_pkg.forms.form import faults_error, read_content, unknown_among, validated
 from tfaot_pkg.nightly.form import (
     BYTES,
     SECONDS,
@@ -25,20 +26,10 @@ from tfaot_pkg.nightly.form import (
     quantity,
 )
 from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, NightlyDefinition, Policy
-from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
-from tfaot_pkg.spec.document import Path as Place
-from tfaot_pkg.spec.rules import described, path_fault
+from tfaot_pkg.spec.rules import path_fault
+from tfaot_pkg.wording import described
 
 _HINT = "`tfaot-pkg schema --registry` prints everything that the file may hold"
-_EXPECTED = {
-    "string_type": "must be a string",
-    "int_type": "must be an integer",
-    "bool_type": "must be true or false",
-    "list_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "literal_error": "must be refuse or build",
-}
 # Texts that YAML may take for numbers.
 _TEXTS = frozenset(
     "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes".split()
@@ -54,7 +45,7 @@ def load_definition(path: Path) -> NightlyDefinition:
     form = _validated(document)
     _check_files(document, path.parent)
     if document.faults or form is None:
-        raise _error(document)
+        raise faults_error(document, hint=_HINT)
     return _definition(form, Path(os.path.abspath(path)))
 
 
@@ -73,7 +64,7 @@ def definition_error(definition: NightlyDefinition, faults: Iterable[tuple[Place
     document = read_document(_content(definition.path), str(definition.path))
     for path, message in faults:
         document.report(path, message)
-    return _error(document)
+    return faults_error(document, hint=_HINT)
 
 
 def line_of(definition: NightlyDefinition, path: Place) -> int:
@@ -82,20 +73,7 @@ def line_of(definition: NightlyDefinition, path: Place) -> int:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(
-            f"{path}: cannot read the definition: {reason}",
-            hint="name the file: `tfaot-pkg nightly plan REGISTRY.yaml`",
-        ) from error
-
-
-def _error(document: Document) -> SpecError:
-    ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
-    return SpecError(list(dict.fromkeys(fault for _, fault in ordered)), hint=_HINT)
+    return read_content(path, "definition", hint="name the file: `tfaot-pkg nightly plan REGISTRY.yaml`")
 
 
 def _validated(document: Document) -> DefinitionForm | None:
@@ -104,13 +82,14 @@ def _validated(document: Document) -> DefinitionForm | None:
             document.report((), f"must be a mapping with registry and models, got {described(document.data)}")
         return None
     data = _as_written(document.data, (), document)
-    try:
-        return DefinitionForm.model_validate(data)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            path = _path(details["loc"])
-            document.report(path, _message(details, path, document))
-        return None
+    return validated(
+        DefinitionForm,
+        data,
+        document,
+        path_of=_path,
+        unknown_key=lambda path: unknown_among(str(path[-1]), list(_form_at(path[:-1]).model_fields)),
+        special=_special,
+    )
 
 
 def _as_written(value: Any, path: Place, document: Document) -> Any:
@@ -131,25 +110,10 @@ def _path(location: tuple[int | str, ...]) -> Place:
     return tuple(part for part in location if part != "[key]")
 
 
-def _message(details: ErrorDetails, path: Place, document: Document) -> str:
-    kind = details["type"]
-    if kind == "spec":
-        return details["msg"]
-    if kind == "missing":
-        return "is required, but has no value" if path in document.lines else "is required"
-    if kind == "extra_forbidden":
-        return _unknown_key(path)
+def _special(path: Place, value: object) -> str:
     if path[2:] == ("spec",):
-        return f"must be a path, or a mapping with git, revision and path, got {described(details['input'])}"
-    return f"{_EXPECTED.get(kind, details['msg'])}, got {described(details['input'])}"
-
-
-def _unknown_key(path: Place) -> str:
-    key, known = str(path[-1]), list(_form_at(path[:-1]).model_fields)
-    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.5):
-        return f"unknown key; did you mean {near[0]}?"
-    nearest = max(known, key=lambda name: difflib.SequenceMatcher(a=key, b=name).ratio())
-    return f"unknown key; the nearest known key is {nearest} (all: {', '.join(known)})"
+        return f"must be a path, or a mapping with git, revision and path, got {described(value)}"
+    return f"must be refuse or build, got {described(value)}" if path == ("policy", "changed_source") else ""
 
 
 def _form_at(path: Place) -> type[BaseModel]:

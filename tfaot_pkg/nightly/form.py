@@ -12,11 +12,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from tfaot_pkg.spec.form import Form, problem
-from tfaot_pkg.spec.names import NAME_PATTERN, name_fault, shown
-from tfaot_pkg.spec.rules import described, git_url_fault, inner_path_fault, path_fault, revision_fault, target_fault
+from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, checked, problem
+from tfaot_pkg.spec.form import one_architecture
+from tfaot_pkg.spec.names import NAME_PATTERN, name_fault
+from tfaot_pkg.spec.rules import git_url_fault, inner_path_fault, path_fault, revision_fault, target_fault
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
+from tfaot_pkg.wording import described, shown
 
 SECONDS = {"s": 1, "min": 60, "h": 3600}
 BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -35,15 +37,6 @@ def quantity(text: str, units: dict[str, int]) -> float:
     """The number that a text such as `30 min` stands for, in the unit that counts 1."""
     number, unit = re.fullmatch(r"([0-9.]+) ?([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
     return float(number) * units[unit]
-
-
-def _check(fault_of: Callable[[str], str]) -> AfterValidator:
-    def validate(text: str) -> str:
-        if fault := fault_of(text):
-            raise problem(fault)
-        return text
-
-    return AfterValidator(validate)
 
 
 def _written(pattern: str) -> WithJsonSchema:
@@ -85,26 +78,6 @@ def _size(text: str) -> str:
     return fault or ("" if quantity(text, BYTES) >= 1 else "must be at least 1 B")
 
 
-def _filled(values: list[Any]) -> list[Any]:
-    if not values:
-        raise problem("must have at least one item")
-    return values
-
-
-def _some(values: list[Any]) -> list[Any]:
-    for value in values:
-        if values.count(value) > 1:
-            raise problem(f"{shown(str(value))} is given twice")
-    return _filled(values)
-
-
-def _one_architecture(targets: list[str]) -> list[str]:
-    architectures = sorted({TARGETS[target].architecture for target in targets})
-    if len(architectures) > 1:
-        raise problem(f"must all be of one architecture, got {' and '.join(architectures)}: name them at their models")
-    return targets
-
-
 def _retries(value: int) -> int:
     if not 0 <= value <= MAX_RETRIES:
         raise problem(f"must be from 0 to {MAX_RETRIES}, got {described(value)}")
@@ -121,20 +94,20 @@ def _kind_of_spec(value: object) -> str:
     return "path" if isinstance(value, str) else "git"
 
 
-Place = Annotated[str, _check(_place_fault), _written(r"[^$\\]+")]
-Toolchain = Annotated[str, _check(_toolchain_fault), _written("|".join(map(re.escape, TOOLCHAINS)))]
-Toolchains = Annotated[list[Toolchain], AfterValidator(_some)]
-Target = Annotated[str, _check(target_fault), _written("|".join(TARGETS))]
-Targets = Annotated[list[Target], AfterValidator(_some), AfterValidator(_one_architecture)]
-Model = Annotated[str, _check(name_fault), _written(NAME_PATTERN)]
-Models = Annotated[list[Model], AfterValidator(_some)]
-Duration = Annotated[str, _check(_duration), _written(_quantity(SECONDS))]
-Size = Annotated[str, _check(_size), _written(_quantity(BYTES))]
-Percentage = Annotated[str, _check(_like(_PERCENT, "20%", "a percentage")), _written(_PERCENT)]
-Day = Annotated[str, _check(_date_fault), _written("[0-9]{4}-[0-9]{2}-[0-9]{2}")]
-Address = Annotated[str, _check(_like(_ISSUE, "https://HOST/issues/1", "an address")), _written(_ISSUE)]
-Remote = Annotated[str, _check(_like(_REMOTE, "models", "the name of a Conan remote")), _written(_REMOTE)]
-Key = Annotated[str, _check(_like(_KEY, "KIND", "a name of letters, digits and _")), _written(_KEY)]
+Place = Annotated[str, checked(_place_fault), _written(r"[^$\\]+")]
+Toolchain = Annotated[str, checked(_toolchain_fault), _written("|".join(map(re.escape, TOOLCHAINS)))]
+Toolchains = Annotated[list[Toolchain], FILLED, DISTINCT]
+Target = Annotated[str, checked(target_fault), _written("|".join(TARGETS))]
+Targets = Annotated[list[Target], FILLED, DISTINCT, one_architecture("name them at their models")]
+Model = Annotated[str, checked(name_fault), _written(NAME_PATTERN)]
+Models = Annotated[list[Model], FILLED, DISTINCT]
+Duration = Annotated[str, checked(_duration), _written(_quantity(SECONDS))]
+Size = Annotated[str, checked(_size), _written(_quantity(BYTES))]
+Percentage = Annotated[str, checked(_like(_PERCENT, "20%", "a percentage")), _written(_PERCENT)]
+Day = Annotated[str, checked(_date_fault), _written("[0-9]{4}-[0-9]{2}-[0-9]{2}")]
+Address = Annotated[str, checked(_like(_ISSUE, "https://HOST/issues/1", "an address")), _written(_ISSUE)]
+Remote = Annotated[str, checked(_like(_REMOTE, "models", "the name of a Conan remote")), _written(_REMOTE)]
+Key = Annotated[str, checked(_like(_KEY, "KIND", "a name of letters, digits and _")), _written(_KEY)]
 Retries = Annotated[
     int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
 ]
@@ -144,11 +117,11 @@ Kept = Annotated[int, AfterValidator(_kept), WithJsonSchema({"type": "integer", 
 class GitSpecForm(Form):
     """A spec in another repository."""
 
-    git: Annotated[str, _check(git_url_fault)] = Field(description="URL of the git repository.")
-    revision: Annotated[str, _check(revision_fault), _written("[0-9a-fA-F]{40}")] = Field(
+    git: Annotated[str, checked(git_url_fault)] = Field(description="URL of the git repository.")
+    revision: Annotated[str, checked(revision_fault), _written("[0-9a-fA-F]{40}")] = Field(
         description="Full id of the git commit (40 hexadecimal digits)."
     )
-    path: Annotated[str, _check(inner_path_fault)] = Field(description="The spec's place in it.")
+    path: Annotated[str, checked(inner_path_fault)] = Field(description="The spec's place in it.")
 
 
 class KnownBrokenForm(Form):
@@ -200,7 +173,7 @@ class PolicyForm(Form):
     worker_wait: Duration | None = Field(
         None, description="How long a night waits for the first worker of a cluster that has none (by default 30 min)."
     )
-    unverified_targets: Annotated[list[Target], AfterValidator(_some)] | None = Field(
+    unverified_targets: Annotated[list[Target], FILLED, DISTINCT] | None = Field(
         None, description="Targets that are published without validation where a machine cannot run their code."
     )
 
@@ -209,12 +182,12 @@ class DefinitionForm(Form):
     """What a registry is to hold, and how a night goes."""
 
     registry: Place = Field(description="The registry's folder, relative to this file.")
-    models: Annotated[list[ModelEntryForm], AfterValidator(_filled)] = Field(description="What is kept fresh.")
+    models: Annotated[list[ModelEntryForm], FILLED] = Field(description="What is kept fresh.")
     toolchains: Toolchains | None = Field(
         None, description="TensorFlow releases to build with (by default: each spec's own)."
     )
     targets: Targets | None = Field(None, description="Kinds of CPU (by default: each spec's own).")
-    remotes: Annotated[list[Remote], AfterValidator(_some)] | None = Field(
+    remotes: Annotated[list[Remote], FILLED, DISTINCT] | None = Field(
         None, description="Conan remotes that get the packages too."
     )
     policy: PolicyForm | None = Field(None, description="Limits of a night.")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tfaot_pkg.errors import SourceError, StorageError, TfaotError
 from tfaot_pkg.folders import Folders
+from tfaot_pkg.forms.document import read_document
 from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
@@ -22,11 +23,11 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.git import fetch_git, git_environment
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.document import read_document
-from tfaot_pkg.spec.names import name_fault, shown, version_fault
+from tfaot_pkg.spec.names import name_fault, version_fault
 from tfaot_pkg.spec.override import override
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
+from tfaot_pkg.wording import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.cmssw import alias_header, function_headers
 from tfaot_pkg.package.headers import headers_version
@@ -48,7 +49,6 @@ from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.scram import tool_files
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature, Tensor
-from tfaot_pkg.spec.document import Dumper
 from tfaot_pkg.spec.names import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, spec_document

@@ -15,8 +15,8 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.sandbox import SandboxedEnvironment
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.document import Document, Path, dotted
-from tfaot_pkg.spec.names import shown
+from tfaot_pkg.forms.document import Document, Path, dotted
+from tfaot_pkg.wording import shown
 
 MAX_TEXT = 16_384
 """Characters that a string may have, before and after."""

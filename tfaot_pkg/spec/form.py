@@ -1,24 +1,22 @@
 """The written form of a spec: pydantic models of the YAML file, from which the JSON Schema is made too.
 
-Only the parser and the schema know these classes. Defaults stand on the types of `types.py`; a field that was not
-given is None here. Messages are in plain words; `parse.py` puts file, line and path before them.
+Only the parser and the schema know these classes. Defaults stand on the types of `types.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from tfaot_pkg.forms.document import scalar
+from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked, problem
 from tfaot_pkg.spec import names, rules
-from tfaot_pkg.spec.document import scalar
 from tfaot_pkg.spec.expand import Expanded
-from tfaot_pkg.spec.names import shown
 from tfaot_pkg.spec.types import INPUT_CLASSES
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.wording import described, number
 
 MAX_ITEMS = 256
 MAX_SAMPLES = 1_000_000
@@ -28,33 +26,6 @@ MAX_SEED = 2**32 - 1
 _EXPRESSION = r"[\s\S]*\{[{%][\s\S]*"
 
 
-def problem(message: str) -> PydanticCustomError:
-    """What is wrong with a value, in the words that the user reads."""
-    return PydanticCustomError("spec", "{message}", {"message": message})
-
-
-def _check(fault_of: Callable[[str], str]) -> AfterValidator:
-    """A validator from one of the rules that return what is wrong ("" if nothing)."""
-
-    def validate(text: str) -> str:
-        if fault := fault_of(text):
-            raise problem(fault)
-        return text
-
-    return AfterValidator(validate)
-
-
-def _between(lowest: int, highest: int, unit: str = "") -> AfterValidator:
-    def validate(value: int) -> int:
-        if value < lowest:
-            raise problem(f"must be at least {lowest}, got {rules.number(value)}")
-        if value > highest:
-            raise problem(f"must be at most {highest}{unit}, got {rules.number(value)}")
-        return value
-
-    return AfterValidator(validate)
-
-
 def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
     """A list, told apart with the kind of its items; `lone_text` takes one string of words for a list."""
 
@@ -62,7 +33,7 @@ def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
         if lone_text and isinstance(value, str):
             return value.split()
         if not isinstance(value, list):
-            raise problem(f"must be a list of {what}, got {rules.described(value)}")
+            raise problem(f"must be a list of {what}, got {described(value)}")
         return value
 
     return BeforeValidator(validate)
@@ -75,24 +46,16 @@ def _evaluated(value: object) -> object:
 
 def _tolerance(value: float) -> float:
     if not math.isfinite(value):
-        raise problem(f"must be a finite number, got {rules.number(value)}")
+        raise problem(f"must be a finite number, got {number(value)}")
     if value < 0:
-        raise problem(f"must be at least 0, got {rules.number(value)}")
+        raise problem(f"must be at least 0, got {number(value)}")
     return value
 
 
 def _below_one(value: float) -> float:
     if value >= 1:
-        raise problem(
-            f"must be less than 1 (a relative error of 1 accepts any answer near zero), got {rules.number(value)}"
-        )
+        raise problem(f"must be less than 1 (a relative error of 1 accepts any answer near zero), got {number(value)}")
     return value
-
-
-def _not_empty(values: list[Any]) -> list[Any]:
-    if not values:
-        raise problem("must have at least one item")
-    return values
 
 
 def _few(values: list[Any]) -> list[Any]:
@@ -101,18 +64,15 @@ def _few(values: list[Any]) -> list[Any]:
     return values
 
 
-def _distinct(values: list[str]) -> list[str]:
-    for value in values:
-        if values.count(value) > 1:
-            raise problem(f"{shown(value)} is given twice")
-    return values
+def one_architecture(remedy: str) -> AfterValidator:
+    """A validator of targets, which must be of one architecture; `remedy` says what to do otherwise."""
 
+    def fault_of(targets: list[str]) -> str:
+        architectures = sorted({TARGETS[target].architecture for target in targets})
+        several = f"must all be of one architecture, got {' and '.join(architectures)}: {remedy}"
+        return several if len(architectures) > 1 else ""
 
-def _one_architecture(targets: list[str]) -> list[str]:
-    architectures = sorted({TARGETS[target].architecture for target in targets})
-    if len(architectures) > 1:
-        raise problem(f"must all be of one architecture, got {' and '.join(architectures)}: build one package for each")
-    return targets
+    return checked(fault_of)
 
 
 def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
@@ -137,48 +97,44 @@ def _as_choice(*choices: str) -> WithJsonSchema:
 
 _HEX = "[0-9a-fA-F]"
 
-Text = Annotated[str, _check(rules.text_fault)]
-Line = Annotated[str, _check(rules.line_fault)]
-FilledLine = Annotated[str, _check(rules.filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
-FilePath = Annotated[str, _check(rules.path_fault), _as_pattern(r"[^$\\]+")]
-Subdir = Annotated[str, _check(rules.subdir_fault), _as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
+Text = Annotated[str, checked(rules.text_fault)]
+Line = Annotated[str, checked(rules.line_fault)]
+FilledLine = Annotated[str, checked(rules.filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
+FilePath = Annotated[str, checked(rules.path_fault), _as_pattern(r"[^$\\]+")]
+Subdir = Annotated[str, checked(rules.subdir_fault), _as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
 BatchSize = Annotated[
     int,
     BeforeValidator(_evaluated),
-    _between(1, rules.MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
+    between(1, rules.MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
     _as_scalar("integer", minimum=1, maximum=rules.MAX_BATCH_SIZE),
 ]
 _FLAG_ITEM = _as_pattern(rules.FLAG_PATTERN)
 Flags = Annotated[
-    list[Annotated[str, _check(rules.flag_fault), _FLAG_ITEM]],
+    list[Annotated[str, checked(rules.flag_fault), _FLAG_ITEM]],
     _list_of("strings", lone_text=True),
     AfterValidator(_few),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _FLAG_ITEM.json_schema}, {"type": "string"}]}),
 ]
 Axis = Annotated[
-    int, BeforeValidator(_evaluated), _between(1, MAX_AXIS), _as_scalar("integer", minimum=1, maximum=MAX_AXIS)
+    int, BeforeValidator(_evaluated), between(1, MAX_AXIS), _as_scalar("integer", minimum=1, maximum=MAX_AXIS)
 ]
 Shape = Annotated[list[Axis | None], _list_of("integers and null"), AfterValidator(_batch_axis_first)]
 Number = Annotated[float, BeforeValidator(_evaluated), AfterValidator(_tolerance), _as_scalar("number", minimum=0)]
 
 
-TensorNames = Annotated[list[FilledLine], _list_of("tensor names"), AfterValidator(_few), AfterValidator(_distinct)]
+TensorNames = Annotated[list[FilledLine], _list_of("tensor names"), AfterValidator(_few), DISTINCT]
 Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
-
-
-class Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
 
 
 class ModelForm(Form):
     """The model and what is told about it."""
 
-    name: Annotated[str, _check(names.name_fault), _as_pattern(names.NAME_PATTERN)] = Field(
+    name: Annotated[str, checked(names.name_fault), _as_pattern(names.NAME_PATTERN)] = Field(
         description="The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _.",
         examples=["digits"],
     )
     version: Annotated[
-        str, _check(names.version_fault), _as_pattern(names.VERSION_PATTERN, types=("string", "number"))
+        str, checked(names.version_fault), _as_pattern(names.VERSION_PATTERN, types=("string", "number"))
     ] = Field(description="Version of the package.", examples=["1.0.0"])
     saved_model: FilePath | None = Field(
         None,
@@ -186,13 +142,13 @@ class ModelForm(Form):
         examples=["./saved_model"],
     )
     serving_key: FilledLine | None = Field(None, description="Key of the signature to compile.")
-    tags: Annotated[list[FilledLine], _list_of("strings"), AfterValidator(_not_empty)] | None = Field(
+    tags: Annotated[list[FilledLine], _list_of("strings"), FILLED] | None = Field(
         None, description="Tags of the graph inside the SavedModel."
     )
     author: Line | None = Field(None, description="Author of the model.")
     description: Text | None = Field(None, description="What the model is for.")
     license: Line | None = Field(None, description="Licence of the model, best as SPDX expression.", examples=["MIT"])
-    homepage: Annotated[str, _check(rules.homepage_fault), _as_pattern(r"(https?://.+)?")] | None = Field(
+    homepage: Annotated[str, checked(rules.homepage_fault), _as_pattern(r"(https?://.+)?")] | None = Field(
         None, description="Web page of the model."
     )
     shapes: dict[str, Shape] | None = Field(
@@ -214,11 +170,11 @@ class SourceForm(Form):
     path: FilePath | None = Field(None, description="Local folder, relative to this file.")
     url: str | None = Field(None, description="Archive at an https:// or file:// URL.")
     sha256: (
-        Annotated[str, _check(rules.digest_fault), _as_pattern(_HEX + "{64}", types=("string", "integer"))] | None
+        Annotated[str, checked(rules.digest_fault), _as_pattern(_HEX + "{64}", types=("string", "integer"))] | None
     ) = Field(None, description="SHA-256 digest of the archive.")
     git: str | None = Field(None, description="URL of a git repository.")
     revision: (
-        Annotated[str, _check(rules.revision_fault), _as_pattern(_HEX + "{40}", types=("string", "integer"))] | None
+        Annotated[str, checked(rules.revision_fault), _as_pattern(_HEX + "{40}", types=("string", "integer"))] | None
     ) = Field(None, description="Full id of the git commit (40 hexadecimal digits).")
     subdir: Subdir | None = Field(None, description="Folder inside the source that is its root.")
 
@@ -226,38 +182,36 @@ class SourceForm(Form):
 class CompilationForm(Form):
     """How the model is compiled."""
 
-    batch_sizes: Annotated[list[BatchSize], _list_of("integers"), AfterValidator(_not_empty), AfterValidator(_few)] = (
-        Field(
-            description="Batch sizes to compile; others are put together from these.",
-            examples=[[1, 2, 4]],
-            json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
-        )
+    batch_sizes: Annotated[list[BatchSize], _list_of("integers"), FILLED, AfterValidator(_few)] = Field(
+        description="Batch sizes to compile; others are put together from these.",
+        examples=[[1, 2, 4]],
+        json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
     )
-    namespace: Annotated[str, _check(names.namespace_fault), _as_pattern(names.NAMESPACE_PATTERN)] | None = Field(
+    namespace: Annotated[str, checked(names.namespace_fault), _as_pattern(names.NAMESPACE_PATTERN)] | None = Field(
         None, description="C++ namespace of the generated class."
     )
     tf_xla_flags: Flags | None = Field(None, description="TF_XLA_FLAGS for the step from TensorFlow to XLA.")
     xla_flags: Flags | None = Field(
         None, description="XLA_FLAGS for XLA's optimizer.", examples=[["--xla_cpu_enable_fast_math=true"]]
     )
-    tensorflow: Annotated[str, _check(names.tensorflow_fault), _as_pattern(names.TENSORFLOW_PATTERN)] | None = Field(
+    tensorflow: Annotated[str, checked(names.tensorflow_fault), _as_pattern(names.TENSORFLOW_PATTERN)] | None = Field(
         None, description="TensorFlow release that compiles the model."
     )
     targets: (
         Annotated[
-            list[Annotated[str, _check(rules.target_fault), _as_choice(*TARGETS)]],
+            list[Annotated[str, checked(rules.target_fault), _as_choice(*TARGETS)]],
             _list_of("target names"),
-            AfterValidator(_not_empty),
-            AfterValidator(_distinct),
-            AfterValidator(_one_architecture),
+            FILLED,
+            DISTINCT,
+            one_architecture("build one package for each"),
         ]
         | None
     ) = Field(None, description="Kinds of CPU that the library carries code for; the best is chosen at load time.")
-    weights: Annotated[str, _check(rules.weights_fault), _as_choice("shared", "embedded")] | None = Field(
+    weights: Annotated[str, checked(rules.weights_fault), _as_choice("shared", "embedded")] | None = Field(
         None,
         description="shared: one copy of the weights in the library; embedded: one in each object.",
     )
-    kernels: Annotated[str, _check(rules.kernels_fault), _as_choice("auto", "none")] | None = Field(
+    kernels: Annotated[str, checked(rules.kernels_fault), _as_choice("auto", "none")] | None = Field(
         None,
         description="auto: dense layers, convolutions and what is around them are computed by the kernel library where "
         "that is faster; none: all of the model is XLA's code.",
@@ -269,7 +223,7 @@ class ValidationForm(Form):
 
     seed: (
         Annotated[
-            int, BeforeValidator(_evaluated), _between(0, MAX_SEED), _as_scalar("integer", minimum=0, maximum=MAX_SEED)
+            int, BeforeValidator(_evaluated), between(0, MAX_SEED), _as_scalar("integer", minimum=0, maximum=MAX_SEED)
         ]
         | None
     ) = Field(None, description="Seed of random inputs.")
@@ -278,7 +232,7 @@ class ValidationForm(Form):
         Annotated[
             int,
             BeforeValidator(_evaluated),
-            _between(1, MAX_SAMPLES),
+            between(1, MAX_SAMPLES),
             _as_scalar("integer", minimum=1, maximum=MAX_SAMPLES),
         ]
         | None
@@ -289,9 +243,9 @@ class ValidationForm(Form):
     atol: Number | None = Field(None, description="Absolute tolerance.")
     classes: (
         Annotated[
-            list[Annotated[str, _check(rules.class_fault), _as_choice(*INPUT_CLASSES)]],
+            list[Annotated[str, checked(rules.class_fault), _as_choice(*INPUT_CLASSES)]],
             _list_of("classes of inputs"),
-            AfterValidator(_distinct),
+            DISTINCT,
         ]
         | None
     ) = Field(None, description="Classes of inputs that are tried as well, beside the given or random ones.")
@@ -310,7 +264,7 @@ class PackageForm(Form):
         None, description="Put the headers NAME_bsN.h and NAME.h of cms-tfaot's packages beside model.h."
     )
     glibc: (
-        Annotated[str, _check(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
+        Annotated[str, checked(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
     ) = Field(None, description="Newest glibc that a published shared library or program may need.", examples=["2.28"])
 
 

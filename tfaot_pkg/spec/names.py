@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable
 
 from packaging.version import InvalidVersion, Version
 
+from tfaot_pkg.wording import shown
+
 PACKAGE_PREFIX = "tfaot-model-"
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
@@ -101,11 +103,6 @@ def tensorflow_fault(version: str) -> str:
     if re.fullmatch(TENSORFLOW_PATTERN, version):
         return ""
     return f"must be a full TensorFlow version such as 2.17.1, got {shown(version)}"
-
-
-def shown(text: str, limit: int = 60) -> str:
-    """`text` in quotes, on one line, shortened: safe to print."""
-    return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
 def cpp_identifiers(names: Iterable[str], *, taken: Collection[str] = ()) -> dict[str, str]:

@@ -10,23 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
-from tfaot_pkg.errors import Fault, SpecError
-from tfaot_pkg.spec import document as yaml_document
-from tfaot_pkg.spec.document import MAX_BYTES, Document, read_document
+from tfaot_pkg.errors import SpecError
+from tfaot_pkg.forms import document as yaml_document
+from tfaot_pkg.forms.document import Document, read_document
+from tfaot_pkg.forms.form import Form, faults_error, read_content, unknown_among, validated
 from tfaot_pkg.spec.expand import expand
 from tfaot_pkg.spec.form import (
     CompilationForm,
-    Form,
     ModelForm,
     PackageForm,
     SourceForm,
     SpecForm,
     ValidationForm,
 )
-from tfaot_pkg.spec.rules import archive_url_fault, described, git_url_fault, inner_path_fault
+from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault, inner_path_fault
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
@@ -42,7 +39,7 @@ from tfaot_pkg.spec.types import (
     Validation,
 )
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import described
 
 _SECTIONS: dict[str, type[Form]] = {
     "model": ModelForm,
@@ -53,16 +50,7 @@ _SECTIONS: dict[str, type[Form]] = {
 }
 # Texts that YAML would take for numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
-_EXPECTED = {
-    "string_type": "must be a string",
-    "int_type": "must be an integer",
-    "bool_type": "must be true or false",
-    "float_type": "must be a number",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-}
 _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
-_MAX_FAULTS = 100
 _INIT_HINT = "`tfaot-pkg init SAVED_MODEL` writes a first spec"
 _SCHEMA_HINT = "`tfaot-pkg schema` prints everything that a spec may hold"
 
@@ -82,15 +70,15 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     document = read_document(content, str(path))
     if not isinstance(document.data, dict):
         _report_no_mapping(document)
-        raise _error(document)
+        raise faults_error(document, hint=_SCHEMA_HINT)
     given = _Defines(defines or {})
     failed = expand(document, given)
     _prepare(document)
-    form = _validated(document, failed)
+    form = validated(SpecForm, document.data, document, unknown_key=_unknown_key, failed=failed, special=_special)
     _check_source(document, failed)
     _check_validation(document)
     if document.faults or form is None:
-        raise _error(document)
+        raise faults_error(document, hint=_SCHEMA_HINT)
     return replace(_spec(form, Path(os.path.abspath(path))), defines=given.used)
 
 
@@ -112,23 +100,10 @@ def _content(path: Path) -> bytes:
             raise SpecError(f"{path}: is a folder: name the spec file in it", hint=_INIT_HINT)
         if path.exists() and not path.is_file():
             raise SpecError(f"{path}: is not a regular file", hint=_INIT_HINT)
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # a name may be too long, or hold what no name can
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(f"{path}: cannot read the spec: {reason}", hint=_INIT_HINT) from error
-
-
-def _error(document: Document) -> SpecError:
-    """All faults in the file's order, without repetitions; a flood of them is cut."""
-    ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
-    faults = list(dict.fromkeys(fault for _, fault in ordered))
-    if (more := len(faults) - _MAX_FAULTS) > 0:
-        line = faults[_MAX_FAULTS].line
-        faults[_MAX_FAULTS:] = [
-            Fault(file=document.file, line=line, path="", message=f"and {counted(more, 'more fault')}")
-        ]
-    return SpecError(faults, hint=_SCHEMA_HINT)
+    return read_content(path, "spec", hint=_INIT_HINT)
 
 
 def _report_no_mapping(document: Document) -> None:
@@ -162,30 +137,10 @@ def _known(section: str) -> list[str]:
     return list(_SECTIONS[section].model_fields) if section in _SECTIONS else []
 
 
-def _validated(document: Document, failed: set[yaml_document.Path]) -> SpecForm | None:
-    try:
-        return SpecForm.model_validate(document.data)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            if not any(details["loc"][: len(path)] == path for path in failed):
-                document.report(details["loc"], _message(details, document))
-        return None
-
-
-def _message(details: ErrorDetails, document: Document) -> str:
-    """A finding of pydantic in plain words."""
-    kind, path, value = details["type"], details["loc"], details["input"]
-    if kind == "spec":
-        return details["msg"]
-    if kind == "missing":
-        return "is required, but has no value" if path in document.lines else "is required"
-    if kind == "extra_forbidden":
-        return _unknown_key(path)
+def _special(path: yaml_document.Path, value: object) -> str:
     if path == ("source",) and isinstance(value, str):
         return "must be a folder, or a mapping: url and sha256 for an archive, git and revision for a repository"
-    if kind in _EXPECTED:
-        return f"{_EXPECTED[kind]}, got {described(value)}"
-    return f"{details['msg']}, got {described(value)}"
+    return ""
 
 
 def _unknown_key(path: yaml_document.Path) -> str:
@@ -194,13 +149,11 @@ def _unknown_key(path: yaml_document.Path) -> str:
     homes = [name for name in _SECTIONS if key in _known(name)]
     if homes:
         return f"unknown key: it belongs under {' or '.join(homes)}"
-    if near := difflib.get_close_matches(key, known, n=1, cutoff=0.5):
-        return f"unknown key; did you mean {near[0]}?"
     elsewhere = {field: name for name in _SECTIONS for field in _known(name)}
-    if near := difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.75):
+    is_like_known = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if not is_like_known and (near := difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.75)):
         return f"unknown key; did you mean {elsewhere[near[0]]}.{near[0]}?"
-    nearest = max(known, key=lambda name: difflib.SequenceMatcher(a=key, b=name).ratio())
-    return f"unknown key; the nearest known key is {nearest} (all: {', '.join(known)})"
+    return unknown_among(key, known)
 
 
 def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:

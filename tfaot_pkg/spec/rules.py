@@ -9,38 +9,15 @@ import re
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
-from tfaot_pkg.spec.names import shown
 from tfaot_pkg.spec.types import INPUT_CLASSES
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.wording import shown
 
 MAX_BATCH_SIZE = 65_536
 FLAG_PATTERN = r"--[A-Za-z][A-Za-z0-9_]*(=[^\s'\"\\`$]*)?"
 GLIBC_PATTERN = r"2\.[0-9]{1,3}"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-
-
-def described(value: object) -> str:
-    """A value as a message names it: `the string 'x'`, `the integer 5`, `a list`."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return f"the string {shown(value)}"
-        case int() | float():
-            return f"the number {number(value)}"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return "a mapping"
-
-
-def number(value: float) -> str:
-    """A number as a message shows it: not at any length."""
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def line_fault(text: str) -> str:

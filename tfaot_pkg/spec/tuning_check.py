@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfaot_pkg.spec.document import Document, Path
-from tfaot_pkg.spec.names import shown, tensorflow_fault
-from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, described, flag_fault
+from tfaot_pkg.forms.document import Document, Path
+from tfaot_pkg.spec.names import tensorflow_fault
+from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, flag_fault
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.wording import described, shown
 
 FORMAT = 1
 

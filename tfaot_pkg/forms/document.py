@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import yaml
 
 from tfaot_pkg.errors import Fault
-from tfaot_pkg.spec.names import shown
+from tfaot_pkg.wording import shown
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 16
