@@ -23,6 +23,7 @@ from tfaot_pkg.spec.names import package_name
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 
 Array = npt.NDArray[Any]
 
@@ -172,17 +173,17 @@ def tensorflow_answers(
     arrays: dict[str, Any] = dict(inputs)
     np.savez(folder / "inputs.npz", **arrays)
     rows = len(next(iter(inputs.values())))
-    arguments = {
-        "folder": str(pool.give(saved_model)),
-        "tags": ["serve"],
-        "signature": "serving_default",
-        "inputs": str(folder / "inputs.npz"),
-        "out": str(folder / "answers.npz"),
-        "batch_sizes": [rows],
-        "batched": list(inputs),
-        "stacked": list(outputs),
-    }
-    pool.get().call("reference", arguments)
+    request = Reference(
+        folder=str(pool.give(saved_model)),
+        tags=("serve",),
+        signature="serving_default",
+        inputs=str(folder / "inputs.npz"),
+        out=str(folder / "answers.npz"),
+        batch_sizes=(rows,),
+        batched=tuple(inputs),
+        stacked=tuple(outputs),
+    )
+    pool.get().call(request, Referenced)
     with np.load(folder / "answers.npz", allow_pickle=False) as file:
         return {key.partition("/")[2]: file[key] for key in file}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
-from tfaot_pkg.frozen.model import freeze_arguments, signature_of
+from tfaot_pkg.frozen.model import chosen, signature_of
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
@@ -25,6 +24,8 @@ from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.worker_program.messages.graph import Check, Checked, Inspect, Inspected, Interface
+from tfaot_pkg.worker_program.messages.requests import ListOperations, OperationTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +106,17 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
         require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
             with Snapshot(source, pool.given_folder).named() as model:
-                arguments = {**freeze_arguments(spec, model), "only_check": True, "out": ""}
-                answer = pool.get().call("freeze", arguments)
-            listing = pool.get().call("operations", {})["operations"] if table else None
+                answer = pool.get().call(Check(model=chosen(spec, model)), Checked)
+            listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
     with from_worker():
         signature = signature_of(answer)
-        hlo = answer.get("hlo")  # of what can be compiled only
-        rows = None if hlo is None else rows_of(hlo, signature)
+        rows = None if answer.hlo is None else rows_of(answer.hlo, signature)
         return CheckResult(
             toolchain=f"tensorflow {environment.toolchain.version}",
             signature=signature,
             rows=rows,
             operations=_operations(answer),
-            warnings=(*answer["warnings"], *_notes(spec, signature), *(() if rows is None else rows.warnings())),
+            warnings=(*answer.warnings, *_notes(spec, signature), *(() if rows is None else rows.warnings())),
             table=None if listing is None else {name: _kernels(listing[name]) for name in sorted(listing)},
         )
 
@@ -140,17 +139,17 @@ def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
             )
 
 
-def _operations(answer: Mapping[str, Any]) -> tuple[OperationCheck, ...]:
+def _operations(answer: Checked) -> tuple[OperationCheck, ...]:
     problems: dict[str, list[str]] = {}
-    for name, node, why in answer["unsupported"]:
-        problems.setdefault(name, []).append(f"{node}: {why}")
+    for fault in answer.unsupported:
+        problems.setdefault(fault.operation, []).append(f"{fault.node}: {fault.why}")
     return tuple(
         OperationCheck(name=name, count=count, problems=tuple(problems.get(name, ())))
-        for name, count in answer["operations"].items()
+        for name, count in answer.operations.items()
     )
 
 
-def _kernels(kernels: list[dict[str, list[str]]]) -> tuple[str, ...]:
+def _kernels(kernels: Sequence[Mapping[str, Sequence[str]]]) -> tuple[str, ...]:
     """One text per kernel: `T=float32,float64`."""
     texts = {" ".join(f"{k}={','.join(v)}" for k, v in sorted(kernel.items())) for kernel in kernels}
     return tuple(sorted(text for text in texts if text))
@@ -193,14 +192,12 @@ def scaffold_spec(
     return load_spec(output)
 
 
-def _signatures(spec: ModelSpec, pipeline: Pipeline) -> dict[str, Any]:
+def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
     with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
         with Snapshot(source, pool.given_folder).named() as model:
-            arguments = {"folder": str(model), "tags": list(spec.model.tags)}
-            answer: dict[str, Any] = pool.get().call("inspect", arguments)["signatures"]
-    return answer
+            return pool.get().call(Inspect(folder=str(model), tags=spec.model.tags), Inspected).signatures
 
 
 def _name_from(folder: Path) -> str:

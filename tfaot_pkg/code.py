@@ -69,27 +69,34 @@ def _needs(name: str) -> frozenset[str]:
     if name == _PACKAGE:
         return frozenset()
     source = file.read_bytes()
-    imported = set(_imported(ast.parse(source, filename=str(file)).body))
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    imported = set(_imported(ast.parse(source, filename=str(file)).body, package))
     programs = {match[1].decode() for match in _PROGRAM.finditer(source)}
     named = {one for one in imported | programs if _file(one) is not None}
     return frozenset(named | {parent for one in {name, *named} for parent in _parents(one)})
 
 
-def _imported(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """What `statements` and those inside of them import from this package: modules, and names that may be modules."""
+def _imported(statements: Iterable[ast.stmt], package: str) -> Iterator[str]:
+    """What `statements` of a module in `package`, and those inside of them, import from this tool.
+
+    Modules, and names that may be modules.
+    """
     for statement in statements:
         match statement:
             case ast.ImportFrom(module=module, names=names, level=0) if module and _is_ours(module):
                 yield module
                 yield from (f"{module}.{each.name}" for each in names)
+            case ast.ImportFrom(module=str(module), names=names, level=1):  # as in worker_program/messages
+                yield f"{package}.{module}"
+                yield from (f"{package}.{module}.{each.name}" for each in names)
             case ast.ImportFrom(level=level) if level > 0:
-                raise ValueError(f"line {statement.lineno}: relative imports are not followed")
+                raise ValueError(f"line {statement.lineno}: only `from .module import name` is followed")
             case ast.Import(names=names):
                 yield from (each.name for each in names if _is_ours(each.name))
             case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=otherwise):
-                yield from _imported(otherwise)
+                yield from _imported(otherwise, package)
             case _:
-                yield from _imported(_inside(statement))
+                yield from _imported(_inside(statement), package)
 
 
 def _inside(statement: ast.stmt) -> Iterator[ast.stmt]:

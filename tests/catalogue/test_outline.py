@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,6 +30,8 @@ from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.graph import Feed
+from tfaot_pkg.worker_program.messages.wire import plain
 
 MAKER = Path(__file__).parents[1] / "models" / "deep.py"
 
@@ -38,7 +41,11 @@ def _outline_module() -> ModuleType:
     spec = importlib.util.spec_from_file_location("outline", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(path.parent))  # its imports are those of a program in this folder
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 
@@ -91,12 +98,12 @@ class Graph:
         return list(self.operations.values())
 
 
-def border(name: str, node: str) -> dict[str, Any]:
-    return {"name": name, "node": node, "dtype": "float32", "shape": [None, 4]}
+def border(name: str, node: str) -> Feed:
+    return Feed(name=name, node=node, dtype="float32", shape=(None, 4))
 
 
 def outlined(graph: Graph, inputs: list[str], outputs: list[str]) -> list[dict[str, Any]]:
-    found = outline.outline(graph, [border(n, n) for n in inputs], [border(n, n) for n in outputs])
+    found = plain(outline.outline(graph, [border(n, n) for n in inputs], [border(n, n) for n in outputs]))
     assert found["format"] == 1
     nodes: list[dict[str, Any]] = found["nodes"]
     return nodes

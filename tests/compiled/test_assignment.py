@@ -16,6 +16,7 @@ from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import Key
 from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.toolchain.definition import toolchain
+from tfaot_pkg.worker_program.messages.graph import Weight
 
 V2, V3 = "x86-64-v2", "x86-64-v3"
 CLASSIC, THUNKS = toolchain("2.17.1"), toolchain("2.21.0")
@@ -28,7 +29,7 @@ def _dense(name: str, after: str = "") -> Layer:
         operation={"kind": "dense", "rows": 1, "inputs": 64, "outputs": 64, "activation": "none"},
         reads=("x", 0), after=after, reads_input=False, gives_output=False,
         input_size=64, output_size=64, output_shape=(64,),
-        parameters={"node": name, "dtype": "float32", "shape": [64 * 65], "offset": 0},
+        parameters=Weight(node=name, dtype="float32", shape=(64 * 65,), offset=0),
     )  # fmt: skip
 
 

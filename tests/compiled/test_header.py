@@ -11,6 +11,7 @@ from tfaot_pkg.compiled.model import weight_offsets
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.toolchain.definition import toolchain
+from tfaot_pkg.worker_program.messages.graph import Weight
 
 # As tfcompile of TensorFlow 2.17 and 2.21 writes them, shortened; the first size is 4 * 12 bytes.
 CLASSIC = """
@@ -84,9 +85,9 @@ def test_products_of_complex_matrices_get_their_missing_bracket(tmp_path: Path) 
 
 def test_weights_are_aligned_and_do_not_overlap() -> None:
     weights = [
-        {"dtype": "float32", "shape": [300]},
-        {"dtype": "int8", "shape": [1025]},
-        {"dtype": "bool", "shape": [3]},
+        Weight(node="a", dtype="float32", shape=(300,), offset=0),
+        Weight(node="b", dtype="int8", shape=(1025,), offset=0),
+        Weight(node="c", dtype="bool", shape=(3,), offset=0),
     ]
     assert weight_offsets(weights) == [0, 1216, 1216 + 1088]
     assert weight_offsets([]) == []

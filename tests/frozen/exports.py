@@ -158,12 +158,13 @@ def control_flow_of_version1(path):
 def _difference(path, scratch):
     import freeze
     import signatures
-    from faults import ModelFault
+    from messages import graph
+    from messages.requests import ModelFault
 
-    arguments = {"folder": path, "tags": ["serve"], "signature": "serving_default", "shapes": {}, "weights": "shared"}
+    model = graph.Chosen(folder=path, tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=())
     try:
-        order = {"inputs": [], "outputs": []}
-        freeze.freeze({**arguments, "order": order, "threshold": 1024, "out": scratch}, lambda *_: None)
+        request = graph.Freeze(model=model, weights="shared", threshold=1024, out=scratch)
+        freeze.freeze(request, lambda *_: None)
         signature = signatures.load_signature(path, ["serve"], "serving_default")
     except ModelFault as fault:
         return fault.message

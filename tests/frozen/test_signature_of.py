@@ -7,17 +7,17 @@ import pytest
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.frozen.model import signature_of, weight_size
 from tfaot_pkg.signature import DType, Signature
+from tfaot_pkg.worker_program.messages.graph import Interface, Tensor, Weight
 
 
-def _tensor(name: str, dtype: str, shape: list[int | None]) -> dict[str, object]:
-    return {"name": name, "node": "n", "index": 0, "dtype": dtype, "shape": shape}
+def _tensor(name: str, dtype: str, shape: tuple[int | None, ...]) -> Tensor:
+    return Tensor(name=name, dtype=dtype, shape=shape)
 
 
 def test_names_dtypes_and_shapes_are_taken_in_the_order_given() -> None:
-    description = {
-        "inputs": [_tensor("b", "int8", [None, 2]), _tensor("a", "bool", [])],
-        "outputs": [_tensor("y", "float64", [3])],
-    }
+    description = Interface(
+        inputs=(_tensor("b", "int8", (None, 2)), _tensor("a", "bool", ())), outputs=(_tensor("y", "float64", (3,)),)
+    )
     signature = signature_of(description)
     assert [(t.name, t.dtype, t.shape) for t in signature.inputs] == [
         ("b", DType.INT8, (None, 2)),
@@ -28,17 +28,17 @@ def test_names_dtypes_and_shapes_are_taken_in_the_order_given() -> None:
 
 
 def test_a_model_without_inputs_has_a_signature() -> None:
-    assert signature_of({"inputs": [], "outputs": [_tensor("y", "float32", [2])]}).inputs == ()
+    assert signature_of(Interface(inputs=(), outputs=(_tensor("y", "float32", (2,)),))).inputs == ()
 
 
 def test_a_signature_survives_its_dictionary() -> None:
-    signature = signature_of({"inputs": [_tensor("x", "uint16", [None])], "outputs": [_tensor("y", "int64", [])]})
+    signature = signature_of(Interface(inputs=(_tensor("x", "uint16", (None,)),), outputs=(_tensor("y", "int64", ()),)))
     assert convert(Signature, plain(signature)) == signature
 
 
 @pytest.mark.parametrize(
     ("dtype", "shape", "size"),
-    [("float32", [3, 4], 48), ("float64", [2], 16), ("bool", [5], 5), ("uint16", [], 2), ("int8", [0, 3], 0)],
+    [("float32", (3, 4), 48), ("float64", (2,), 16), ("bool", (5,), 5), ("uint16", (), 2), ("int8", (0, 3), 0)],
 )
-def test_the_size_of_weights_is_in_bytes(dtype: str, shape: list[int], size: int) -> None:
-    assert weight_size({"dtype": dtype, "shape": shape}) == size
+def test_the_size_of_weights_is_in_bytes(dtype: str, shape: tuple[int, ...], size: int) -> None:
+    assert weight_size(Weight(node="n", dtype=dtype, shape=shape, offset=0)) == size

@@ -25,35 +25,31 @@ def main():
 
 def _driven(folder, scratch):
     import freeze
-    import inspect_model
     import reference
-    from faults import ModelFault
+    import saved_model
+    from messages import graph, requests
 
-    model = {"folder": folder, "tags": ["serve"], "signature": "serving_default"}
-    freezing = {
-        "shapes": {},
-        "order": {"inputs": [], "outputs": []},
-        "weights": "shared",
-        "threshold": 1,
-        "out": scratch,
-    }
-    running = {
-        "inputs": os.path.join(scratch, "inputs.npz"),
-        "out": os.path.join(scratch, "answers.npz"),
-        "batch_sizes": [1],
-        "batched": ["x"],
-        "stacked": ["y"],
-    }
+    model = {"folder": folder, "tags": ("serve",)}
+    chosen = graph.Chosen(**model, signature="serving_default", shapes={}, inputs=(), outputs=())
+    running = requests.Reference(
+        **model,
+        signature="serving_default",
+        inputs=os.path.join(scratch, "inputs.npz"),
+        out=os.path.join(scratch, "answers.npz"),
+        batch_sizes=(1,),
+        batched=("x",),
+        stacked=("y",),
+    )
     messages = []
-    for run, arguments in (
-        (inspect_model.inspect, model),
-        (freeze.freeze, {**model, **freezing, "only_check": True}),
-        (freeze.freeze, {**model, **freezing}),
-        (reference.reference, {**model, **running}),
+    for run, request in (
+        (saved_model.inspect, graph.Inspect(**model)),
+        (freeze.check, graph.Check(model=chosen)),
+        (freeze.freeze, graph.Freeze(model=chosen, weights="shared", threshold=1, out=scratch)),
+        (reference.reference, running),
     ):
         try:
-            run(arguments, lambda *_: None)
-        except ModelFault as fault:
+            run(request, lambda *_: None)
+        except requests.ModelFault as fault:
             messages.append(f"{fault.message}\n{fault.hint}")
     return {"messages": messages}
 

@@ -17,6 +17,8 @@ from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.toolchain.environment import external
 from tfaot_pkg.toolchain.worker import Worker, worker
+from tfaot_pkg.worker_program.messages.graph import Chosen, Freeze, Frozen
+from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 
 
 def main() -> None:
@@ -30,16 +32,24 @@ def main() -> None:
 
 
 def _driven(process: Worker, folder: Path, scratch: Path) -> list[str]:
-    model = {"folder": str(folder), "tags": ["serve"], "signature": "serving_default"}
-    freezing = {"shapes": {}, "order": {"inputs": [], "outputs": []}, "weights": "shared", "threshold": 1}
-    running = {"inputs": str(scratch / "inputs.npz"), "batch_sizes": [1], "batched": ["x"], "stacked": ["y"]}
+    model = Chosen(folder=str(folder), tags=("serve",), signature="serving_default", shapes={}, inputs=(), outputs=())
+    running = Reference(
+        folder=str(folder),
+        tags=("serve",),
+        signature="serving_default",
+        inputs=str(scratch / "inputs.npz"),
+        out=str(scratch / "answers.npz"),
+        batch_sizes=(1,),
+        batched=("x",),
+        stacked=("y",),
+    )
     errors = []
-    for operation, arguments in (
-        ("freeze", {**model, **freezing, "out": str(scratch)}),
-        ("reference", {**model, **running, "out": str(scratch / "answers.npz")}),
+    for request, answer in (
+        (Freeze(model=model, weights="shared", threshold=1, out=str(scratch)), Frozen),
+        (running, Referenced),
     ):
         try:
-            process.call(operation, arguments)
+            process.call(request, answer)
         except TfaotError as error:
             errors.append(f"{type(error).__name__}: {error}")
     return errors

@@ -79,9 +79,11 @@ class Cell:
 sequences = (rows(6, 3), rows(dtype=tf.int32, name="n"))
 
 
-def listing(serve, specs) -> dict:
+def listing(serve, specs) -> str:
+    """What `check` answers for the model, as JSON."""
     import freeze
     import hlo
+    from messages import graph, wire
     from tensorflow.python.framework import convert_to_constants
 
     def named(*values):
@@ -96,13 +98,17 @@ def listing(serve, specs) -> dict:
     convert_to_constants.disable_lower_using_switch_merge = freeze._keep_control_flow
     frozen = convert_to_constants.convert_variables_to_constants_v2(function, lower_control_flow=False)
     inputs = [
-        {"name": spec.name, "node": tensor.op.name, "dtype": tensor.dtype.name, "shape": spec.shape.as_list()}
+        graph.Feed(name=spec.name, node=tensor.op.name, dtype=tensor.dtype.name, shape=tuple(spec.shape.as_list()))
         for tensor, spec in zip(frozen.inputs, specs, strict=True)
     ]
-    outputs = [
-        {"name": name, "node": tensor.op.name, "index": tensor.value_index, "dtype": tensor.dtype.name}
-        for name, tensor in zip(names, frozen.outputs, strict=True)
-    ]
     graph_def = frozen.graph.as_graph_def()
-    freeze._find_shapes(outputs, inputs, frozen, graph_def)
-    return {"inputs": inputs, "outputs": outputs, "hlo": hlo.listed(graph_def, inputs, outputs)}
+    outputs = freeze._fetches(names, frozen, inputs, graph_def)
+    checked = graph.Checked(
+        inputs=tuple(map(freeze._tensor, inputs)),
+        outputs=tuple(map(freeze._tensor, outputs)),
+        warnings=(),
+        operations={},
+        unsupported=(),
+        hlo=hlo.listed(graph_def, inputs, outputs),
+    )
+    return wire.encoded(checked)

@@ -6,7 +6,6 @@ Runs inside a toolchain's Python. Names that begin with "independent" are models
 row of the inputs alone; of those that begin with "dependent" no row does.
 """
 
-import json
 import os
 import sys
 
@@ -349,7 +348,7 @@ def main():
     sys.path.insert(0, worker_program)
     for name, (serve, specs) in MODELS.items():
         with open(os.path.join(folder, f"{name}.json"), "w") as file:
-            json.dump(listing(serve, specs), file)
+            file.write(listing(serve, specs))
 
 
 if __name__ == "__main__":

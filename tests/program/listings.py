@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.worker_program.messages.listing import ATTRIBUTES, HloListing, NoAttributes
+from tfaot_pkg.worker_program.messages.wire import decoded
 
 PROBES = (5, 7, 132, 2, 3)
 Shape = Sequence[int]
+
+
+def _defaults(opcode: str) -> dict[str, Any]:
+    """Attributes of an opcode that a test says nothing of."""
+    kinds = {"str": "", "int": 0, "tuple": []}
+    return {each.name: kinds[str(each.type).partition("[")[0]] for each in fields(ATTRIBUTES.get(opcode, NoAttributes))}
+
+
+def _shape(shape: Any) -> dict[str, Any]:
+    """The shape that tests write as (dtype, sizes), or as {"tuple": shapes}."""
+    if isinstance(shape, dict):
+        return {"parts": [_shape(each) for each in shape["tuple"]]}
+    dtype, sizes = shape
+    return {"dtype": dtype, "sizes": list(sizes)}
 
 
 @dataclass(kw_only=True)
@@ -31,8 +47,8 @@ class Computation:
         self.instructions.append(
             {
                 "id": number, "opcode": opcode, "node": f"node/{opcode}", "operation": "",
-                "shape": shape if isinstance(shape, dict) else [dtype, list(shape)],
-                "operands": list(operands), "called": list(called), "attributes": attributes,
+                "shape": _shape(shape if isinstance(shape, dict) else (dtype, shape)),
+                "operands": list(operands), "called": list(called), "attributes": {**_defaults(opcode), **attributes},
             }
         )  # fmt: skip
         return number
@@ -71,7 +87,7 @@ class Builder:
         return made.number
 
 
-def listing(write: Any) -> Mapping[str, Any]:
+def listing(write: Any) -> HloListing:
     """`write(builder)` gives the id of the output; at every batch size anew."""
     modules = []
     for batch in PROBES:
@@ -80,7 +96,7 @@ def listing(write: Any) -> Mapping[str, Any]:
         builder.main.add("tuple", {"tuple": []}, output)
         computations = [each.document() for each in (*builder.called, builder.main)]
         modules.append({"batch_size": batch, "entry": builder.main.number, "computations": computations})
-    return {"modules": modules, "fault": ""}
+    return decoded(HloListing, {"modules": modules, "fault": ""}, "listing")
 
 
 def rows(write: Any, *, output_has_batch_axis: bool = True) -> Rows:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tests.kept import kept
 from tfaot_pkg.folders import Folders
@@ -19,13 +18,15 @@ from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.worker_program.messages.graph import Checked
+from tfaot_pkg.worker_program.messages.wire import decoded
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODELS = REPOSITORY / "tests" / "models"
 MAKER = MODELS / "rows.py"
 WORKER_PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
 
-Models = Mapping[str, Mapping[str, Any]]
+Models = Mapping[str, Checked]
 
 
 def models_of(version: str, home: Path) -> Models:
@@ -36,11 +37,13 @@ def models_of(version: str, home: Path) -> Models:
     python = ensure(version, folders=folders, progress=Silent()).python
     parts = {"maker": makers, "python": str(python), "worker": program}
     folder = kept(home, "rows", parts, lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=1800))
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    files = sorted(folder.glob("*.json"))
+    return {path.stem: decoded(Checked, json.loads(path.read_text()), path.name) for path in files}
 
 
-def _rows(model: Mapping[str, Any]) -> Rows:
-    return rows_of(model["hlo"], signature_of(model))
+def _rows(model: Checked) -> Rows:
+    assert model.hlo is not None
+    return rows_of(model.hlo, signature_of(model))
 
 
 class RowsOfModels:
@@ -73,4 +76,4 @@ class RowsOfModels:
         )
 
     def test_all_models_compile_at_every_size_that_is_looked_at(self, models: Models) -> None:
-        assert {name: model["hlo"]["fault"] for name, model in models.items() if model["hlo"]["fault"]} == {}
+        assert {name: model.hlo.fault for name, model in models.items() if model.hlo and model.hlo.fault} == {}

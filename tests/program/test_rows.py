@@ -10,6 +10,7 @@ import pytest
 from tests.program.listings import Builder, listing, rows
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.worker_program.messages.listing import HloListing
 
 Write = Callable[[Builder], int]
 N = 6  # elements of a row where they are counted
@@ -236,7 +237,7 @@ def test_what_does_not_compile_at_other_sizes_is_dependent() -> None:
             Tensor(name="z", dtype=DType.INT8, shape=(None,)),
         ),
     )
-    found = rows_of({"modules": [], "fault": "Dimensions must be equal"}, signature)
+    found = rows_of(HloListing(modules=(), fault="Dimensions must be equal"), signature)
     assert [str(meeting) for meeting in found.meetings] == [
         f"output '{name}': it does not compile at other batch sizes: Dimensions must be equal" for name in "yz"
     ]

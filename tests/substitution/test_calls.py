@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +15,13 @@ from tfaot_pkg.kernels.calls import Call, Place, Plan, Step, calls_of, plan_of
 from tfaot_pkg.kernels.costs import estimated
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.worker_program.messages.graph import Weight
 
 TARGET = TARGETS["x86-64-v3"]
 
 
-def _layer(name: str, after: str, operation: dict[str, object], sizes: tuple[int, int], parameters: int = 0) -> Layer:
-    packed = {"node": f"{name}/parameters", "dtype": "float32", "shape": [parameters], "offset": 0}
+def _layer(name: str, after: str, operation: dict[str, Any], sizes: tuple[int, int], parameters: int = 0) -> Layer:
+    packed = Weight(node=f"{name}/parameters", dtype="float32", shape=(parameters,), offset=0)
     return Layer(
         name=name, after=after, operation=operation, reads=(after or "x", 0), reads_input=not after,
         gives_output=False, input_size=sizes[0], output_size=sizes[1], output_shape=(sizes[1],),

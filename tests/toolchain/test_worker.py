@@ -17,6 +17,9 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.sandbox import Limits, Running
 from tfaot_pkg.sandbox.disk import DiskWatch
 from tfaot_pkg.toolchain.worker import Worker
+from tfaot_pkg.worker_program.messages.graph import Inspect, Inspected
+
+INSPECT = Inspect(folder="model", tags=("serve",))
 
 
 @pytest.fixture
@@ -55,13 +58,19 @@ def answering(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
         {"event": {}},
         {"event": {"advance": "1", "note": ""}},
         {"event": {"advance": float("inf"), "note": ""}},
+        {"event": {"advance": True, "note": ""}},
+        {"event": {"advance": 1, "note": "", "more": ""}},
+        {"ok": {"signatures": {}}, "error": ""},
+        {"ok": {"signatures": {"serve": {"inputs": [], "outputs": {}}}}},
+        {"ok": {"signatures": {"serve": {"inputs": [{"name": "x", "dtype": "int8", "shape": ["1"]}], "outputs": []}}}},
+        {"ok": {"signatures": {}, "more": 1}},
     ],
     ids=repr,
 )
 def test_an_answer_of_no_known_form_is_refused(answering: Callable[[str], Worker], answer: object) -> None:
     worker = answering(f"sys.stdin.readline(); answers.write({json.dumps(answer)!r}.encode() + b'\\n'); os.read(0, 1)")
     with pytest.raises(ToolchainError, match="an answer that cannot be read"):
-        worker.call("inspect", {})
+        worker.call(INSPECT, Inspected)
     assert worker.ended
 
 
@@ -69,7 +78,7 @@ def test_a_worker_that_reports_for_ever_is_stopped(answering: Callable[[str], Wo
     event = json.dumps({"event": {"advance": 0, "note": ""}})
     worker = answering(f"while True: answers.write({event!r}.encode() + b'\\n')")
     with _rescued(worker), pytest.raises(ToolchainError, match="gave no answer within"):
-        worker.call("inspect", {}, seconds=1)
+        worker.call(INSPECT, Inspected, seconds=1)
 
 
 @contextmanager
@@ -87,4 +96,4 @@ def test_a_fault_of_the_model_is_told(answering: Callable[[str], Worker]) -> Non
     fault = json.dumps({"fault": {"message": "no signature", "hint": "choose one"}})
     worker = answering(f"sys.stdin.readline(); answers.write({fault!r}.encode() + b'\\n'); os.read(0, 1)")
     with pytest.raises(ModelError, match="no signature"):
-        worker.call("inspect", {})
+        worker.call(INSPECT, Inspected)

@@ -23,6 +23,7 @@ from tfaot_pkg.tuning.selection import (
     variants_of,
     within,
 )
+from tfaot_pkg.worker_program.messages.graph import Weight
 
 
 def _layer(name: str, operation: Mapping[str, Any], *, after: str = "", weights: int | None = None) -> Layer:
@@ -30,7 +31,7 @@ def _layer(name: str, operation: Mapping[str, Any], *, after: str = "", weights:
     parameters = None
     if operation["kind"] in ("dense", "conv2d"):
         size = weights if weights is not None else 4 * operation["inputs"] * operation["outputs"]
-        parameters = {"node": f"{name}/parameters", "dtype": "float32", "shape": [size // 4], "offset": 0}
+        parameters = Weight(node=f"{name}/parameters", dtype="float32", shape=(size // 4,), offset=0)
     return Layer(
         name=name, operation=operation, reads=(f"{name}/in", 0), after=after, reads_input=False, gives_output=False,
         input_size=1, output_size=1, output_shape=(1,), parameters=parameters,

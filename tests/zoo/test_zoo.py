@@ -83,11 +83,11 @@ def test_a_weight_that_xla_must_know_stays_in_the_code_and_the_others_are_shared
     assert len(built.frozen.weights) == 1 and built.compiled.weights == ()
     assert built.frozen.weights_file is not None
     whole = build(BY_NAME["dense"], tensorflow=DEFAULT_VERSION)
-    shared = {weight["node"] for weight in whole.compiled.weights}
+    shared = {weight.node for weight in whole.compiled.weights}
     calls = [call for unit in whole.compiled.units for call in unit.calls]
-    packed = {str(layer.parameters["node"]) for call in calls for layer in call.layers if layer.parameters}
+    packed = {layer.parameters.node for call in calls for layer in call.layers if layer.parameters}
     assert shared and packed <= shared  # weights of layers in calls are shared as these want them
-    assert shared - packed <= {weight["node"] for weight in whole.frozen.weights}
+    assert shared - packed <= {weight.node for weight in whole.frozen.weights}
 
 
 @pytest.mark.sweep("2.17.1")
@@ -102,7 +102,7 @@ def test_a_model_of_layers_that_have_kernels_is_one_call(tensorflow: str, build:
 @pytest.mark.slow
 def test_weights_that_no_output_needs_are_left_out(build: Build) -> None:
     built = build(BY_NAME["unused_weight"], tensorflow=DEFAULT_VERSION)
-    assert [weight["shape"] for weight in built.frozen.weights] == [[20, 20]]
+    assert [weight.shape for weight in built.frozen.weights] == [(20, 20)]
 
 
 @pytest.mark.nightly

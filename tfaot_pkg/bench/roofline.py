@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.frozen.model import Work
 from tfaot_pkg.signature import Signature
+from tfaot_pkg.worker_program.messages.graph import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
+from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +126,18 @@ def _reference(
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
     np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-    arguments = {
-        "tags": list(spec.model.tags),
-        "signature": spec.model.serving_key,
-        "inputs": str(folder / "inputs.npz"),
-        "out": str(folder / "answers.npz"),
-        "batch_sizes": list(spec.compilation.batch_sizes),
-        "batched": batched,
-        "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
-    }
     with snapshot.named() as model:
-        pool.get().call("reference", {**arguments, "folder": str(model)})
+        request = Reference(
+            folder=str(model),
+            tags=spec.model.tags,
+            signature=spec.model.serving_key,
+            inputs=str(folder / "inputs.npz"),
+            out=str(folder / "answers.npz"),
+            batch_sizes=spec.compilation.batch_sizes,
+            batched=tuple(batched),
+            stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
+        )
+        pool.get().call(request, Referenced)
     with from_worker():
         return read_arrays(folder / "answers.npz")
 

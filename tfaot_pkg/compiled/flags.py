@@ -13,6 +13,7 @@ from tfaot_pkg.keys import key_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.requests import Nothing, ReadFlags
 
 STAGE = "flags"
 
@@ -44,5 +45,5 @@ def _require(
     key = key_of(STAGE, code_digest(__name__), parts)
     if not cache.has(STAGE, key):
         with progress.step("flags"):
-            pool.get(xla_flags=xla_flags, tf_xla_flags=tf_xla_flags).call("flags", {})
+            pool.get(xla_flags=xla_flags, tf_xla_flags=tf_xla_flags).call(ReadFlags(), Nothing)
             cache.get_or_make(STAGE, key, lambda _: None)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
@@ -27,6 +26,8 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.graph import Weight
+from tfaot_pkg.worker_program.messages.requests import Compile, Unit
 
 STAGE = "compiled"
 _WEIGHTS = "weights.json"
@@ -75,14 +76,14 @@ class CompiledModel:
     folder: Path
     key: Key
     units: tuple[CompiledUnit, ...]
-    weights: tuple[Mapping[str, Any], ...]
+    weights: tuple[Weight, ...]
 
     def of_target(self, target: Target) -> tuple[CompiledUnit, ...]:
         """Ascending in batch size."""
         return tuple(unit for unit in self.units if unit.target == target)
 
 
-def weight_offsets(weights: Sequence[Mapping[str, Any]]) -> list[int]:
+def weight_offsets(weights: Sequence[Weight]) -> list[int]:
     """Where each of `weights` begins in a blob of them all, each aligned as code for wide vectors likes it."""
     offsets, end = [], 0
     for weight in weights:
@@ -162,20 +163,19 @@ def _make(
         Flagged(unit=_described(graphs, choices, size, target), xla_flags=choices.xla_flags[size, target.name])
         for size, target in needed
     ]
-    arguments = {
-        "out": str(made),
-        "inputs": frozen.inputs,
-        "outputs": frozen.outputs,
-        "weights": graphs.weights,
-        "blob": str(pool.give(frozen.weights_file)) if frozen.weights_file else "",
-        "constants": "constants" in toolchain.object_kinds,
-        "lowerings": list(toolchain.lowerings),
-    }
-    weights = [weight["node"] for weight in graphs.weights]
-    embedded = compile_units(
-        pool, arguments, units, weights=weights, tf_xla_flags=spec.compilation.tf_xla_flags, step=step
+    request = Compile(
+        out=str(made),
+        inputs=frozen.inputs,
+        outputs=frozen.outputs,
+        weights=graphs.weights,
+        blob=str(pool.give(frozen.weights_file)) if frozen.weights_file else "",
+        embed=(),
+        constants="constants" in toolchain.object_kinds,
+        lowerings=tuple(toolchain.lowerings),
+        units=(),
     )
-    kept = [node for node in weights if node not in embedded]
+    embedded = compile_units(pool, request, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
+    kept = [weight.node for weight in graphs.weights if weight.node not in embedded]
     graphs.remove()
     pool.take(made, folder)
     (folder / _WEIGHTS).write_text(json.dumps(kept))
@@ -189,19 +189,18 @@ def _make(
         require_shapes(header, frozen.signature, size)
 
 
-def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> dict[str, object]:
-    """A unit in the worker's words."""
+def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> Unit:
     calls = choices.calls[size, target.name]
-    return {
-        "graph": str(graphs.path(calls)),
-        "calls": call_arguments(calls, size),
-        "prefix": f"{target.name}/{_prefix(size)}",
-        "name": _prefix(size),
-        "batch_size": size,
-        "target": target.name,
-        "triple": target.triple,
-        "cpu": target.cpu,
-    }
+    return Unit(
+        graph=str(graphs.path(calls)),
+        calls=call_arguments(calls, size),
+        prefix=f"{target.name}/{_prefix(size)}",
+        name=_prefix(size),
+        batch_size=size,
+        target=target.name,
+        triple=target.triple,
+        cpu=target.cpu,
+    )
 
 
 def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compiler) -> None:
@@ -227,6 +226,6 @@ def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices:
         for name in spec.compilation.targets
         for size in spec.compilation.batch_sizes
     )
-    by_node = {weight["node"]: weight for weight in all_weights(frozen)}
+    by_node = {weight.node: weight for weight in all_weights(frozen)}
     weights = tuple(by_node[node] for node in json.loads((folder / _WEIGHTS).read_text()))
     return CompiledModel(folder=folder, key=key, units=units, weights=weights)

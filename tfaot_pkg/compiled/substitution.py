@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.kernels.calls import Call, plan_of
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.worker_program.messages.graph import Weight
+from tfaot_pkg.worker_program.messages.requests import CallSizes, LayerCall, Substitute, Substituted
 
-Weight = Mapping[str, Any]
 _Variant = tuple[tuple[str, ...], ...]
 
 
@@ -34,7 +34,7 @@ class Graphs:
 
 def all_weights(frozen: FrozenModel) -> tuple[Weight, ...]:
     """The weights of `frozen`, then the parameters of its layers, of which several may have the same."""
-    parameters = {layer.parameters["node"]: layer.parameters for layer in frozen.layers if layer.parameters is not None}
+    parameters = {layer.parameters.node: layer.parameters for layer in frozen.layers if layer.parameters is not None}
     return (*frozen.weights, *parameters.values())
 
 
@@ -44,44 +44,44 @@ def with_calls(frozen: FrozenModel, units: Iterable[tuple[Call, ...]], *, pool: 
     if not any(variants):
         return Graphs(paths={(): pool.give(frozen.graph)}, weights=frozen.weights, made=())
     ordered = sorted(variants)
-    arguments = {
-        "graph": str(pool.give(frozen.graph)),
-        "out": str(folder),
-        "inputs": frozen.inputs,
-        "outputs": frozen.outputs,
-        "variants": [[_description(call) for call in variants[variant]] for variant in ordered],
-    }
-    answer = pool.get().call("substitute", arguments)
+    request = Substitute(
+        graph=str(pool.give(frozen.graph)),
+        out=str(folder),
+        inputs=frozen.inputs,
+        outputs=frozen.outputs,
+        variants=tuple(tuple(map(_description, variants[variant])) for variant in ordered),
+    )
+    answer = pool.get().call(request, Substituted)
     with from_worker():
-        paths = [folder / Path(path).name for path in answer["graphs"]]  # names only: the worker is not trusted
-        needed = set(answer["weights"])
+        paths = [folder / Path(path).name for path in answer.graphs]  # names only: the worker is not trusted
+        needed = set(answer.weights)
         return Graphs(
             paths=dict(zip(ordered, paths, strict=True)),
-            weights=tuple(weight for weight in all_weights(frozen) if weight["node"] in needed),
+            weights=tuple(weight for weight in all_weights(frozen) if weight.node in needed),
             made=tuple(paths),
         )
 
 
-def call_arguments(calls: Sequence[Call], batch_size: int) -> dict[str, dict[str, object]]:
-    """What the worker needs to know of a unit's calls (worker_program/substitute.py)."""
+def call_arguments(calls: Sequence[Call], batch_size: int) -> dict[str, CallSizes]:
+    """What the worker needs to know of a unit's calls."""
     return {
-        call.name: {
-            "function": call.function(batch_size),
-            "sizes": [batch_size * call.layers[-1].output_size, plan_of(call, batch_size).memory],
-        }
+        call.name: CallSizes(
+            function=call.function(batch_size),
+            sizes=(batch_size * call.layers[-1].output_size, plan_of(call, batch_size).memory),
+        )
         for call in calls
     }
 
 
-def _description(call: Call) -> dict[str, object]:
+def _description(call: Call) -> LayerCall:
     last = call.layers[-1]
-    return {
-        "name": call.name,
-        "reads": list(call.layers[0].reads),
-        "gives": last.name,
-        "shape": list(last.output_shape),
-        "parameters": [layer.parameters for layer in call.with_parameters],
-    }
+    return LayerCall(
+        name=call.name,
+        reads=call.layers[0].reads,
+        gives=last.name,
+        shape=last.output_shape,
+        parameters=tuple(layer.parameters for layer in call.layers if layer.parameters is not None),
+    )
 
 
 def _variant(calls: Sequence[Call]) -> _Variant:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
@@ -23,6 +22,20 @@ from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.worker_program.messages import graph as messages
+from tfaot_pkg.worker_program.messages.graph import (
+    Checked,
+    Chosen,
+    Feed,
+    Fetch,
+    Freeze,
+    Frozen,
+    FrozenGraph,
+    Interface,
+    Weight,
+    Work,
+)
+from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
@@ -32,23 +45,11 @@ SHARED_FROM = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """How much a model computes (worker_program/work.py).
-
-    Bytes of all constants, and arithmetic operations of one run: so many, and so many more for each row of the batch.
-    """
-
-    constant_bytes: int
-    operations_per_call: float
-    operations_per_row: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenModel:
     """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
 
-    `inputs`, `outputs` and `weights` are the worker's words for tensors (with the graph's node names), in the order of
-    arguments and results; `signature` is the same for people. `layers` are what the kernel library can compute of it;
+    `inputs`, `outputs` and `weights` name nodes of the graph, in the order of arguments and results; `signature` is the
+    same for people. `layers` are what the kernel library can compute of it;
     their parameters lie behind the weights. `warnings` tell what compiled code does differently.
     `confinement` is the level of the sandbox (sandbox/level.py) that the model was loaded in.
     `work` is how much it computes, for estimates of costs. `outline` is the graph to look at, as values for JSON
@@ -58,9 +59,9 @@ class FrozenModel:
     folder: Path
     key: Key
     signature: Signature
-    inputs: tuple[Mapping[str, Any], ...]
-    outputs: tuple[Mapping[str, Any], ...]
-    weights: tuple[Mapping[str, Any], ...]
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    weights: tuple[Weight, ...]
     layers: tuple[Layer, ...]
     warnings: tuple[str, ...]
     work: Work
@@ -77,17 +78,16 @@ class FrozenModel:
         path = self.folder / "weights.bin"
         return path if path.exists() else None
 
-    def weight(self, weight: Mapping[str, Any]) -> bytes:
+    def weight(self, weight: Weight) -> bytes:
         """The values of one of `weights`, or of the parameters of a layer, row-major."""
         with (self.folder / "weights.bin").open("rb") as blob:
-            blob.seek(weight["offset"])
+            blob.seek(weight.offset)
             return blob.read(weight_size(weight))
 
 
-def weight_size(weight: Mapping[str, Any]) -> int:
+def weight_size(weight: Weight) -> int:
     """Bytes of one of a model's weights."""
-    shape: list[int] = weight["shape"]
-    return math.prod(shape) * DType(weight["dtype"]).itemsize
+    return math.prod(weight.shape) * DType(weight.dtype).itemsize
 
 
 def worker_program_digest() -> str:
@@ -104,7 +104,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "signature": spec.model.serving_key,
             "tags": list(spec.model.tags),
             "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
-            "order": _order(spec),
+            "order": {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)},
             "weights": spec.compilation.weights,
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
@@ -127,60 +127,74 @@ def freeze(
     return _read(folder, key)
 
 
-def freeze_arguments(spec: ModelSpec, model: Path) -> dict[str, object]:
-    """What the worker needs to know of the model, which lies at `model`."""
-    return {
-        "folder": str(model),
-        "tags": list(spec.model.tags),
-        "signature": spec.model.serving_key,
-        "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
-        "order": _order(spec),
-        "weights": spec.compilation.weights,
-        "threshold": SHARED_FROM,
-    }
-
-
-def _order(spec: ModelSpec) -> dict[str, list[str]]:
-    return {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)}
+def chosen(spec: ModelSpec, model: Path) -> Chosen:
+    """The signature of `spec`, in the SavedModel at `model`."""
+    return Chosen(
+        folder=str(model),
+        tags=spec.model.tags,
+        signature=spec.model.serving_key,
+        shapes=spec.model.shapes,
+        inputs=spec.model.inputs,
+        outputs=spec.model.outputs,
+    )
 
 
 def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folder: Path) -> None:
     made = pool.new_folder(STAGE)
     with snapshot.named() as model:
-        description = pool.get().call("freeze", {**freeze_arguments(spec, model), "out": str(made)})
-    description["confinement"] = required().level.value
+        request = Freeze(
+            model=chosen(spec, model), weights=spec.compilation.weights, threshold=SHARED_FROM, out=str(made)
+        )
+        frozen = pool.get().call(request, Frozen)
     pool.take(made, folder)
     with from_worker():
-        description["rows"] = rows_of(description.pop("hlo"), signature_of(description)).document()
-        (folder / "frozen.json").write_text(json.dumps(description, indent=1))
+        rows = rows_of(frozen.hlo, signature_of(frozen.model))
+        _require_weights(frozen.model, folder)
+        stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows)
+        (folder / "frozen.json").write_text(encoded(stored))
         _read(folder, key)
 
 
+def _require_weights(model: FrozenGraph, folder: Path) -> None:
+    """Raise ValueError if the file of weights is shorter than the weights and parameters in it."""
+    parameters = [layer.parameters for layer in model.layers if layer.parameters is not None]
+    end = max((weight.offset + weight_size(weight) for weight in (*model.weights, *parameters)), default=0)
+    if end and (folder / "weights.bin").stat().st_size < end:
+        raise ValueError("the file of weights is too short")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """frozen.json of the build cache."""
+
+    model: FrozenGraph
+    confinement: str
+    rows: Rows
+
+
 def _read(folder: Path, key: Key) -> FrozenModel:
-    description = json.loads((folder / "frozen.json").read_text())
-    rows = Rows.from_document(description["rows"])
+    stored = decoded(_Stored, json.loads((folder / "frozen.json").read_text()), "frozen.json")
+    model = stored.model
     return FrozenModel(
         folder=folder,
         key=key,
-        signature=signature_of(description),
-        inputs=tuple(description["inputs"]),
-        outputs=tuple(description["outputs"]),
-        weights=tuple(description["weights"]),
-        layers=tuple(Layer.from_worker(item) for item in description["layers"]),
-        warnings=(*description["warnings"], *rows.warnings()),
-        work=Work(**description["work"]),
-        outline=description["graph"],
-        confinement=description["confinement"],
-        rows=rows,
+        signature=signature_of(model),
+        inputs=model.inputs,
+        outputs=model.outputs,
+        weights=model.weights,
+        layers=tuple(map(Layer.of, model.layers)),
+        warnings=(*model.warnings, *stored.rows.warnings()),
+        work=model.work,
+        outline=None if model.graph is None else plain(model.graph),
+        confinement=stored.confinement,
+        rows=stored.rows,
     )
 
 
-def signature_of(description: Mapping[str, Any]) -> Signature:
-    """The worker's inputs and outputs as a Signature; an output's first unknown axis is the batch."""
+def signature_of(border: FrozenGraph | Checked | Interface) -> Signature:
+    """The worker's inputs and outputs as a Signature. Raises ValueError for dtypes that libraries do not have."""
 
-    def tensors(items: list[Mapping[str, Any]]) -> tuple[Tensor, ...]:
-        return tuple(
-            Tensor(name=item["name"], dtype=DType(item["dtype"]), shape=tuple(item["shape"] or ())) for item in items
-        )
+    def tensors(items: Iterable[messages.Tensor | Feed | Fetch]) -> tuple[Tensor, ...]:
+        return tuple(Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or ()) for item in items)
 
-    return Signature(inputs=tensors(description["inputs"]), outputs=tensors(description["outputs"]))
+    return Signature(inputs=tensors(border.inputs), outputs=tensors(border.outputs))

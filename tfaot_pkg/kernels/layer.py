@@ -4,48 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
 
 from tfaot_pkg.signature import DType
+from tfaot_pkg.worker_program.messages.graph import FoundLayer
 
 Kind = Literal["dense", "conv2d", "max_pool", "average_pool", "softmax", "add"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(FoundLayer):
     """One layer: `input_size` floats in and `output_size` out per row of the batch.
 
     `operation` is its kind and what that needs to know, in the words of tfaot_kernels/kernels.h. `reads` is the tensor
     (node, index) that it takes, `name` the node whose first output it gives, of `output_shape` behind the first axis;
     `reads_input` and `gives_output` say that these are the model's only input and only output, but for their shape.
-    `after` is the layer that makes what this one reads where nothing else uses that, "" where there is none. Of a sum,
+    `after` is the layer that makes what this one reads if nothing else uses that, "" if there is none. Of a sum,
     `adds` is the layer before it in its chain whose input it adds; that input may be used by both.
-    `parameters` is the weight (as those of a FrozenModel) that holds packed weights and bias, None where it has none.
+    `parameters` is the weight that holds packed weights and bias, None if it has none.
     """
 
-    name: str
     operation: Mapping[str, Any]
-    reads: tuple[str, int]
-    after: str
-    adds: str = ""
-    reads_input: bool
-    gives_output: bool
-    input_size: int
-    output_size: int
-    output_shape: tuple[int, ...]
-    parameters: Mapping[str, Any] | None
 
     @classmethod
-    def from_worker(cls, item: Mapping[str, Any]) -> Layer:
-        node, index = item["reads"]
-        fields = {**item, "reads": (node, index), "output_shape": tuple(item["output_shape"])}
-        return cls(**fields)
+    def of(cls, found: FoundLayer) -> Layer:
+        return cls(**{field.name: getattr(found, field.name) for field in fields(found)})
 
     @property
     def kind(self) -> Kind:
-        kind: Kind = self.operation["kind"]
-        return kind
+        return cast("Kind", self.operation["kind"])
 
     @property
     def is_product(self) -> bool:
@@ -61,13 +49,13 @@ class Layer:
         """Bytes of the parameters."""
         if self.parameters is None:
             return 0
-        return int(math.prod(self.parameters["shape"]) * DType(self.parameters["dtype"]).itemsize)
+        return math.prod(self.parameters.shape) * DType(self.parameters.dtype).itemsize
 
     @property
     def bias_offset(self) -> int:
         """Where the bias begins among the parameters, in floats."""
         columns = self.operation["outputs" if self.kind == "dense" else "filters"]
-        return int(math.prod(self.parameters["shape"] if self.parameters else ()) - columns)
+        return int(math.prod(self.parameters.shape if self.parameters else ()) - columns)
 
     @property
     def multiply_adds(self) -> int:

@@ -334,12 +334,12 @@ class _Build:
 
     def _whole(self, work: Path, unit: CompiledUnit, call: Call, context: dict[str, object]) -> Path:
         """A unit that is one call of the kernel library."""
-        nodes = [weight["node"] for weight in self.compiled.weights]
+        nodes = [weight.node for weight in self.compiled.weights]
         context |= {
             "call": call,
             "plan": plan_of(call, unit.batch_size),
             "weights": [weight_size(weight) for weight in self.compiled.weights],
-            "operands": [nodes.index(layer.parameters["node"]) for layer in call.with_parameters if layer.parameters],
+            "operands": [nodes.index(layer.parameters.node) for layer in call.with_parameters if layer.parameters],
         }
         source = self._rendered(work, "whole.cc.j2", f"{_name(unit)}.cc", context)
         return self._compile(work, source, [*unit.target.flags, *_WARNINGS])

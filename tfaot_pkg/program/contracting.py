@@ -112,7 +112,7 @@ def convolution(step: Step) -> Value:
         return value
     data, kernel = operands
     places = {name: instruction.attribute(name) for name in ("input", "kernel", "output", "window")}
-    groups = [[each[name] for each in instruction.attributes] for name in ("feature_groups", "batch_groups")]
+    groups = [[getattr(each, name) for each in instruction.attributes] for name in ("feature_groups", "batch_groups")]
     if data.axis is None and kernel.axis is None:
         batch = {places["input"][0]} if groups[1] == [1, 1] else set()
         return _by_size(step, value, [d for d in range(len(shapes[0].sizes)) if d not in batch])
@@ -139,7 +139,7 @@ def _is_trivial(window: Sequence[int]) -> bool:
 
 def reduce_window(step: Step) -> Known:
     instruction, shapes = step.instruction, step.shapes
-    windows = [each["window"] for each in instruction.attributes]
+    windows = [each.window for each in instruction.attributes]
     rank = len(shapes[0].sizes)
     moving = [d for d in range(rank) if not all(_is_trivial(window[d]) for window in windows)]
     return _result(instruction, _of_all(step, moving))

@@ -51,7 +51,7 @@ def statement(terms: Terms, term: Term) -> tuple[Statement, bool]:
         "GE": ("LT", False, False) if integer else ("LE", True, True),
         "EQ": ("EQ", one > two, True),
         "NE": ("EQ", one > two, False),
-    }[node.attributes["direction"]]
+    }[node.attributes.direction]
     return (kind, (two, one) if swapped else (one, two)), positive == kept
 
 
@@ -93,7 +93,7 @@ class DoneRows:
             truth = truth == positive
             self._facts[kind, about] = truth
             node = self.terms[about[0]]
-            decisive = node.attributes["reducer"] if node.opcode == "reduce" else node.opcode
+            decisive = node.attributes.reducer if node.opcode == "reduce" else node.opcode
             if kind == "is" and node.value.mixed is None and decisive == ("and" if truth else "or"):
                 waiting += [(each, truth) for each in node.operands[: 1 if node.opcode == "reduce" else 2]]
 
@@ -202,7 +202,7 @@ class DoneRows:
         if node.opcode in ("and", "or"):
             decisive = node.opcode == "or"
             return decisive if decisive in truths else (not decisive if None not in truths else None)
-        if node.opcode == "reduce" and node.attributes["reducer"] in ("and", "or"):
+        if node.opcode == "reduce" and node.attributes.reducer in ("and", "or"):
             return truths[0] if truths[0] == truths[1] else None
         if node.opcode == "select":
             chosen, one, two = truths

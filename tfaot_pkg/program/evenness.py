@@ -32,8 +32,8 @@ def _concatenated(step: Step) -> Iterable[Size]:
 
 
 def _padded(step: Step) -> Iterable[Size]:
-    pads = zip(*(each["padding"] for each in step.instruction.attributes), strict=True)
-    return [size for size, pad in zip(step.instruction.shape.sizes, pads, strict=True) if pad != ([0, 0, 0], [0, 0, 0])]
+    pads = zip(*(each.padding for each in step.instruction.attributes), strict=True)
+    return [size for size, pad in zip(step.instruction.shape.sizes, pads, strict=True) if pad != ((0, 0, 0), (0, 0, 0))]
 
 
 def _scattered(step: Step) -> Iterable[Size]:
@@ -45,8 +45,8 @@ def _updated(step: Step) -> Iterable[Size]:
 
 
 def _windowed(step: Step) -> Iterable[Size]:
-    windows = zip(*(each["window"] for each in step.instruction.attributes), strict=True)
-    still = [1, 1, 0, 0]  # size, stride and both edges
+    windows = zip(*(each.window for each in step.instruction.attributes), strict=True)
+    still = (1, 1, 0, 0)  # size, stride and both edges
     return [
         size
         for size, pair in zip(step.shapes[0].sizes, windows, strict=True)
@@ -63,7 +63,7 @@ def _matrices(step: Step) -> Iterable[Size]:
 
 
 def _transformed(step: Step) -> Iterable[Size]:
-    return step.shapes[0].sizes[-len(step.instruction.attributes[0]["length"]) :]
+    return step.shapes[0].sizes[-len(step.instruction.attributes[0].length) :]
 
 
 _ALONG: Mapping[str, Callable[[Step], Iterable[Size]]] = {

@@ -70,7 +70,7 @@ class _Reader:
         if node.opcode in ("and", "or"):
             parts = (self.read(each, positive=positive) for each in node.operands)
             return _all(*parts) if (node.opcode == "and") == positive else _any(*parts)
-        if node.opcode == "reduce" and node.attributes["reducer"] == ("or" if positive else "and"):
+        if node.opcode == "reduce" and node.attributes.reducer == ("or" if positive else "and"):
             array, starts = self._reduced(node)
             if not self._is_of_rows(array):
                 return None
@@ -83,11 +83,7 @@ class _Reader:
         """What a reduction, which may be one in several steps, takes together: an array, and what it starts from."""
         array, start = node.operands
         inner = self.terms[array]
-        if (
-            inner.opcode != "reduce"
-            or inner.attributes["reducer"] != node.attributes["reducer"]
-            or not inner.value.mixed
-        ):
+        if inner.opcode != "reduce" or inner.attributes.reducer != node.attributes.reducer or not inner.value.mixed:
             return array, [start]
         found, starts = self._reduced(inner)
         return found, [start, *starts]
@@ -97,7 +93,7 @@ class _Reader:
 
     def _compared(self, node: Node, *, positive: bool) -> GoingOn | None:
         one, two = node.operands
-        direction = node.attributes["direction"]
+        direction = node.attributes.direction
         if direction not in _OPPOSITE or not self.terms[one].is_integer:
             return None
         direction = direction if positive else _OPPOSITE[direction]
@@ -111,7 +107,7 @@ class _Reader:
         if all(fixed):
             return GoingOn(others=(Wish(self.terms.less(one, two, array=two)),))
         node = self.terms[two if fixed[0] else one]
-        opcode = node.attributes["reducer"] if node.opcode == "reduce" else node.opcode
+        opcode = node.attributes.reducer if node.opcode == "reduce" else node.opcode
         if not any(fixed) or opcode not in ("maximum", "minimum"):
             return None
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tfaot_pkg.worker_program.messages import listing
+
 Size = tuple[int, int]
 """A size at both batch sizes."""
 
@@ -41,7 +43,7 @@ class Shape:
 class Instruction:
     """`node` is TensorFlow's name of the operation that it was made of, `operation` its kind; "" if there is none.
 
-    `attributes` are those of the opcode at both batch sizes; `called` are computations, by id.
+    `attributes` are those of the opcode (listing.ATTRIBUTES) at both batch sizes; `called` are computations, by id.
     """
 
     id: int
@@ -51,11 +53,11 @@ class Instruction:
     shape: Shape
     operands: tuple[int, ...]
     called: tuple[int, ...]
-    attributes: tuple[Mapping[str, Any], Mapping[str, Any]]
+    attributes: tuple[Any, Any]
 
     def attribute(self, name: str) -> Any:
         """One that does not depend on the batch size. Raises Unlike."""
-        small, large = (each[name] for each in self.attributes)
+        small, large = (getattr(each, name) for each in self.attributes)
         if small != large:
             raise Unlike(f"{name} of {self.opcode} depends on the batch size")
         return small
@@ -89,7 +91,7 @@ class Program:
         return any(small != large for small, large in shape.sizes)
 
 
-def read_program(modules: Sequence[Mapping[str, Any]]) -> Program:
+def read_program(modules: Sequence[listing.Module]) -> Program:
     """The program of the worker's first two listings.
 
     The third one, of a large batch, and one of the last two, of small ones, must be of the same program. Raises Unlike.
@@ -123,11 +125,11 @@ def _same_constant(one: Instruction, two: Instruction, program: Program, other: 
     (first, second), (_, third) = one.attributes, two.attributes
     if any(small != large for small, large in one.shape.sizes):
         return True  # what its rows hold was looked at for two sizes
-    if first["digest"] == second["digest"]:
-        return bool(first["digest"] == third["digest"])
-    if None in (first["values"], second["values"], third["values"]) or one.shape.dtype not in INTEGERS:
+    if first.digest == second.digest:
+        return bool(first.digest == third.digest)
+    if None in (first.values, second.values, third.values) or one.shape.dtype not in INTEGERS:
         return True  # counts as depending on the batch size
-    pairs = zip(first["values"], second["values"], third["values"], strict=True)
+    pairs = zip(first.values, second.values, third.values, strict=True)
     return all(_on_a_line((a, b), (a, c), program, other) for a, b, c in pairs)
 
 
@@ -141,69 +143,66 @@ def _sizes(shape: Shape) -> list[Size]:
     return [*shape.sizes, *(size for part in shape.parts or () for size in _sizes(part))]
 
 
-def _paired(small: Mapping[str, Any], large: Mapping[str, Any]) -> Program:
-    if len(small["computations"]) != len(large["computations"]):
+def _paired(small: listing.Module, large: listing.Module) -> Program:
+    if len(small.computations) != len(large.computations):
         raise Unlike("one has more functions than the other")
     known: dict[int, int] = {}  # computations of the larger one by their ids in the smaller one
     computations = {
-        first["id"]: _computation(first, second, known)
-        for first, second in zip(small["computations"], large["computations"], strict=True)
+        first.id: _computation(first, second, known)
+        for first, second in zip(small.computations, large.computations, strict=True)
     }
-    return Program(
-        batch_sizes=(small["batch_size"], large["batch_size"]), computations=computations, entry=small["entry"]
-    )
+    return Program(batch_sizes=(small.batch_size, large.batch_size), computations=computations, entry=small.entry)
 
 
-def _used(computation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _used(computation: listing.Computation) -> list[listing.Instruction]:
     """The instructions that the root is made of, in their order: shapes leave constants behind that nothing uses."""
-    used = {computation["root"]}
+    used = {computation.root}
     found = []
-    for each in reversed(computation["instructions"]):
-        if each["id"] in used or each["opcode"] == "parameter":
-            used.update(each["operands"])
+    for each in reversed(computation.instructions):
+        if each.id in used or each.opcode == "parameter":
+            used.update(each.operands)
             found.append(each)
     return found[::-1]
 
 
-def _computation(small: Mapping[str, Any], large: Mapping[str, Any], known: dict[int, int]) -> Computation:
+def _computation(small: listing.Computation, large: listing.Computation, known: dict[int, int]) -> Computation:
     listed = _used(small), _used(large)
     if len(listed[0]) != len(listed[1]):
         raise Unlike("one has more instructions than the other")
-    places = ({each["id"]: i for i, each in enumerate(one)} for one in listed)
+    places = ({each.id: i for i, each in enumerate(one)} for one in listed)
     first, second = places
     instructions = []
     for one, other in zip(*listed, strict=True):
         same = (
-            one["opcode"] == other["opcode"]
-            and [first[i] for i in one["operands"]] == [second[i] for i in other["operands"]]
-            and len(one["called"]) == len(other["called"])
-            and all(known.setdefault(i, j) == j for i, j in zip(one["called"], other["called"], strict=True))
+            one.opcode == other.opcode
+            and [first[i] for i in one.operands] == [second[i] for i in other.operands]
+            and len(one.called) == len(other.called)
+            and all(known.setdefault(i, j) == j for i, j in zip(one.called, other.called, strict=True))
         )
         if not same:
-            raise Unlike(f"{one['opcode']} of node {one['node']!r} is {other['opcode']} in the other")
+            raise Unlike(f"{one.opcode} of node {one.node!r} is {other.opcode} in the other")
         instructions.append(
             Instruction(
-                id=one["id"],
-                opcode=one["opcode"],
-                node=one["node"],
-                operation=one["operation"],
-                shape=_shape(one["shape"], other["shape"]),
-                operands=tuple(one["operands"]),
-                called=tuple(one["called"]),
-                attributes=(one["attributes"], other["attributes"]),
+                id=one.id,
+                opcode=one.opcode,
+                node=one.node,
+                operation=one.operation,
+                shape=_shape(one.shape, other.shape),
+                operands=one.operands,
+                called=one.called,
+                attributes=(one.attributes, other.attributes),
             )
         )
-    if first[small["root"]] != second[large["root"]]:
+    if first[small.root] != second[large.root]:
         raise Unlike("they give different results")
-    return Computation(instructions=tuple(instructions), root=small["root"])
+    return Computation(instructions=tuple(instructions), root=small.root)
 
 
-def _shape(small: Any, large: Any) -> Shape:
-    if isinstance(small, dict):
-        if not isinstance(large, dict) or len(small["tuple"]) != len(large["tuple"]):
+def _shape(small: listing.ArrayShape | listing.TupleShape, large: listing.ArrayShape | listing.TupleShape) -> Shape:
+    if isinstance(small, listing.TupleShape):
+        if not isinstance(large, listing.TupleShape) or len(small.parts) != len(large.parts):
             raise Unlike("their tuples differ")
-        return Shape("tuple", (), tuple(map(_shape, small["tuple"], large["tuple"])))
-    (dtype, sizes), (other, more) = small, large
-    if dtype != other or len(sizes) != len(more):
+        return Shape("tuple", (), tuple(map(_shape, small.parts, large.parts)))
+    if isinstance(large, listing.TupleShape) or small.dtype != large.dtype or len(small.sizes) != len(large.sizes):
         raise Unlike("ranks or element types differ")
-    return Shape(dtype, tuple(zip(sizes, more, strict=True)))
+    return Shape(small.dtype, tuple(zip(small.sizes, large.sizes, strict=True)))

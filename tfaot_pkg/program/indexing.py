@@ -45,7 +45,7 @@ def gather(step: Step) -> Value:
         return together(operands, instruction)
     numbers = instruction.attribute
     vector, indexed = numbers("vector"), numbers("indexed")
-    sizes = [each["sizes"] for each in instruction.attributes]
+    sizes = [each.sizes for each in instruction.attributes]
     index_axis = _batch_axis(indices.axis, vector, numbers("offset"), len(instruction.shape.sizes))
     if indices.axis is not None and index_axis is None:
         return mixed(instruction)
@@ -205,7 +205,7 @@ def _own_dimension(
 def dynamic_slice(step: Step) -> Value:
     instruction, operands, shapes = step.instruction, step.operands, step.shapes
     value, *starts = operands
-    sizes = [each["sizes"] for each in instruction.attributes]
+    sizes = [each.sizes for each in instruction.attributes]
     if value.mixed is not None or any(each.mixed is not None for each in starts):
         return together(operands, instruction)
     if value.axis is not None:

@@ -88,19 +88,19 @@ def constant(step: Step) -> Value:
     rank = len(instruction.shape.sizes)
     placed = Value(placed=Cause(instruction=instruction, reason=PLACED))
     if not program.has_batch(instruction.shape):
-        if small["digest"] == large["digest"]:
-            return Value(integers=_literal(instruction, small["values"]))
-        if small["values"] is None or instruction.shape.dtype not in INTEGERS:
+        if small.digest == large.digest:
+            return Value(integers=_literal(instruction, small.values))
+        if small.values is None or instruction.shape.dtype not in INTEGERS:
             return placed
         arrays = [
-            np.array(each["values"], np.float64).reshape(_at(instruction.shape, i))
+            np.array(each.values, np.float64).reshape(_at(instruction.shape, i))
             for i, each in enumerate((small, large))
         ]
         found = integers.of_literals(arrays[0], arrays[1], program.batch_sizes)
         return placed if found is None else Value(integers=found)
-    if small["values"] is None or large["values"] is None:
+    if small.values is None or large.values is None:
         return placed
-    values = [np.array(each["values"], np.float64) for each in (small, large)]
+    values = [np.array(each.values, np.float64) for each in (small, large)]
     if values[0].size and np.all(values[0] == values[0][0]) and np.all(values[1] == values[0][0]):
         exact = values[0][0] if instruction.shape.dtype in INTEGERS else None
         return Value(integers=None if exact is None else integers.between(exact, exact))
@@ -249,7 +249,7 @@ def slice_(step: Step) -> Value:
     value, shape = operands[0], shapes[0]
     if value.mixed is not None:
         return value
-    bounds = [each["slices"] for each in instruction.attributes]
+    bounds = [each.slices for each in instruction.attributes]
     axis = value.axis
     if axis is not None:
         cut = [bounds[i][axis.dimension] for i in (0, 1)]
@@ -323,7 +323,7 @@ def pad(step: Step) -> Value:
     instruction, operands = step.instruction, step.operands
     value, filling = operands
     if value.axis is not None and any(
-        each["padding"][value.axis.dimension] != [0, 0, 0] for each in instruction.attributes
+        each.padding[value.axis.dimension] != (0, 0, 0) for each in instruction.attributes
     ):
         return mixed(instruction)
     result = together(operands, instruction)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tfaot_pkg.program.hlo import Unlike, read_program
 from tfaot_pkg.program.independence import outputs_of
 from tfaot_pkg.program.values import MEET, PLACED, Axis, Cause, Value
 from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.worker_program.messages.listing import HloListing
 
 
-def rows_of(listing: Mapping[str, Any], signature: Signature) -> Rows:
+def rows_of(listing: HloListing, signature: Signature) -> Rows:
     """Where rows meet in the model of `signature`; everywhere if independence cannot be shown."""
     if not any(tensor.has_batch_axis for tensor in signature.inputs):
         return INDEPENDENT
-    if listing["fault"]:
-        return _not_shown(signature, f"it does not compile at other batch sizes: {listing['fault']}")
+    if listing.fault:
+        return _not_shown(signature, f"it does not compile at other batch sizes: {listing.fault}")
     try:
-        program = read_program(listing["modules"])
+        program = read_program(listing.modules)
         values = outputs_of(program, [tensor.has_batch_axis for tensor in signature.inputs])
     except Unlike as difference:
         return _not_shown(signature, f"its computation changes with the batch size: {difference}")

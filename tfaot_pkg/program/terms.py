@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tfaot_pkg.program import elementwise
 from tfaot_pkg.program.hlo import Instruction, Program, Shape
@@ -28,11 +27,23 @@ MOVING = frozenset("broadcast reshape reverse transpose".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAttributes:
+    """`direction` of a comparison, the opcode that a reduction repeats, type and value of a constant's equal elements.
+
+    None, or "", of other opcodes, and if it is not known.
+    """
+
+    direction: str = ""
+    reducer: str | None = None
+    single: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """What a term is made of; `value` is what is known of it about rows. A symbol's `opcode` is ""."""
 
     opcode: str
-    attributes: Mapping[str, Any]
+    attributes: NodeAttributes
     operands: tuple[Term, ...]
     shape: Shape
     value: Value
@@ -56,7 +67,7 @@ class Terms:
 
     def symbol(self, shape: Shape, value: Value) -> Term:
         """A new term, equal to no other."""
-        return self._added(Node(opcode="", attributes={}, operands=(), shape=shape, value=value))
+        return self._added(Node(opcode="", attributes=NodeAttributes(), operands=(), shape=shape, value=value))
 
     def of(self, instruction: Instruction, operands: Sequence[Term | None], value: Value) -> Term:
         """The term of an instruction whose result is an array."""
@@ -66,15 +77,17 @@ class Terms:
             return self.symbol(instruction.shape, value)
         if known and self._keeps_all(instruction, known[0]):
             return known[0]
-        attributes = instruction.attributes[0]
+        attributes = NodeAttributes()
+        if instruction.opcode == "compare":
+            attributes = NodeAttributes(direction=instruction.attributes[0].direction)
         if instruction.opcode == "reduce":
-            attributes = {**attributes, "reducer": self._reducer(instruction)}
+            attributes = NodeAttributes(reducer=self._reducer(instruction))
         if instruction.opcode == "constant":
-            attributes = {"single": _single(instruction)}
+            attributes = NodeAttributes(single=_single(instruction))
         return self.made(instruction.opcode, detail, known, instruction.shape, value, attributes)
 
     def made(
-        self, opcode: str, detail: str, operands: Iterable[Term], shape: Shape, value: Value, attributes: Any
+        self, opcode: str, detail: str, operands: Iterable[Term], shape: Shape, value: Value, attributes: NodeAttributes
     ) -> Term:
         operands = tuple(operands)
         if opcode == "reshape":
@@ -93,7 +106,9 @@ class Terms:
     def less(self, one: Term, two: Term, *, array: Term) -> Term:
         """Whether `one` is less than `two`, for each element of that one of them which is an array."""
         shape = Shape("pred", self[array].shape.sizes)
-        return self.made("compare", f"less {shape}", (one, two), shape, self[array].value, {"direction": "LT"})
+        return self.made(
+            "compare", f"less {shape}", (one, two), shape, self[array].value, NodeAttributes(direction="LT")
+        )
 
     def rebuilt(self, term: Term, operands: Sequence[Term]) -> Term:
         """`term` of other operands, of which as much is known about rows."""
@@ -129,8 +144,7 @@ class Terms:
     def single(self, term: Term) -> tuple[str, str] | None:
         """Type and value of a constant whose elements are all equal; None if it is not known to be one."""
         node = self[self.unmoved(term)]
-        found: tuple[str, str] | None = node.attributes["single"] if node.opcode == "constant" else None
-        return found
+        return node.attributes.single
 
     def _reducer(self, instruction: Instruction) -> str | None:
         """The opcode of a reduction that is one operation on both its parameters."""
@@ -142,10 +156,10 @@ class Terms:
         """All that decides about the result beside the operands; None if that is not known."""
         if instruction.opcode not in _STRUCTURAL or instruction.shape.parts is not None:
             return None
-        if instruction.attributes[0].get("order") == "TOTALORDER":
+        if instruction.opcode == "compare" and instruction.attributes[0].order == "TOTALORDER":
             return None  # of floats, which compares NaN and zeros in another way
         if instruction.opcode == "constant":
-            return " ".join([*(each["digest"] for each in instruction.attributes), str(instruction.shape)])
+            return " ".join([*(each.digest for each in instruction.attributes), str(instruction.shape)])
         if instruction.opcode == "reduce":
             reducer = self._reducer(instruction)
             return reducer and f"{reducer} {instruction.attributes} {instruction.shape}"
@@ -153,8 +167,8 @@ class Terms:
 
     def _keeps_all(self, instruction: Instruction, operand: Term) -> bool:
         if instruction.opcode == "transpose":
-            order = instruction.attributes[0]["dimensions"]
-            return bool(order == sorted(order))
+            order = instruction.attributes[0].dimensions
+            return bool(order == tuple(sorted(order)))
         return (
             instruction.opcode in ("copy", "convert", "reshape", "slice") and instruction.shape == self[operand].shape
         )
@@ -166,7 +180,7 @@ class Terms:
 
 def _single(instruction: Instruction) -> tuple[str, str] | None:
     """Type and value of a constant's elements, if they are all equal at both batch sizes."""
-    both = [each["values"] for each in instruction.attributes]
+    both = [each.values for each in instruction.attributes]
     if not all(both):
         return None
     first = repr(both[0][0])  # tells 0.0 from -0.0

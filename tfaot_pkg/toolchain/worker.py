@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import re
 import select
@@ -18,10 +17,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
 from tfaot_pkg.process import describe_exit, killed_by
@@ -31,7 +30,11 @@ from tfaot_pkg.storage import end_of_file, keep_newest, refusal_in, refused, sto
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.walk import entries_below, remove_tree, require_flat
+from tfaot_pkg.worker_program.messages import requests
+from tfaot_pkg.worker_program.messages.wire import built, decoded, encoded
 
+Answer = TypeVar("Answer")
+_OPERATIONS = {pair: name for name, pair in requests.OPERATIONS.items()}
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 _START_TIMEOUT = 120.0
 _GIGABYTE = 1 << 30
@@ -69,23 +72,23 @@ class Worker:
         self._receive(min(_START_TIMEOUT, self._limits.timeout))
 
     def call(
-        self, operation: str, args: Mapping[str, object], *, step: Step | None = None, seconds: float | None = None
-    ) -> dict[str, Any]:
-        """Run one operation to its end, which may take `seconds` at most; its progress goes to `step`.
+        self, request: object, answer: type[Answer], *, step: Step | None = None, seconds: float | None = None
+    ) -> Answer:
+        """Ask one thing, which may take `seconds` at most; its progress goes to `step`.
 
-        Raises ModelError where the model is at fault, SpecError where a flag is, StorageError where the disk refuses,
-        ToolchainError where the process crashed, hung or ran out of memory.
+        `request` and `answer` are a pair of OPERATIONS. Raises ModelError if the model is at fault, SpecError if a flag
+        is, StorageError if the disk is full or cannot be written, ToolchainError if the process crashed, hung, ran out
+        of memory or answered something else.
         """
+        operation = _OPERATIONS[type(request), answer]
         end = time.monotonic() + min(seconds or self._limits.timeout, self._limits.timeout)
-        self._send({"op": operation, "args": args})
-        while True:
-            answer = self._receive(end - time.monotonic())
-            match answer:
-                case {"event": {"advance": int() | float() as amount, "note": str(note)}} if math.isfinite(amount):
-                    if step is not None:
-                        step.advance(amount, note=note)
-                case _:
-                    return self._result(operation, answer)
+        self._send(requests.Call(op=operation, args=request))
+        while isinstance(reply := self._receive(end - time.monotonic()), requests.Event):
+            if step is not None:
+                step.advance(reply.event.advance, note=reply.event.note)
+        result = self._result(operation, reply)
+        with self._readable():
+            return decoded(answer, result, operation)
 
     def kill(self) -> None:
         """End the process at once; a call that waits for it, in another thread, fails."""
@@ -104,22 +107,31 @@ class Worker:
             except BrokenPipeError:
                 pass
 
-    def _result(self, operation: str, answer: dict[str, Any]) -> dict[str, Any]:
-        match answer:
-            case {"ok": dict(result)}:
+    def _result(self, operation: str, reply: requests.Reply) -> object:
+        match reply:
+            case requests.Done(ok=result):
                 return result
-            case {"fault": {"message": str(message), "hint": str(hint)}}:
-                if line := refusal_in(message):
+            case requests.Faulty(fault=fault):
+                if line := refusal_in(fault.message):
                     raise refused("write what TensorFlow makes", line)
-                raise ModelError(message, hint=hint, log=self._log)
-            case {"memory": True}:
+                raise ModelError(fault.message, hint=fault.hint, log=self._log)
+            case requests.OutOfMemory(memory=True):
                 raise self._memory_error("")
-            case {"error": str(text)}:
+            case requests.Failed(error=text):
                 raise self._explained(text) or ToolchainError(
                     f"TensorFlow failed in {operation!r}: {text}", log=self._log
                 )
         self.kill()
         raise unreadable(self._log)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """The block decodes what the process said. If that fails, the process does not run our program: end it."""
+        try:
+            yield
+        except (ValueError, RecursionError) as error:
+            self.kill()
+            raise unreadable(self._log) from error
 
     def _explained(self, text: str) -> TfaotError | None:
         """The error that `text`, printed by a worker that failed, tells of, where it is one that has a name."""
@@ -151,15 +163,15 @@ class Worker:
             cause="out of memory",
         )
 
-    def _send(self, message: Mapping[str, object]) -> None:
+    def _send(self, message: requests.Call) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(encoded(message).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._crash() from None
 
-    def _receive(self, seconds: float) -> dict[str, Any]:
+    def _receive(self, seconds: float) -> requests.Reply:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) <= 0 or b"\n" not in self._buffer:
             # One that talks all the time has no more time than one that is silent.
@@ -180,14 +192,9 @@ class Worker:
                 self.kill()
                 raise ToolchainError("TensorFlow's process gave an answer without an end", log=self._log)
         line, self._buffer = self._buffer.split(b"\n", 1)
-        try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
-            self.kill()
-            raise unreadable(self._log)
-        return answer
+        with self._readable():
+            reply: requests.Reply = built(requests.Reply, json.loads(line), "reply")
+            return reply
 
     def _crash(self) -> TfaotError:
         """The error for a process that ended by itself: its log tells whose fault it was."""

@@ -164,7 +164,7 @@ def twice(groups: Iterable[Group], choices: Iterable[Chosen]) -> int:
     sides: dict[str, set[bool]] = {}
     for layer in (layer for group in groups for layer in group.layers):
         if layer.parameters is not None:
-            node = layer.parameters["node"]
+            node = layer.parameters.node
             sizes[node] = layer.parameters_size
             sides.setdefault(node, set()).update(layer.name in chosen for chosen in all_choices)
     return sum(size for node, size in sizes.items() if len(sides[node]) == 2)

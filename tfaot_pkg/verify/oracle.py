@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN
 from tfaot_pkg.verify.report import Branch
+from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
 _SECONDS = 10.0
 """For each class but the main one, at least: a loop may never end for infinity, say."""
@@ -123,7 +125,7 @@ class Oracle:
 
     def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:
         """Eager answers at a batch size that is not compiled. Raises the errors of a worker."""
-        return self._answers(tried, "eager", batch_sizes=[size])[0]
+        return self._answers(tried, "eager", batch_sizes=(size,))[0]
 
     def ends_compiled(self, tried: Tried) -> bool:
         """Whether the model ends where TensorFlow's own XLA compiles it."""
@@ -144,23 +146,23 @@ class Oracle:
     def _searched(self, rows: int, seconds: float) -> tuple[dict[str, Array], tuple[Branch, ...]]:
         """Inputs, and the sides that none of them takes; nothing is tried in no `seconds`."""
         found = self._scratch / "branches.npz"
-        arguments = {
-            "graph": str(self._pool.give(self._frozen.graph)),
-            "blob": str(self._pool.give(self._frozen.weights_file)) if self._frozen.weights_file else "",
-            "inputs": self._frozen.inputs,
-            "outputs": self._frozen.outputs,
-            "weights": self._frozen.weights,
-            "rows": rows,
-            "seed": self._spec.validation.seed,
-            "seconds": seconds,
-            "out": str(found),
-        }
-        answer = self._ready(self._saved(BRANCHES, {})).call(
-            "branches", arguments, seconds=self._seconds if seconds else None
+        request = SearchBranches(
+            graph=str(self._pool.give(self._frozen.graph)),
+            blob=str(self._pool.give(self._frozen.weights_file)) if self._frozen.weights_file else "",
+            inputs=self._frozen.inputs,
+            outputs=self._frozen.outputs,
+            weights=self._frozen.weights,
+            rows=rows,
+            seed=self._spec.validation.seed,
+            seconds=seconds,
+            out=str(found),
         )
+        worker = self._ready(self._saved(BRANCHES, {}))
+        answer = worker.call(request, Sides, seconds=self._seconds if seconds else None)
         with from_worker():
-            inputs = read_arrays(found) if answer["found"] else {}
-            return inputs, tuple(Branch(node=n, operation=op, side=side) for n, op, side in answer["not_taken"])
+            inputs = read_arrays(found) if answer.found else {}
+            sides = answer.not_taken
+            return inputs, tuple(Branch(node=each.node, operation=each.operation, side=each.side) for each in sides)
 
     def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
         path = self._given / f"inputs-{name}.npz"
@@ -178,36 +180,39 @@ class Oracle:
             return {}
 
     def _answers(
-        self, tried: Tried, kind: str, *, seconds: float | None = None, **options: object
+        self, tried: Tried, kind: str, *, seconds: float | None = None, **options: Any
     ) -> tuple[Mapping[str, Array], frozenset[str]]:
         answers = self._scratch / f"{kind}-{tried.name}.npz"
-        arguments = {**self._arguments(tried, answers), "advance": 1 if (tried.name, kind) == (MAIN, "eager") else 0}
-        found = self._ready(tried).call("reference", arguments | options, step=self._step, seconds=seconds)
+        request = replace(self._request(tried, answers), **options)
+        if (tried.name, kind) == (MAIN, "eager"):
+            request = replace(request, advance=1)
+        found = self._ready(tried).call(request, Referenced, step=self._step, seconds=seconds)
         with from_worker():
-            return read_arrays(answers), frozenset(found["operations"])
+            return read_arrays(answers), frozenset(found.operations)
 
     def _ready(self, tried: Tried) -> Worker:
         """A worker that has loaded the model: the seconds of a call are not for a start after another worker died."""
         worker = self._pool.get()
         if worker is not self._loaded:
-            nothing = {**self._arguments(tried, self._scratch / "nothing.npz"), "batch_sizes": []}
-            worker.call("reference", nothing)
+            nothing = replace(self._request(tried, self._scratch / "nothing.npz"), batch_sizes=())
+            worker.call(nothing, Referenced)
             self._loaded = worker
         return worker
 
-    def _arguments(self, tried: Tried, answers: Path) -> dict[str, object]:
+    def _request(self, tried: Tried, answers: Path) -> Reference:
         signature = self._frozen.signature
-        return {
-            "folder": str(self._model),
-            "tags": list(self._spec.model.tags),
-            "signature": self._spec.model.serving_key,
-            "inputs": str(tried.inputs),
-            "out": str(answers),
-            "batch_sizes": list(self._spec.compilation.batch_sizes),
-            "batched": [tensor.name for tensor in signature.inputs if tensor.has_batch_axis],
-            "stacked": [tensor.name for tensor in signature.outputs if tensor.has_batch_axis],
-            "most": tried.most,
-        }
+        return Reference(
+            folder=str(self._model),
+            tags=self._spec.model.tags,
+            signature=self._spec.model.serving_key,
+            inputs=str(tried.inputs),
+            out=str(answers),
+            batch_sizes=self._spec.compilation.batch_sizes,
+            batched=tuple(tensor.name for tensor in signature.inputs if tensor.has_batch_axis),
+            stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
+            most=tried.most,
+            advance=0,
+        )
 
 
 def _end(error: ToolchainError, seconds: float) -> str:

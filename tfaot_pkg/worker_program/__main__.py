@@ -1,83 +1,66 @@
 """The program that runs inside a toolchain's environment: requests in, answers out, one JSON line each.
 
 It needs the standard library, NumPy and TensorFlow only, because a toolchain holds nothing else, and starts no other
-program, because the sandbox takes that away before its first line. Requests come on
-standard input; answers go to the file descriptor named by the first argument, so that whatever TensorFlow
-prints (standard output and error are a log file) never mixes with them.
+program, because the sandbox takes that away before its first line. Requests (messages/) come on standard input; answers
+go to the file descriptor named by the first argument, so that whatever TensorFlow prints (standard output and error are
+a log file) never mixes with them.
 """
 
+import importlib
 import json
 import os
 import sys
 
+from messages import requests, wire
+
+_FUNCTIONS = {
+    "inspect": ("saved_model", "inspect"),
+    "operations": ("operations", "supported"),
+    "flags": ("operations", "read_flags"),
+    "check": ("freeze", "check"),
+    "freeze": ("freeze", "freeze"),
+    "substitute": ("substitute", "substitute"),
+    "compile": ("compile_units", "compile_units"),
+    "reference": ("reference", "reference"),
+    "branches": ("branches", "branches"),
+}
+"""Operation -> the module and the function that answers it."""
+
 
 def main() -> int:
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
-    _say(answers, {"ready": True})
+    _say(answers, requests.Ready(ready=True))
     for line in sys.stdin:
-        request = json.loads(line)
-        _say(answers, _answer(request, answers))
+        call = wire.decoded(requests.Call, json.loads(line), "request")
+        _say(answers, _reply(call, answers))
     return 0
 
 
-def _answer(request: dict, answers) -> dict:
-    from faults import ModelFault
-
+def _reply(call: requests.Call, answers):
     def report(amount: float, note: str) -> None:
-        _say(answers, {"event": {"advance": amount, "note": note}})
+        _say(answers, requests.Event(event=requests.Advance(advance=amount, note=note)))
 
     try:
-        return {"ok": _operation(request["op"])(request["args"], report)}
-    except ModelFault as fault:
-        return {"fault": {"message": fault.message, "hint": fault.hint}}
+        asked, answered = requests.OPERATIONS[call.op]
+        module, function = _FUNCTIONS[call.op]
+        request = wire.decoded(asked, call.args, call.op)
+        # Imported on demand: the first module that needs TensorFlow pays for its import, which takes seconds.
+        answer = getattr(importlib.import_module(module), function)(request, report)
+        assert type(answer) is answered, f"{call.op} answered {type(answer).__name__}"
+    except requests.ModelFault as fault:
+        return requests.Faulty(fault=requests.FaultText(message=fault.message, hint=fault.hint))
     except MemoryError:
-        return {"memory": True}
+        return requests.OutOfMemory(memory=True)
     except Exception as error:  # the parent must hear of whatever TensorFlow raises; the traceback goes to the log
         import traceback
 
         traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {error}"}
+        return requests.Failed(error=f"{type(error).__name__}: {error}")
+    return requests.Done(ok=answer)
 
 
-def _operation(name: str):
-    """Modules are imported on demand: the first that needs TensorFlow pays for its import."""
-    if name == "inspect":
-        import inspect_model
-
-        return inspect_model.inspect
-    if name == "operations":
-        import operations
-
-        return operations.supported
-    if name == "flags":
-        import operations
-
-        return operations.read_flags
-    if name == "freeze":
-        import freeze
-
-        return freeze.freeze
-    if name == "substitute":
-        import substitute
-
-        return substitute.substitute
-    if name == "compile":
-        import compile_units
-
-        return compile_units.compile_units
-    if name == "reference":
-        import reference
-
-        return reference.reference
-    if name == "branches":
-        import branches
-
-        return branches.branches
-    raise ValueError(f"unknown operation {name}")
-
-
-def _say(answers, message: dict) -> None:
-    answers.write(json.dumps(message) + "\n")
+def _say(answers, message: object) -> None:
+    answers.write(wire.encoded(message) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,33 @@
 """Inputs for both sides of a model's branches: found by trying, not by reasoning.
 
-Branches are conditionals, loops and selections of the frozen graph and of its functions (watched.py).
+Branches are conditionals, loops and selections of the frozen graph and of its functions. Before each of them stands a
+node that hands what chooses the side to Python, so branches in functions, in bodies of loops and in other branches are
+seen when they run.
 """
 
+import re
 import time
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import specialize
-import watched
-from reached import node_name
+from messages.requests import SearchBranches, Side, Sides
+from reached import node_name, rename_functions
 
+_SELECTIONS = frozenset("Select SelectV2".split())
+_CONDITIONALS = frozenset("If StatelessIf".split())
+_CASES = frozenset("Case StatelessCase".split())
+_LOOPS = frozenset("While StatelessWhile".split())
+_INLINED = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+")
+"""What TensorFlow puts before the names of nodes of functions whose calls are gone."""
+_STATEFUL = {
+    "StatelessIf": "If",
+    "StatelessCase": "Case",
+    "StatelessWhile": "While",
+    "PartitionedCall": "StatefulPartitionedCall",
+}
+"""What TensorFlow may take for one with another like it, or compute beforehand, and what it may not."""
 _SCALES = (1.0, 0.01, 0.1, 3.0, 10.0, 100.0, 1e3, 1e4, 1e-4)
 _SHIFTS = (0.0, 1.0, -1.0, 5.0, -5.0)
 _HALVINGS = 12
@@ -17,32 +35,28 @@ _SHARE = 0.5
 """Of the time: what is left is for the last try, and to write what was found."""
 
 
-def branches(args: dict, report) -> dict:
-    """Try inputs of args["rows"] rows, drawn with args["seed"]; write those that took a new side to args["out"].
-
-    args: graph, blob, inputs, outputs and weights as in the frozen model; seconds, half of which the search may take (0
-    for none). Returns {"taken", "not_taken": lists of [node, operation, side], "found": whether there is a file}.
-    """
-    sought = _Search(args)
-    if args["seconds"]:
-        sought.search(_candidates(args))
+def branches(request: SearchBranches, report) -> Sides:
+    """Try random inputs of `request.rows` rows; write those that took a new side of a branch."""
+    sought = _Search(request)
+    if request.seconds:
+        sought.search(_candidates(request))
     if sought.kept:
         np.savez(
-            args["out"],
+            request.out,
             **{name: np.concatenate([each[name] for each in sought.kept]) for name in sought.batched},
             **{name: values for name, values in sought.kept[0].items() if name not in sought.batched},
         )
-    return {"taken": sought.sides(True), "not_taken": sought.sides(False), "found": bool(sought.kept)}
+    return Sides(taken=sought.sides(True), not_taken=sought.sides(False), found=bool(sought.kept))
 
 
 class _Search:
     """Which sides of which branches were taken; `kept` are the inputs that took one first."""
 
-    def __init__(self, args: dict) -> None:
-        self._inputs = args["inputs"]
-        self.batched = [each["name"] for each in self._inputs if each["shape"][:1] == [None]]
-        self._made, self._function = _runner(args)
-        self._end = time.monotonic() + _SHARE * args["seconds"]
+    def __init__(self, request: SearchBranches) -> None:
+        self._inputs = request.inputs
+        self.batched = [each.name for each in self._inputs if each.shape[:1] == (None,)]
+        self._made, self._function = _runner(request)
+        self._end = time.monotonic() + _SHARE * request.seconds
         self._taken: set = set()
         self.kept: list = []
 
@@ -62,7 +76,7 @@ class _Search:
         """Run all branches; keep `inputs` where a side is new."""
         import tensorflow as tf
 
-        feeds = [tf.constant(inputs[each["name"]]) for each in self._inputs]
+        feeds = [tf.constant(inputs[each.name]) for each in self._inputs]
         try:
             taken = self._made.sides_of(lambda: self._function(*feeds))
         except tf.errors.OpError:  # refused by the model's own checks
@@ -80,13 +94,13 @@ class _Search:
                 part = step / _HALVINGS
                 self._look({name: _between(first[name], second[name], part) for name in first})
 
-    def sides(self, taken: bool) -> list:
-        return [
-            [branch.node, branch.operation, label]
+    def sides(self, taken: bool) -> tuple:
+        return tuple(
+            Side(node=branch.node, operation=branch.operation, side=label)
             for index, branch in enumerate(self._made.branches)
             for side, label in enumerate(branch.sides)
             if ((index, side) in self._taken) == taken
-        ]
+        )
 
 
 def _between(first, second, part: float):
@@ -94,20 +108,20 @@ def _between(first, second, part: float):
     return mixed.astype(first.dtype)
 
 
-def _candidates(args: dict):
-    generator = np.random.default_rng(args["seed"])
+def _candidates(request: SearchBranches):
+    generator = np.random.default_rng(request.seed)
     for scale in _SCALES:
         for shift in _SHIFTS:
-            yield {each["name"]: _drawn(generator, each, args["rows"], scale, shift) for each in args["inputs"]}
+            yield {each.name: _drawn(generator, each, request.rows, scale, shift) for each in request.inputs}
     for constant in (0.0, *(sign * scale for scale in _SCALES for sign in (1, -1))):
-        yield {each["name"]: _drawn(None, each, args["rows"], 0.0, constant) for each in args["inputs"]}
+        yield {each.name: _drawn(None, each, request.rows, 0.0, constant) for each in request.inputs}
 
 
-def _drawn(generator, tensor: dict, rows: int, scale: float, shift: float):
+def _drawn(generator, tensor, rows: int, scale: float, shift: float):
     from tensorflow.python.framework import dtypes
 
-    dtype = dtypes.as_dtype(tensor["dtype"]).as_numpy_dtype
-    shape = [rows if size is None else size for size in tensor["shape"]]
+    dtype = dtypes.as_dtype(tensor.dtype).as_numpy_dtype
+    shape = [rows if size is None else size for size in tensor.shape]
     values = np.full(shape, shift) if generator is None else scale * (generator.standard_normal(shape) + shift)
     if dtype == np.bool_:
         return values > 0
@@ -117,20 +131,20 @@ def _drawn(generator, tensor: dict, rows: int, scale: float, shift: float):
     return values.astype(dtype)
 
 
-def _runner(args: dict):
+def _runner(request: SearchBranches):
     """(the graph with its branches watched, a function of the inputs that runs what they need)."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef()
-    with open(args["graph"], "rb") as file:
+    with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
-    graph = specialize.at_batch_size(graph, args["inputs"], args["rows"])
-    made = watched.watched(graph, [each["node"] for each in args["outputs"]])
+    graph = specialize.at_batch_size(graph, request.inputs, request.rows)
+    made = watched(graph, [each.node for each in request.outputs])
 
     def imported(*inputs):
-        feeds = {each["node"]: value for each, value in zip(args["inputs"], inputs, strict=True)}
-        weights = {each["node"]: tf.constant(_weight(args["blob"], each)) for each in args["weights"]}
+        feeds = {each.node: value for each, value in zip(request.inputs, inputs, strict=True)}
+        weights = {each.node: tf.constant(_weight(request.blob, each)) for each in request.weights}
         used = {node_name(text) for node in graph.node for text in node.input}
         given = {name: value for name, value in {**feeds, **weights}.items() if name in used}
         wanted = [name for name in made.runs if name not in feeds]
@@ -141,15 +155,191 @@ def _runner(args: dict):
     if not made.branches:
         return made, None
     specs = [
-        tf.TensorSpec([args["rows"] if size is None else size for size in each["shape"]], each["dtype"])
-        for each in args["inputs"]
+        tf.TensorSpec([request.rows if size is None else size for size in each.shape], each.dtype)
+        for each in request.inputs
     ]
     return made, tf.compat.v1.wrap_function(imported, specs)
 
 
-def _weight(blob: str, weight: dict):
+def _weight(blob: str, weight):
     from tensorflow.python.framework import dtypes
 
-    dtype = dtypes.as_dtype(weight["dtype"]).as_numpy_dtype
-    count = int(np.prod(weight["shape"], dtype=np.int64))
-    return np.fromfile(blob, dtype, count, offset=weight["offset"]).reshape(weight["shape"])
+    dtype = dtypes.as_dtype(weight.dtype).as_numpy_dtype
+    count = int(np.prod(weight.shape, dtype=np.int64))
+    return np.fromfile(blob, dtype, count, offset=weight.offset).reshape(weight.shape)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """`node` is the path of nodes and of names of functions ("while/body/cond")."""
+
+    node: str
+    operation: str
+    sides: list
+
+
+@dataclass
+class Watched:
+    """`graph_def` with `branches`; `runs` names the nodes that must run for all of them to run.
+
+    Whoever runs it calls `sides_of`. The graph that `keeps` holds must live as long.
+    """
+
+    graph_def: object
+    branches: list = field(default_factory=list)
+    runs: list = field(default_factory=list)
+    keeps: object = None
+    _seen: set = field(default_factory=set)
+
+    def sides_of(self, run) -> set:
+        """Call `run`; the sides that it took, as (index of the branch, index of the side)."""
+        self._seen.clear()
+        run()
+        return set(self._seen)
+
+    def note(self, index: int, value) -> None:
+        """What TensorFlow calls: `value` chooses a side of a branch."""
+        branch = self.branches[index]
+        if branch.operation in _CASES:
+            last = len(branch.sides) - 1
+            self._seen.add((index, int(value) if 0 <= int(value) <= last else last))
+            return
+        chosen = np.asarray(value) != 0
+        self._seen.update((index, side) for side, taken in enumerate((not chosen.all(), chosen.any())) if taken)
+
+
+def watched(graph_def, outputs: list) -> Watched:
+    """`outputs` are names of nodes. `graph_def` is changed."""
+    import tensorflow as tf
+
+    made = Watched(graph_def, keeps=tf.Graph())
+    library = {function.signature.name: function for function in graph_def.library.function}
+    _Body(made, _Place(), graph_def.node, library, in_function=False).watch()
+    for name, place in _places(graph_def, library).items():
+        _Body(made, place, library[name].node_def, library, in_function=True).watch()
+    if any(node.op == "Switch" for node in graph_def.node):  # nodes of a loop cannot be asked for
+        made.runs = list(outputs)
+    else:
+        watching = _watching(library)
+        made.runs = [node.name for node in graph_def.node if node.op == "PyFunc" or _called(node, watching)]
+    rename_functions(graph_def)
+    return made
+
+
+def _watching(library: dict) -> set:
+    """The functions in which there are branches, or in what they call."""
+    found: set = set()
+    while True:
+        known = set(found)
+        for name, function in library.items():
+            if any(node.op == "PyFunc" or _called(node, known) for node in function.node_def):
+                found.add(name)
+        if found == known:
+            return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Of a function's nodes: the path to them, and the name of the caller, with which their names may begin."""
+
+    path: str = ""
+    caller: str = ""
+
+    def name_of(self, node: str) -> str:
+        parts = self.caller.split("/")
+        scopes = ["/".join(parts[start:]) + "/" for start in range(len(parts))]
+        scope = next((scope for scope in scopes if node.startswith(scope)), "")
+        return self.path + _INLINED.sub("", node.removeprefix(scope))
+
+    def within(self, node, label: str):
+        """The place of a function that `node` calls; those of plain calls are where the call is."""
+        return _Place(f"{self.name_of(node.name)}/{label}/", node.name) if label else self
+
+
+def _called(node, library) -> list:
+    """(what the node calls it, the function) of each function that a node calls."""
+    found = [("", node.op)] if node.op in library else []
+    for key, value in sorted(node.attr.items()):
+        if value.func.name in library:
+            found.append(("" if key == "f" else key, value.func.name))
+        found += [(f"{key}[{index}]", f.name) for index, f in enumerate(value.list.func) if f.name in library]
+    return found
+
+
+def _places(graph_def, library: dict) -> dict:
+    """Where each function is called first."""
+    places: dict = {}
+    waiting = [(_Place(), graph_def.node)]
+    for place, nodes in waiting:
+        for node in nodes:
+            for label, name in _called(node, library):
+                if name not in places:
+                    places[name] = place.within(node, label)
+                    waiting.append((places[name], library[name].node_def))
+    return places
+
+
+class _Body:
+    """The nodes of the graph or of one function, to which others are added."""
+
+    def __init__(self, made: Watched, place: _Place, nodes, library: dict, *, in_function: bool) -> None:
+        self._made, self._place, self._nodes, self._library = made, place, nodes, library
+        self._in_function = in_function
+
+    def watch(self) -> None:
+        switches: dict = {}
+        for node in list(self._nodes):
+            op = node.op
+            if op in _LOOPS:
+                self._before([node], op, ["no step", "a step"], *self._first_condition(node))
+            elif op in _CASES:
+                sides = [f"branch {index}" for index in range(len(node.attr["branches"].list.func))]
+                self._before([node], op, sides, node.input[0], _INT32)
+            elif op in _CONDITIONALS:
+                self._before([node], op, ["false", "true"], node.input[0], node.attr["Tcond"].type)
+            elif op in _SELECTIONS:
+                self._before([node], op, ["false", "true"], node.input[0], _BOOL)
+            elif op == "Switch":
+                switches.setdefault(node.input[1], []).append(node)
+            node.op = _STATEFUL.get(op, op)
+        loops = {node.name for node in self._nodes if node.op == "LoopCond"}
+        for chosen_by, nodes in switches.items():
+            if chosen_by.partition(":")[0] in loops:
+                self._before(nodes, "LoopCond", ["end", "a step"], chosen_by, _BOOL)
+            else:
+                self._before(nodes, "Switch", ["false", "true"], chosen_by, _BOOL)
+
+    def _before(self, nodes: list, operation: str, sides: list, chosen_by: str, dtype: int) -> None:
+        """Let `nodes` wait until the tensor `chosen_by` was seen."""
+        index = len(self._made.branches)
+        self._made.branches.append(Branch(self._place.name_of(nodes[0].name), operation, sides))
+        name = f"tfaot_watch_{index}"
+        copied = _call_of_python(self._made.keeps, partial(self._made.note, index), dtype)
+        seen = self._nodes.add(name=name, op=copied.op)
+        seen.input.append(chosen_by)
+        for key, value in copied.attr.items():
+            seen.attr[key].CopyFrom(value)
+        for node in nodes:
+            node.input.append(f"^{name}")
+
+    def _first_condition(self, node) -> tuple:
+        """A call of a loop's condition with the loop's first values; the tensor that it gives, and its dtype."""
+        condition = self._library[node.attr["cond"].func.name]
+        dtype = condition.signature.output_arg[0].type
+        call = self._nodes.add(name=f"{node.name}/tfaot_condition", op="StatefulPartitionedCall")
+        call.input.extend(text for text in node.input if not text.startswith("^"))
+        call.attr["Tin"].CopyFrom(node.attr["T"])
+        call.attr["Tout"].list.type.append(dtype)
+        call.attr["f"].func.CopyFrom(node.attr["cond"].func)
+        return f"{call.name}:output:0" if self._in_function else f"{call.name}:0", dtype
+
+
+_BOOL, _INT32 = 10, 3  # types_pb2.DT_BOOL, DT_INT32
+
+
+def _call_of_python(graph, function, dtype: int):
+    """The node of a call of `function` with a tensor, which lives as long as `graph`."""
+    import tensorflow as tf
+
+    with graph.as_default():
+        return tf.numpy_function(function, [tf.compat.v1.placeholder(tf.as_dtype(dtype))], []).node_def

@@ -8,7 +8,7 @@ import math
 import os
 
 import saved_model
-from faults import ModelFault
+from messages.requests import ModelFault
 from reached import node_name
 
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"

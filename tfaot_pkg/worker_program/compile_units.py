@@ -6,37 +6,21 @@ import re
 import lowerings
 import specialize
 import substitute
-import tfcompile_config
-from faults import ModelFault
+from messages.requests import Compile, Compiled, ModelFault, Unit
 
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
 
 
-def compile_units(args: dict, report) -> dict:
-    """Compile args["units"] into args["out"].
-
-    Returns {"seconds": {prefix: time}, "embed": [node, ...]}.
-
-    A unit is {graph, prefix, name, batch_size, target, triple, cpu, calls}: `prefix` of its files, `name` of its
-    symbols, `calls` as for substitute.resize. Feeds are the inputs, then the weights, in the order given, but for
-    args["embed"]: weights that stay constants of the graph. Where "embed" of the answer is not empty, XLA must know the
-    values of those weights too, and the answer holds nothing else: call again with them embedded. With
-    args["constants"] the toolchain writes a second object, for constants. args["lowerings"] are operations to replace
-    (lowerings.py).
-    """
-    import time
-
+def compile_units(request: Compile, report) -> Compiled:
+    """Compile the units, or say which weights must be embedded first: then nothing else was done."""
     _read_flags()
-    job = _Job(args)
-    seconds = {}
-    for unit in args["units"]:
-        start = time.perf_counter()
+    job = _Job(request)
+    for unit in request.units:
         wanted = job.compile(unit)
         if wanted:
-            return {"seconds": {}, "embed": wanted}
-        seconds[unit["prefix"]] = time.perf_counter() - start
-        report(1, f"{unit['target']}, batch size {unit['batch_size']}")
-    return {"seconds": seconds, "embed": []}
+            return Compiled(embed=tuple(wanted))
+        report(1, f"{unit.target}, batch size {unit.batch_size}")
+    return Compiled(embed=())
 
 
 def _read_flags() -> None:
@@ -61,14 +45,14 @@ class _NeedsConstant(Exception):
 class _Job:
     """One model to be compiled, with some of its weights embedded."""
 
-    def __init__(self, args: dict) -> None:
-        self._args = args
-        self._weights = [weight for weight in args["weights"] if weight["node"] not in args["embed"]]
+    def __init__(self, request: Compile) -> None:
+        self._request = request
+        self._weights = [weight for weight in request.weights if weight.node not in request.embed]
         self._graphs: dict = {}
         self._lowered: set = set()  # paths of graphs that had operations to replace
         self._folding = False  # on from the first unit that needs it
 
-    def compile(self, unit: dict) -> list:
+    def compile(self, unit: Unit) -> list:
         """Compile `unit`; [] where that is done, else the weights to embed. ModelFault where nothing helps."""
         try:
             try:
@@ -82,56 +66,56 @@ class _Job:
             return self._blamed(unit, fault) or _refuse(unit, fault.text)
         return []
 
-    def _graph(self, unit: dict):
-        path = unit["graph"]
+    def _graph(self, unit: Unit):
+        path = unit.graph
         if path not in self._graphs:
-            self._graphs[path] = _read_graph(path, self._args)
-            if lowerings.lower(self._graphs[path], self._args["lowerings"]):
+            self._graphs[path] = _read_graph(path, self._request)
+            if lowerings.lower(self._graphs[path], self._request.lowerings):
                 self._lowered.add(path)
         return self._graphs[path]
 
-    def _blamed(self, unit: dict, fault: _NeedsConstant) -> list:
+    def _blamed(self, unit: Unit, fault: _NeedsConstant) -> list:
         """The weights that the operation's inputs are made of; where that cannot be told, all."""
         from freeze import ancestors
 
-        names = [weight["node"] for weight in self._weights]
+        names = [weight.node for weight in self._weights]
         made_of = ancestors(self._graph(unit), [fault.node])
         return [name for name in names if name in made_of] or names
 
     def _feeds(self) -> list:
-        return [*self._args["inputs"], *self._weights]
+        return [*self._request.inputs, *self._weights]
 
-    def _path(self, unit: dict, *, folding: bool) -> str:
+    def _path(self, unit: Unit, *, folding: bool) -> str:
         """The file of the graph to compile."""
         graph = self._graph(unit)
-        if not folding and not self._args["embed"] and not unit["calls"] and unit["graph"] not in self._lowered:
-            return unit["graph"]
-        substitute.resize(graph, unit["calls"])
+        if not folding and not self._request.embed and not unit.calls and unit.graph not in self._lowered:
+            return unit.graph
+        substitute.resize(graph, unit.calls)
         if folding:
-            graph = specialize.at_batch_size(graph, self._feeds(), unit["batch_size"])
-            graph = specialize.folded(graph, self._feeds(), self._args["outputs"])
-        path = os.path.join(self._args["out"], unit["prefix"] + ".graph.pb")
+            graph = specialize.at_batch_size(graph, self._feeds(), unit.batch_size)
+            graph = specialize.folded(graph, self._feeds(), self._request.outputs)
+        path = os.path.join(self._request.out, unit.prefix + ".graph.pb")
         with open(path, "wb") as file:
             file.write(graph.SerializeToString(deterministic=True))
         return path
 
-    def _run(self, unit: dict, graph: str) -> None:
+    def _run(self, unit: Unit, graph: str) -> None:
         from tensorflow.python import _pywrap_tfcompile
 
-        prefix = os.path.join(self._args["out"], unit["prefix"])
+        prefix = os.path.join(self._request.out, unit.prefix)
         config = prefix + ".config.pbtxt"
         with open(config, "w") as file:
-            file.write(str(tfcompile_config.config(self._feeds(), self._args["outputs"], unit["batch_size"])))
-        extra = {"out_constant_buffers_object": prefix + ".constants.o"} if self._args["constants"] else {}
+            file.write(str(specialize.tfcompile_config(self._feeds(), self._request.outputs, unit.batch_size)))
+        extra = {"out_constant_buffers_object": prefix + ".constants.o"} if self._request.constants else {}
         try:
             _pywrap_tfcompile.Compile(
                 graph=graph,
                 config=config,
-                cpp_class=f"{unit['name']}::Unit",
-                target_triple=unit["triple"],
-                target_cpu=unit["cpu"],
+                cpp_class=f"{unit.name}::Unit",
+                target_triple=unit.triple,
+                target_cpu=unit.cpu,
                 target_features="",
-                entry_point=f"{unit['name']}_run",
+                entry_point=f"{unit.name}_run",
                 out_function_object=prefix + ".o",
                 out_metadata_object=prefix + ".metadata.o",
                 out_header=prefix + ".h",
@@ -147,20 +131,20 @@ class _Job:
             _refuse(unit, text[:600])
         finally:
             os.unlink(config)
-            if graph != unit["graph"]:
+            if graph != unit.graph:
                 os.unlink(graph)
         os.unlink(prefix + ".metadata.o")  # not needed, and not reproducible
 
 
-def _refuse(unit: dict, text: str):
+def _refuse(unit: Unit, text: str):
     raise ModelFault(
-        f"XLA cannot compile the model for batch size {unit['batch_size']}: {text}",
+        f"XLA cannot compile the model for batch size {unit.batch_size}: {text}",
         "shapes must not depend on the values of inputs; otherwise try another toolchain (compilation.tensorflow)",
     )
 
 
-def _read_graph(path: str, args: dict):
-    """The graph at `path`, with the weights of args["embed"] as constants again."""
+def _read_graph(path: str, request: Compile):
+    """The graph at `path`, with the weights to embed as constants again."""
     import numpy as np
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import dtypes, tensor_util
@@ -168,15 +152,15 @@ def _read_graph(path: str, args: dict):
     graph = graph_pb2.GraphDef()
     with open(path, "rb") as file:
         graph.ParseFromString(file.read())
-    weights = {weight["node"]: weight for weight in args["weights"] if weight["node"] in args["embed"]}
+    weights = {weight.node: weight for weight in request.weights if weight.node in request.embed}
     for node in graph.node:
         weight = weights.get(node.name)
         if weight is None:
             continue
-        dtype = dtypes.as_dtype(weight["dtype"])
-        count = int(np.prod(weight["shape"], dtype=np.int64))
-        values = np.fromfile(args["blob"], dtype.as_numpy_dtype, count, offset=weight["offset"])
+        dtype = dtypes.as_dtype(weight.dtype)
+        count = int(np.prod(weight.shape, dtype=np.int64))
+        values = np.fromfile(request.blob, dtype.as_numpy_dtype, count, offset=weight.offset)
         node.op = "Const"
         del node.attr["shape"]
-        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values, dtype, weight["shape"]))
+        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values, dtype, weight.shape))
     return graph

@@ -1,6 +1,8 @@
 """Freeze one signature: variables become constants, large constants become feeds bound to one blob of weights."""
 
+import math
 import os
+from dataclasses import dataclass
 
 import hlo
 import interface
@@ -11,8 +13,8 @@ import saved_model
 import signatures
 import specialize
 import weights
-import work
-from faults import ModelFault
+from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
+from messages.requests import ModelFault
 
 _SILENT = {
     "Assert": "assertions vanish: a failing one is not reported",
@@ -41,58 +43,77 @@ _ASSIGNMENTS = frozenset(
     "AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate "
     "ResourceScatterAdd ScatterUpdate ScatterAdd ResourceStridedSliceAssign".split()
 )
+_CALLS = operations.CONTROL_FLOW | operations.LOOPS | {"PartitionedCall", "StatefulPartitionedCall"}
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 
-def freeze(args: dict, report) -> dict:
-    """Write `graph.pb` (and `weights.bin`) below args["out"]; return what is in them.
-
-    args: folder, tags, signature, shapes {input: shape or absent}, order {"inputs": names, "outputs": names} (empty for
-    the order of names), weights "shared" or "embedded", threshold (bytes from which on a constant is shared), out; with
-    only_check the operations are listed, not required, and nothing is written.
-    """
-    graph = saved_model.meta_graph(saved_model.read(args["folder"]), args["tags"])
-    signature = saved_model.require_signature(graph, args["signature"])
-    _require_border(signature)
-    found = reached.reached_by(graph, args["signature"], signature)
-    if args.get("only_check") and found.faults:
-        return _checked_unloaded(found)
+def freeze(request: Freeze, report) -> Frozen:
+    """Write the graph and its weights; say what is in them. ModelFault for operations that cannot be compiled."""
+    meta_graph, found = _reached(request.model)
     operations.require_none(found.faults)
-    inputs, outputs, frozen = _freeze_signature(args, signatures.imported(args["folder"], graph, found))
-    graph_def = frozen.graph.as_graph_def()
-    _fix_shapes(inputs, args["shapes"])
-    _find_shapes(outputs, inputs, frozen, graph_def)
-    inputs = interface.in_order("inputs", inputs, args["order"]["inputs"])
-    outputs = interface.in_order("outputs", outputs, args["order"]["outputs"])
-    warnings = _warnings(graph_def, inputs, outputs)
-    if args.get("only_check"):
-        return {
-            "inputs": inputs,
-            "outputs": outputs,
-            "warnings": warnings,
-            "operations": _operation_counts(graph_def),
-            "unsupported": (unsupported := operations.unsupported_nodes(graph_def)),
-            "hlo": None if unsupported else hlo.listed(graph_def, inputs, outputs),
-        }
+    graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
+    graph_def, inputs, outputs = graph.graph_def, graph.inputs, graph.outputs
     operations.require_compilable(graph_def)
-    used = ancestors(graph_def, [tensor["node"] for tensor in outputs], control=False)
+    warnings = _warnings(graph_def, inputs, outputs)
+    used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
+    # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     listing = hlo.listed(graph_def, inputs, outputs)
-    amount = work.work_of(graph_def, used, inputs, specialize.PROBES)
-    shared, described = (
-        weights.share(graph_def, used, inputs, outputs, args) if args["weights"] == "shared" else ([], [])
-    )
-    with open(os.path.join(args["out"], "graph.pb"), "wb") as file:
+    work = _work(graph_def, used, inputs)
+    shared = weights.share(graph_def, used, inputs, outputs, request) if request.weights == "shared" else ([], [])
+    with open(os.path.join(request.out, "graph.pb"), "wb") as file:
         file.write(graph_def.SerializeToString(deterministic=True))
-    return {
-        "inputs": inputs,
-        "outputs": outputs,
-        "weights": shared,
-        "layers": described,
-        "warnings": warnings,
-        "hlo": listing,
-        "work": amount,
-        "graph": outline.outline(frozen.graph, inputs, outputs),
-    }
+    return Frozen(
+        model=FrozenGraph(
+            inputs=inputs,
+            outputs=outputs,
+            weights=tuple(shared[0]),
+            layers=tuple(shared[1]),
+            warnings=warnings,
+            work=work,
+            graph=outline.outline(graph.graph, inputs, outputs),
+        ),
+        hlo=listing,
+    )
+
+
+def check(request: Check, report) -> Checked:
+    """Count the operations, and list those that cannot be compiled. A model with forbidden ones is not loaded."""
+    meta_graph, found = _reached(request.model)
+    if found.faults:
+        return Checked(
+            inputs=saved_model.tensors_of(found.inputs),
+            outputs=saved_model.tensors_of(found.outputs),
+            warnings=(),
+            operations=_operation_counts(found.graph_def),
+            unsupported=_unsupported(found.faults),
+            hlo=None,
+        )
+    graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
+    faults = operations.unsupported_nodes(graph.graph_def)
+    return Checked(
+        inputs=tuple(map(_tensor, graph.inputs)),
+        outputs=tuple(map(_tensor, graph.outputs)),
+        warnings=_warnings(graph.graph_def, graph.inputs, graph.outputs),
+        operations=_operation_counts(graph.graph_def),
+        unsupported=_unsupported(faults),
+        hlo=None if faults else hlo.listed(graph.graph_def, graph.inputs, graph.outputs),
+    )
+
+
+def _reached(model: Chosen) -> tuple:
+    """(the graph of the SavedModel, what the signature runs of it)."""
+    meta_graph = saved_model.meta_graph(saved_model.read(model.folder), model.tags)
+    signature = saved_model.require_signature(meta_graph, model.signature)
+    _require_border(signature)
+    return meta_graph, reached.reached_by(meta_graph, model.signature, signature)
+
+
+def _unsupported(faults: list) -> tuple:
+    return tuple(Unsupported(operation=operation, node=node, why=why) for operation, node, why in faults)
+
+
+def _tensor(tensor) -> Tensor:
+    return Tensor(name=tensor.name, dtype=tensor.dtype, shape=tensor.shape)
 
 
 def _require_border(signature) -> None:
@@ -103,27 +124,17 @@ def _require_border(signature) -> None:
             interface.require_dtype(kind, name, dtypes.as_dtype(info.dtype).name)
 
 
-def _checked_unloaded(found) -> dict:
-    """What can be said of a model that is not imported, because it holds operations that are not compiled."""
-    from tensorflow.python.framework import dtypes, tensor_shape
+@dataclass(frozen=True)
+class _Graph:
+    """TensorFlow's `graph`, the same as `graph_def`, and its border in the order that was asked for."""
 
-    def tensors(infos: dict) -> list:
-        shapes = {name: _shape(tensor_shape.TensorShape(info.tensor_shape)) for name, info in infos.items()}
-        return [
-            {"name": name, "dtype": dtypes.as_dtype(info.dtype).name, "shape": shapes[name]}
-            for name, info in sorted(infos.items())
-        ]
-
-    return {
-        "inputs": tensors(found.inputs),
-        "outputs": tensors(found.outputs),
-        "warnings": [],
-        "operations": _operation_counts(found.graph_def),
-        "unsupported": found.faults,
-    }
+    graph: object
+    graph_def: object
+    inputs: tuple
+    outputs: tuple
 
 
-def _freeze_signature(args: dict, signature):
+def _freeze_signature(model: Chosen, signature) -> _Graph:
     from tensorflow.python.framework import convert_to_constants
 
     # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
@@ -131,28 +142,22 @@ def _freeze_signature(args: dict, signature):
     try:
         frozen = convert_to_constants.convert_variables_to_constants_v2(signature.function, lower_control_flow=False)
     except (ValueError, KeyError, TypeError) as error:
-        raise _cannot_freeze(args, signature.function, error) from error
+        raise _cannot_freeze(model.signature, signature.function, error) from error
     if len(signature.inputs) != len(frozen.inputs):
         raise ModelFault(
-            f"the signature {args['signature']!r} has {len(signature.inputs)} inputs, "
+            f"the signature {model.signature!r} has {len(signature.inputs)} inputs, "
             f"its frozen graph {len(frozen.inputs)}",
             "a variable could not be frozen: mutable state cannot be compiled",
         )
-    inputs = [
-        {"name": name, "node": tensor.op.name, "dtype": tensor.dtype.name, "shape": _shape(tensor.shape)}
-        for name, tensor in zip(signature.inputs, frozen.inputs, strict=True)
-    ]
-    outputs = [
-        {
-            "name": name,
-            "node": tensor.op.name,
-            "index": tensor.value_index,
-            "dtype": tensor.dtype.name,
-            "shape": _shape(tensor.shape),
-        }
-        for name, tensor in zip(signature.outputs, frozen.outputs, strict=True)
-    ]
-    return inputs, outputs, frozen
+    graph_def = frozen.graph.as_graph_def()
+    inputs = _feeds(signature.inputs, frozen.inputs, model.shapes)
+    outputs = _fetches(signature.outputs, frozen, inputs, graph_def)
+    return _Graph(
+        graph=frozen.graph,
+        graph_def=graph_def,
+        inputs=tuple(interface.in_order("inputs", inputs, model.inputs)),
+        outputs=tuple(interface.in_order("outputs", outputs, model.outputs)),
+    )
 
 
 def _keep_control_flow(graph_def):
@@ -162,40 +167,52 @@ def _keep_control_flow(graph_def):
     return graph_def
 
 
-def _cannot_freeze(args: dict, function, error: Exception) -> ModelFault:
+def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
     graph_def = function.graph.as_graph_def()
     changed = sorted({node.op for node in operations.nodes_of(graph_def) if node.op in _ASSIGNMENTS})
     if changed:
         return ModelFault(
-            f"the signature {args['signature']!r} changes variables ({', '.join(changed)}): "
-            "compiled code keeps no state",
+            f"the signature {signature!r} changes variables ({', '.join(changed)}): compiled code keeps no state",
             "pass the state in as an input and out as an output",
         )
     text = " ".join(str(error).split())[:300]
-    return ModelFault(f"TensorFlow cannot freeze the signature {args['signature']!r}: {text}")
+    return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {text}")
 
 
-def _shape(shape):
-    return None if shape.rank is None else shape.as_list()
-
-
-def _fix_shapes(inputs: list, shapes: dict) -> None:
-    unknown = sorted(set(shapes) - {tensor["name"] for tensor in inputs})
+def _feeds(names: list, tensors: list, shapes: dict) -> list:
+    """The inputs, with the shapes that the spec sets."""
+    unknown = sorted(set(shapes) - set(names))
     if unknown:
-        listing = ", ".join(tensor["name"] for tensor in inputs)
+        listing = ", ".join(names)
         raise ModelFault(f"model.shapes names {', '.join(unknown)}, but the inputs are: {listing}")
-    for tensor in inputs:
-        tensor["shape"] = interface.input_shape(tensor["name"], tensor["shape"], shapes.get(tensor["name"]))
+    return [
+        Feed(
+            name=name,
+            node=tensor.op.name,
+            dtype=tensor.dtype.name,
+            shape=interface.input_shape(name, saved_model.sizes_of(tensor.shape), shapes.get(name)),
+        )
+        for name, tensor in zip(names, tensors, strict=True)
+    ]
 
 
-def _find_shapes(outputs: list, inputs: list, frozen, graph_def) -> None:
-    """Set the shapes of `outputs`, None for the batch axis; ModelFault where one grows otherwise."""
+def _fetches(names: list, frozen, inputs: list, graph_def) -> list:
+    """The outputs, None in shapes for the batch axis; ModelFault if one grows with the batch in another way."""
     light, _ = specialize.without_weights(graph_def)
-    known = [_inferred(light, inputs, outputs, size) for size in specialize.PROBES]
+    asked = [(tensor.op.name, tensor.value_index) for tensor in frozen.outputs]
+    known = [_inferred(light, inputs, asked, size) for size in specialize.PROBES]
     if any(shape is None or None in shape for shapes in known for shape in shapes):
-        known = [_observed(frozen, inputs, outputs, size) for size in specialize.PROBES]
-    for output, first, second in zip(outputs, *known, strict=True):
-        output["shape"] = interface.output_shape(output["name"], specialize.PROBES, (first, second))
+        known = [_observed(names, frozen, inputs, size) for size in specialize.PROBES]
+    return [
+        Fetch(
+            name=name,
+            node=tensor.op.name,
+            index=tensor.value_index,
+            dtype=tensor.dtype.name,
+            shape=interface.output_shape(name, specialize.PROBES, (first, second)),
+        )
+        for name, tensor, first, second in zip(names, frozen.outputs, *known, strict=True)
+    ]
 
 
 def _inferred(graph_def, inputs: list, outputs: list, batch_size: int) -> list:
@@ -205,16 +222,16 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int) -> list:
         return [None] * len(outputs)
 
 
-def _observed(frozen, inputs: list, outputs: list, batch_size: int) -> list:
+def _observed(names: list, frozen, inputs: list, batch_size: int) -> list:
     """The shapes of what the model gives; ModelFault where they depend on the inputs' values."""
     import tensorflow as tf
 
     seen, failures = [], []
     for fill in (tf.zeros, tf.ones):
-        shapes = [[batch_size if size is None else size for size in tensor["shape"]] for tensor in inputs]
+        shapes = [[batch_size if size is None else size for size in tensor.shape] for tensor in inputs]
         try:
             results = frozen(
-                *[tf.cast(fill(shape), tensor["dtype"]) for shape, tensor in zip(shapes, inputs, strict=True)]
+                *[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)]
             )
             seen.append([result.shape.as_list() for result in results])
         except (tf.errors.OpError, ValueError) as error:  # such values may be refused by the model's own checks
@@ -224,10 +241,10 @@ def _observed(frozen, inputs: list, outputs: list, batch_size: int) -> list:
             f"the model does not run at batch size {batch_size}, to find the shapes of its outputs: {failures[0]}",
             "set the shapes of outputs in the model (tf.ensure_shape)",
         )
-    for output, zeros, ones in zip(outputs, seen[0], seen[-1], strict=True):
+    for name, zeros, ones in zip(names, seen[0], seen[-1], strict=True):
         if zeros != ones:
             raise ModelFault(
-                f"the shape of output {output['name']!r} depends on the values of the inputs "
+                f"the shape of output {name!r} depends on the values of the inputs "
                 f"({zeros} or {ones} at batch size {batch_size})",
                 "compiled code has fixed shapes: give all rows, and a mask as another output",
             )
@@ -241,7 +258,7 @@ def _operation_counts(graph_def) -> dict:
     return dict(sorted(counts.items()))
 
 
-def _warnings(graph_def, inputs: list, outputs: list) -> list:
+def _warnings(graph_def, inputs, outputs) -> tuple:
     """What compiled code does differently from TensorFlow without saying so."""
     from tensorflow.python.framework import dtypes
 
@@ -251,11 +268,11 @@ def _warnings(graph_def, inputs: list, outputs: list) -> list:
             found.add(f"{node.op}: {_SILENT[node.op]}")
         if node.op in _INTEGER_DIVISION and dtypes.as_dtype(node.attr["T"].type).is_integer:
             found.add(f"{node.op}: integer division by zero gives -1, it is not reported")
-    used = ancestors(graph_def, [tensor["node"] for tensor in outputs])
+    used = ancestors(graph_def, [tensor.node for tensor in outputs])
     for tensor in inputs:
-        if tensor["node"] not in used:
-            found.add(f"input {tensor['name']!r} is not used: its values change nothing")
-    return sorted(found)
+        if tensor.node not in used:
+            found.add(f"input {tensor.name!r} is not used: its values change nothing")
+    return tuple(sorted(found))
 
 
 def ancestors(graph_def, names: list, *, control: bool = True) -> set:
@@ -270,3 +287,54 @@ def ancestors(graph_def, names: list, *, control: bool = True) -> set:
         inputs = [text for text in inputs_of.get(name, ()) if control or not text.startswith("^")]
         waiting.extend(text.lstrip("^").split(":")[0] for text in inputs)
     return seen
+
+
+def _work(graph_def, used: set, inputs) -> Work:
+    """How much the nodes `used` compute: costs of batches are estimated from it (batching/costs.py).
+
+    Arithmetic operations are TensorFlow's own count ("flops": a multiplication and an addition are two), at two
+    batch sizes, between which the count grows with the batch. Operations without such a count are none. Functions and
+    loops are not looked into: a graph with such counts two operations per row and element of its constants instead, as
+    a product with each takes, where that is more.
+    """
+    constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]
+    light, _ = specialize.without_weights(graph_def)
+    first, second = (_operations(light, used, inputs, size) for size in specialize.PROBES)
+    per_row = max(0.0, (second - first) / (specialize.PROBES[1] - specialize.PROBES[0]))
+    per_call = max(0.0, first - per_row * specialize.PROBES[0])
+    if any(node.op in _CALLS for node in graph_def.node):
+        per_row = max(per_row, 2.0 * sum(elements for elements, _ in constants))
+    return Work(
+        constant_bytes=sum(elements * size for elements, size in constants),
+        operations_per_call=per_call,
+        operations_per_row=per_row,
+    )
+
+
+def _size(node) -> tuple:
+    """(elements, bytes of each) of a constant."""
+    from tensorflow.python.framework import dtypes
+
+    shape = [dim.size for dim in node.attr["value"].tensor.tensor_shape.dim]
+    return math.prod(shape), dtypes.as_dtype(node.attr["dtype"].type).size or 0
+
+
+def _operations(graph_def, used: set, inputs, batch_size: int) -> float:
+    import tensorflow as tf
+    import tensorflow.python.profiler.internal.flops_registry  # registers the counts
+    from tensorflow.python.framework import ops
+
+    try:
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, batch_size), name="")
+    except ValueError:  # this batch size does not fit the model
+        return 0.0
+    count = 0.0
+    for node in graph.as_graph_def(add_shapes=True).node:
+        if node.name in used:
+            try:
+                count += ops.get_stats_for_node_def(graph, node, "flops").value or 0
+            except ValueError:  # not all shapes are known
+                continue
+    return count

@@ -16,18 +16,18 @@ _FRAMES = frozenset("Enter Exit NextIteration Switch Merge".split())
 
 
 class GraphView:
-    """`graph_def` between `inputs` and `outputs` ({node, index}). Tensors are named (node, index), Identity nodes are
+    """`graph_def` between `inputs` and `outputs` (messages.graph). Tensors are named (node, index), Identity nodes are
     looked through. `batch_sizes` are two at which the shapes are inferred.
     """
 
-    def __init__(self, graph_def, inputs: list, outputs: list, batch_sizes) -> None:
+    def __init__(self, graph_def, inputs, outputs, batch_sizes) -> None:
         import specialize
 
         self._nodes = {node.name: node for node in graph_def.node}
         self._batch_sizes = batch_sizes
         self._graphs = [_imported(specialize.at_batch_size(graph_def, inputs, size)) for size in batch_sizes]
         self._constants: dict = {}
-        fetched = [(output["node"], output["index"]) for output in outputs]
+        fetched = [(output.node, output.index) for output in outputs]
         self.used = self._ancestors([node for node, _ in fetched])
         self.outputs = [self.resolved(tensor) for tensor in fetched]
         self.fetched = set(self.outputs)

@@ -4,11 +4,12 @@ tfcompile lowers the graph, as it does when the model is compiled, loops of Tens
 what tfaot_pkg/program/hlo.py reads.
 """
 
+import math
 import os
 import tempfile
 
 import specialize
-import tfcompile_config
+from messages import listing
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
 """What is known of a model is shown at the first two sizes. At the third one, and at one of the last two, the
@@ -30,20 +31,20 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def listed(graph_def, inputs: list, outputs: list) -> dict:
-    """{"modules": [one per probe], "fault": ""}; a fault and no modules if the graph does not compile at such sizes."""
+def listed(graph_def, inputs, outputs) -> listing.HloListing:
+    """One module per probe, or why the graph does not compile at such sizes."""
     fault = ""
     for large in (specialize.WEIGHTS_FROM, None):  # now and then a shape is made of a large constant: it must stay one
         lowered, weights = (graph_def, []) if large is None else specialize.without_weights(graph_def, large)
 
-        def trace(size: int, lowered=lowered, weights=weights) -> dict:
+        def trace(size: int, lowered=lowered, weights=weights) -> listing.Module:
             return _module(lowered, [*inputs, *weights], outputs, size)
 
         try:
-            return {"modules": _alike(trace), "fault": ""}
+            return listing.HloListing(modules=tuple(_alike(trace)), fault="")
         except Exception as error:  # TensorFlow raises many kinds; the parent says what it means for the model
             fault = fault or " ".join(str(error).split())[:200] or type(error).__name__
-    return {"modules": [], "fault": fault}
+    return listing.HloListing(modules=(), fault=fault)
 
 
 def _alike(trace) -> list:
@@ -69,32 +70,32 @@ def _common(found: dict):
     return next(iter(set.intersection(*required) & (small | other)), None)
 
 
-def _kind(module: dict) -> tuple:
+def _kind(module: listing.Module) -> tuple:
     """The opcodes that results are made of."""
-    return tuple(tuple(_used_opcodes(each)) for each in module["computations"])
+    return tuple(tuple(_used_opcodes(each)) for each in module.computations)
 
 
-def _used_opcodes(computation: dict):
-    used = {computation["root"]}
-    for each in reversed(computation["instructions"]):
-        if each["id"] in used:
-            used.update(each["operands"])
-            yield each["opcode"]
+def _used_opcodes(computation: listing.Computation):
+    used = {computation.root}
+    for each in reversed(computation.instructions):
+        if each.id in used:
+            used.update(each.operands)
+            yield each.opcode
 
 
-def _module(graph_def, feeds: list, outputs: list, batch_size: int) -> dict:
+def _module(graph_def, feeds: list, outputs, batch_size: int) -> listing.Module:
     """The entry's parameters are `feeds`, in their order; its result is a tuple of the outputs."""
     from tensorflow.compiler.xla.service import hlo_pb2
 
     graph_def = specialize.folded(specialize.at_batch_size(graph_def, feeds, batch_size), feeds, outputs)
     snapshot = hlo_pb2.HloSnapshot()
-    snapshot.ParseFromString(_lowered(graph_def, tfcompile_config.config(feeds, outputs, batch_size)))
+    snapshot.ParseFromString(_lowered(graph_def, specialize.tfcompile_config(feeds, outputs, batch_size)))
     module = snapshot.hlo.hlo_module
-    return {
-        "batch_size": batch_size,
-        "entry": module.entry_computation_id,
-        "computations": [_computation(each) for each in _reached(module)],
-    }
+    return listing.Module(
+        batch_size=batch_size,
+        entry=module.entry_computation_id,
+        computations=tuple(map(_computation, _reached(module))),
+    )
 
 
 def _lowered(graph_def, config) -> bytes:
@@ -138,25 +139,25 @@ def _reached(module) -> list:
     return list(found.values())
 
 
-def _computation(computation) -> dict:
-    return {
-        "id": computation.id,
-        "root": _local(computation.root_id),
-        "instructions": [_instruction(each) for each in computation.instructions],
-    }
+def _computation(computation) -> listing.Computation:
+    return listing.Computation(
+        id=computation.id,
+        root=_local(computation.root_id),
+        instructions=tuple(map(_instruction, computation.instructions)),
+    )
 
 
-def _instruction(proto) -> dict:
-    return {
-        "id": _local(proto.id),
-        "opcode": proto.opcode,
-        "node": proto.metadata.op_name,
-        "operation": proto.metadata.op_type,
-        "shape": _shape(proto.shape),
-        "operands": list(map(_local, proto.operand_ids)),
-        "called": list(proto.called_computation_ids),
-        "attributes": _attributes(proto),
-    }
+def _instruction(proto) -> listing.Instruction:
+    return listing.Instruction(
+        id=_local(proto.id),
+        opcode=proto.opcode,
+        node=proto.metadata.op_name,
+        operation=proto.metadata.op_type,
+        shape=_shape(proto.shape),
+        operands=tuple(map(_local, proto.operand_ids)),
+        called=tuple(proto.called_computation_ids),
+        attributes=_attributes(proto),
+    )
 
 
 def _local(number: int) -> int:
@@ -164,98 +165,104 @@ def _local(number: int) -> int:
     return number & 0xFFFFFFFF
 
 
-def _shape(proto):
-    """[dtype, [sizes]]; of a tuple {"tuple": [shapes]}."""
+def _shape(proto) -> listing.ArrayShape | listing.TupleShape:
     from tensorflow.compiler.xla import xla_data_pb2
 
     name = xla_data_pb2.PrimitiveType.Name(proto.element_type)
     if name == "TUPLE":
-        return {"tuple": [_shape(each) for each in proto.tuple_shapes]}
-    return [name.lower(), list(proto.dimensions)]
+        return listing.TupleShape(parts=tuple(map(_shape, proto.tuple_shapes)))
+    return listing.ArrayShape(dtype=name.lower(), sizes=tuple(proto.dimensions))
 
 
-def _attributes(proto) -> dict:
+def _attributes(proto):
     """What decides about the meaning of an instruction beside its operands, by opcode."""
     found = _ATTRIBUTES.get(proto.opcode)
-    return {} if found is None else found(proto)
+    return listing.NoAttributes() if found is None else found(proto)
 
 
-def _dimensions(proto) -> dict:
-    return {"dimensions": list(proto.dimensions)}
+def _dimensions(proto) -> listing.Dimensions:
+    return listing.Dimensions(dimensions=tuple(proto.dimensions))
 
 
-def _dot(proto) -> dict:
+def _feature(proto) -> listing.Feature:
+    return listing.Feature(feature=proto.feature_index)
+
+
+def _dot(proto) -> listing.Dot:
     numbers = proto.dot_dimension_numbers
-    return {
-        "contracting": [list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)],
-        "batch": [list(numbers.lhs_batch_dimensions), list(numbers.rhs_batch_dimensions)],
-        "precision": list(proto.precision_config.operand_precision),
-    }
+    return listing.Dot(
+        contracting=(tuple(numbers.lhs_contracting_dimensions), tuple(numbers.rhs_contracting_dimensions)),
+        batch=(tuple(numbers.lhs_batch_dimensions), tuple(numbers.rhs_batch_dimensions)),
+        precision=tuple(proto.precision_config.operand_precision),
+    )
 
 
-def _window(proto) -> list:
-    return [
-        [each.size, each.stride, each.padding_low, each.padding_high, each.window_dilation, each.base_dilation]
+def _window(proto) -> tuple:
+    return tuple(
+        (each.size, each.stride, each.padding_low, each.padding_high, each.window_dilation, each.base_dilation)
         for each in proto.window.dimensions
-    ]
+    )
 
 
-def _convolution(proto) -> dict:
+def _windows(proto) -> listing.Windows:
+    return listing.Windows(window=_window(proto))
+
+
+def _convolution(proto) -> listing.Convolution:
     numbers = proto.convolution_dimension_numbers
-    return {
-        "input": [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions],
-        "kernel": [
+    return listing.Convolution(
+        input=(numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions),
+        kernel=(
             numbers.kernel_output_feature_dimension,
             numbers.kernel_input_feature_dimension,
             *numbers.kernel_spatial_dimensions,
-        ],
-        "output": [
-            numbers.output_batch_dimension,
-            numbers.output_feature_dimension,
-            *numbers.output_spatial_dimensions,
-        ],
-        "window": _window(proto),
-        "feature_groups": proto.feature_group_count or 1,
-        "batch_groups": proto.batch_group_count or 1,
-    }
+        ),
+        output=(numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions),
+        window=_window(proto),
+        # XLA leaves 0 where it means the default, 1.
+        feature_groups=proto.feature_group_count or 1,
+        batch_groups=proto.batch_group_count or 1,
+    )
 
 
-def _gather(proto) -> dict:
+def _gather(proto) -> listing.Gather:
     numbers = proto.gather_dimension_numbers
-    return {
-        "offset": list(numbers.offset_dims),
-        "collapsed": list(numbers.collapsed_slice_dims),
-        "indexed": list(numbers.start_index_map),
-        "vector": numbers.index_vector_dim,
-        "operand_batch": list(getattr(numbers, "operand_batching_dims", ())),
-        "index_batch": list(getattr(numbers, "start_indices_batching_dims", ())),
-        "sizes": list(proto.gather_slice_sizes),
-    }
+    return listing.Gather(
+        offset=tuple(numbers.offset_dims),
+        collapsed=tuple(numbers.collapsed_slice_dims),
+        indexed=tuple(numbers.start_index_map),
+        vector=numbers.index_vector_dim,
+        # Fields that TensorFlow 2.17 does not have.
+        operand_batch=tuple(getattr(numbers, "operand_batching_dims", ())),
+        index_batch=tuple(getattr(numbers, "start_indices_batching_dims", ())),
+        sizes=tuple(proto.gather_slice_sizes),
+    )
 
 
-def _scatter(proto) -> dict:
+def _scatter(proto) -> listing.Scatter:
     numbers = proto.scatter_dimension_numbers
-    return {
-        "window": list(numbers.update_window_dims),
-        "inserted": list(numbers.inserted_window_dims),
-        "indexed": list(numbers.scatter_dims_to_operand_dims),
-        "vector": numbers.index_vector_dim,
-        "operand_batch": list(getattr(numbers, "input_batching_dims", ())),
-        "index_batch": list(getattr(numbers, "scatter_indices_batching_dims", ())),
-    }
+    return listing.Scatter(
+        window=tuple(numbers.update_window_dims),
+        inserted=tuple(numbers.inserted_window_dims),
+        indexed=tuple(numbers.scatter_dims_to_operand_dims),
+        vector=numbers.index_vector_dim,
+        operand_batch=tuple(getattr(numbers, "input_batching_dims", ())),
+        index_batch=tuple(getattr(numbers, "scatter_indices_batching_dims", ())),
+    )
 
 
-def _slice(proto) -> dict:
-    return {"slices": [[each.start, each.limit, each.stride] for each in proto.slice_dimensions]}
+def _slice(proto) -> listing.Slices:
+    return listing.Slices(slices=tuple((each.start, each.limit, each.stride) for each in proto.slice_dimensions))
 
 
-def _pad(proto) -> dict:
+def _pad(proto) -> listing.Padding:
     dimensions = proto.padding_config.dimensions
-    return {"padding": [[each.edge_padding_low, each.edge_padding_high, each.interior_padding] for each in dimensions]}
+    return listing.Padding(
+        padding=tuple((each.edge_padding_low, each.edge_padding_high, each.interior_padding) for each in dimensions)
+    )
 
 
-def _literal(proto) -> dict:
-    """{"digest", "values": a flat list, or None if there are too many or of a type without a field for them}."""
+def _literal(proto) -> listing.Literals:
     import hashlib
 
     import numpy as np
@@ -263,43 +270,40 @@ def _literal(proto) -> dict:
 
     literal = proto.literal
     name = xla_data_pb2.PrimitiveType.Name(literal.shape.element_type)
-    found = {"digest": hashlib.sha256(literal.SerializeToString(deterministic=True)).hexdigest(), "values": None}
-    elements = 1
-    for size in literal.shape.dimensions:
-        elements *= size
-    if elements > _LARGEST_LITERAL or name not in _NUMPY:
-        return found
+    digest = hashlib.sha256(literal.SerializeToString(deterministic=True)).hexdigest()
+    if math.prod(literal.shape.dimensions) > _LARGEST_LITERAL or name not in _NUMPY:
+        return listing.Literals(digest=digest, values=None)
     if name in _FIELDS:
         values = np.array(getattr(literal, _FIELDS[name]), _NUMPY[name])
     else:
         values = np.frombuffer(getattr(literal, f"{name.lower()}s"), _NUMPY[name])
-    return {**found, "values": values.tolist()}
+    return listing.Literals(digest=digest, values=tuple(values.tolist()))
 
 
 _ATTRIBUTES = {
-    "batch-norm-inference": lambda proto: {"feature": proto.feature_index},
-    "batch-norm-training": lambda proto: {"feature": proto.feature_index},
-    "batch-norm-grad": lambda proto: {"feature": proto.feature_index},
+    "batch-norm-inference": _feature,
+    "batch-norm-training": _feature,
+    "batch-norm-grad": _feature,
     "broadcast": _dimensions,
-    "compare": lambda proto: {"direction": proto.comparison_direction, "order": proto.comparison_type},
+    "compare": lambda proto: listing.Comparison(direction=proto.comparison_direction, order=proto.comparison_type),
     "concatenate": _dimensions,
     "constant": _literal,
     "convolution": _convolution,
-    "custom-call": lambda proto: {"target": proto.custom_call_target},
+    "custom-call": lambda proto: listing.CustomCall(target=proto.custom_call_target),
     "dot": _dot,
-    "dynamic-slice": lambda proto: {"sizes": list(proto.dynamic_slice_sizes)},
-    "fft": lambda proto: {"length": list(proto.fft_length)},
+    "dynamic-slice": lambda proto: listing.Sizes(sizes=tuple(proto.dynamic_slice_sizes)),
+    "fft": lambda proto: listing.Length(length=tuple(proto.fft_length)),
     "gather": _gather,
     "get-dimension-size": _dimensions,
-    "get-tuple-element": lambda proto: {"index": proto.tuple_index},
+    "get-tuple-element": lambda proto: listing.Index(index=proto.tuple_index),
     "iota": _dimensions,
     "pad": _pad,
-    "parameter": lambda proto: {"number": proto.parameter_number},
+    "parameter": lambda proto: listing.Number(number=proto.parameter_number),
     "reduce": _dimensions,
-    "reduce-window": lambda proto: {"window": _window(proto)},
+    "reduce-window": _windows,
     "reverse": _dimensions,
     "scatter": _scatter,
-    "select-and-scatter": lambda proto: {"window": _window(proto)},
+    "select-and-scatter": _windows,
     "set-dimension-size": _dimensions,
     "slice": _slice,
     "sort": _dimensions,

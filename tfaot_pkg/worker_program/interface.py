@@ -2,7 +2,7 @@
 
 import difflib
 
-from faults import ModelFault
+from messages.requests import ModelFault
 
 ALLOWED = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 _ADVICE = {
@@ -42,17 +42,17 @@ def input_shape(name: str, shape, override):
         )
     if any(size == 0 for size in shape if size is not None):
         raise ModelFault(f"input {name!r} has an axis of size 0", "there is nothing to compute")
-    return list(shape)
+    return tuple(shape)
 
 
 def output_shape(name: str, batch_sizes, shapes):
     """The shape of an output with None for the batch axis, from its `shapes` at two `batch_sizes`."""
     first, second = shapes
     if first == second:
-        return list(first)
+        return tuple(first)
     grows = [axis for axis, sizes in enumerate(zip(first, second, strict=False)) if sizes[0] != sizes[1]]
     if len(first) == len(second) and grows == [0] and (first[0], second[0]) == tuple(batch_sizes):
-        return [None, *first[1:]]
+        return (None, *first[1:])
     raise ModelFault(
         f"output {name!r} has the shape {first} at batch size {batch_sizes[0]} "
         f"and {second} at batch size {batch_sizes[1]}: "
@@ -61,14 +61,14 @@ def output_shape(name: str, batch_sizes, shapes):
     )
 
 
-def in_order(kind: str, tensors: list, names: list) -> list:
+def in_order(kind: str, tensors: list, names: tuple) -> list:
     """`tensors` in the order of `names`, the spec's `model.inputs` or `model.outputs` (`kind`); no names keep theirs.
 
     ModelFault where `names` are not those of all `tensors`.
     """
     if not names:
         return tensors
-    found = {tensor["name"]: tensor for tensor in tensors}
+    found = {tensor.name: tensor for tensor in tensors}
     missing = [name for name in found if name not in names]
     faults = [f"there is no {name!r}{_nearest(name, missing or found)}" for name in names if name not in found]
     faults += [f"{name!r} is missing" for name in missing]
@@ -92,4 +92,4 @@ def _require_fits(name: str, shape, override) -> None:
         fixed is not None and chosen != fixed for fixed, chosen in zip(shape, override, strict=True)
     )
     if clash:
-        raise ModelFault(f"model.shapes.{name} is {override}, but the model's input has the shape {list(shape)}")
+        raise ModelFault(f"model.shapes.{name} is {list(override)}, but the model's input has the shape {list(shape)}")

@@ -7,8 +7,8 @@ must begin with an allowed operation: StableHLO can call code by its name (`cust
 import contextlib
 import re
 
-import allowlist
-from faults import ModelFault
+import operations
+from messages.requests import ModelFault
 
 _OPERATION = "XlaCallModule"
 _DIALECTS = ("stablehlo", "chlo", "vhlo", "shape", "arith", "tensor")
@@ -38,13 +38,11 @@ _GENERIC_TARGET = re.compile(r'\bcall_target_name = (?:#vhlo\.string_v1<)?"((?:[
 
 def refuse_hidden_code(graph_def) -> None:
     """ModelFault where a module of the graph, which is not imported yet, may do more than compute."""
-    from operations import nodes_of
-
-    for node in nodes_of(graph_def):
+    for node in operations.nodes_of(graph_def):
         if node.op == _OPERATION:
             faults = sorted(set(_faults(_printed(node))))
             if faults:
-                listing = allowlist.listing([(_OPERATION, node.name, fault) for fault in faults])
+                listing = operations.listing([(_OPERATION, node.name, fault) for fault in faults])
                 raise ModelFault(
                     f"the model's StableHLO reaches out of the model, or does what is not known:\n{listing}",
                     "such a model is not loaded; export it without custom calls and collective operations",

@@ -1,7 +1,14 @@
-"""Which operations XLA can compile, by asking the toolchain itself."""
+"""Which operations a model may hold, and which of them XLA can compile.
 
-import allowlist
-from faults import ModelFault
+Allowed are those of operations.txt that XLA compiles, and a few that only give structure to a graph. Every operation of
+every toolchain has a line in that file (tools/classify_operations.py keeps it); one without a line is rejected. The
+toolchain itself is asked which of them XLA can compile, and for which dtypes.
+"""
+
+import functools
+import os
+
+from messages.requests import ListOperations, ModelFault, Nothing, OperationTable, ReadFlags
 
 _DEVICE = "XLA_CPU_JIT"
 _STRUCTURAL = frozenset("Placeholder PlaceholderWithDefault _Arg _Retval NoOp Const VarHandleOp ReadVariableOp".split())
@@ -9,6 +16,107 @@ _STRUCTURAL = frozenset("Placeholder PlaceholderWithDefault _Arg _Retval NoOp Co
 CONTROL_FLOW = frozenset("If StatelessIf While StatelessWhile Case StatelessCase".split())
 LOOPS = frozenset("Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split())
 """Control flow of TensorFlow 1: tfcompile turns it into functions first."""
+_CLASSES_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "operations.txt")
+ALLOWED = frozenset("compiled structural inspected".split())
+"""Classes of what is imported. `inspected` ones only after their content was looked at (modules.py)."""
+
+OUTSIDE = {
+    "code": "calls code by its name",
+    "datasets": "reads data sets",
+    "debugging": "writes what a debugger reads",
+    "devices": "talks to other devices or processes",
+    "files": "reads or writes files",
+    "internal": "is TensorFlow's own, and never in an exported model",
+    "network": "opens connections",
+    "printing": "prints",
+    "python": "runs Python",
+    "restoring": "reads or writes the checkpoint",
+    "summaries": "writes event files",
+}
+"""Families of refused operations that reach out of the model."""
+
+_UNCOMPILED = {
+    "kernel": "XLA has no kernel for it",
+    "queues": "XLA has no kernel for it: queues keep state between calls",
+    "tables": "lookup tables cannot be compiled: their content is loaded when the model is, and nothing runs then",
+    "text": "XLA has no kernel for it: text cannot be compiled",
+    "training": "XLA has no kernel for it: it changes variables",
+    "unclassified": "no operation that this version of the tool knows",
+}
+_PLACEHOLDERS = frozenset("Placeholder PlaceholderV2".split())
+VARIABLES = frozenset("VarHandleOp VariableV2 Variable".split())
+_MOST_SHOWN = 20
+
+
+@functools.cache
+def classes() -> dict:
+    """Operation -> (class, family); the family is empty except for `refused`."""
+    found = {}
+    with open(_CLASSES_FILE, encoding="utf-8") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                name, kind, *family = line.split()
+                found[name] = (kind, family[0] if family else "")
+    return found
+
+
+def is_allowed(operation: str) -> bool:
+    return classes().get(operation, ("unclassified", ""))[0] in ALLOWED
+
+
+def faults_of(signature: str, placed: list, functions: list) -> list:
+    """[(operation, node, why)], sorted, of `placed` nodes ([(node, function)]) that cannot be compiled.
+
+    ModelFault where some would reach out of the model, or where a function hides an operation of TensorFlow's.
+    """
+    _refuse_hidden(functions)
+    outside, uncompiled = [], []
+    for node, function in placed:
+        kind, family = classes().get(node.op, ("refused", "unclassified"))
+        if node.op in functions:
+            continue
+        if kind not in ALLOWED:
+            family = family or kind
+            fault = (node.op, _shown(node, family), OUTSIDE.get(family) or _UNCOMPILED[family])
+            (outside if family in OUTSIDE else uncompiled).append(fault)
+        elif why := _misplaced(node, function):
+            uncompiled.append((node.op, node.name, why))
+    if outside:
+        raise ModelFault(
+            f"the signature {signature!r} runs operations that reach out of the model:\n{listing(sorted(outside))}",
+            "such a model is not loaded; export it without them",
+        )
+    return sorted(uncompiled)
+
+
+def _misplaced(node, function: str) -> str:
+    """Why an operation that is allowed elsewhere is not at this place; "" where it is."""
+    if node.op in _PLACEHOLDERS:
+        return "no input of the signature feeds it"
+    if function and node.op in VARIABLES:
+        return "a variable that a function makes for itself has no value in the checkpoint"
+    return ""
+
+
+def _refuse_hidden(functions: list) -> None:
+    hidden = sorted(set(functions) & set(classes()))
+    if hidden:
+        raise ModelFault(
+            f"the model's function {hidden[0]!r} has the name of an operation of TensorFlow's",
+            "such a model is not loaded; export it again",
+        )
+
+
+def _shown(node, family: str) -> str:
+    shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
+    return f"{node.name}, table {shared!r}" if family == "tables" and shared else node.name
+
+
+def listing(faults: list) -> str:
+    """A line per fault, the first ones."""
+    lines = [f"  {operation} (node {node}): {why}" for operation, node, why in faults[:_MOST_SHOWN]]
+    more = [f"  and {len(faults) - _MOST_SHOWN} more"] if len(faults) > _MOST_SHOWN else []
+    return "\n".join([*lines, *more])
 
 
 def nodes_of(graph_def):
@@ -44,15 +152,15 @@ def _compile_something() -> None:
     tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1.0))
 
 
-def read_flags(args: dict, report) -> dict:
+def read_flags(request: ReadFlags, report) -> Nothing:
     """Make TensorFlow and XLA read their flags, which ends the process where they do not take them."""
     _compile_something()
-    return {}
+    return Nothing()
 
 
-def supported(args: dict, report) -> dict:
-    """The table of what a model may hold: {"operations": {op: [{attribute: [dtype, ...]}, ...]}}."""
-    return {"operations": {name: kernels for name, kernels in compilable().items() if allowlist.is_allowed(name)}}
+def supported(request: ListOperations, report) -> OperationTable:
+    """The table of what a model may hold."""
+    return OperationTable(operations={name: kernels for name, kernels in compilable().items() if is_allowed(name)})
 
 
 def unsupported_nodes(graph_def) -> list:
@@ -79,7 +187,7 @@ def require_none(faults: list) -> None:
     """ModelFault naming the operations of `faults`, [(operation, node name, why)], unless there are none."""
     if faults:
         raise ModelFault(
-            f"the model holds operations that cannot be compiled:\n{allowlist.listing(faults)}",
+            f"the model holds operations that cannot be compiled:\n{listing(faults)}",
             "move them out of the model (into the program that calls it), or replace them; "
             "`tfaot-pkg check --table` lists what this toolchain can compile",
         )

@@ -7,6 +7,9 @@ The same for the same graph, whatever order TensorFlow gives its nodes in.
 
 import collections
 import heapq
+from dataclasses import replace
+
+from messages.graph import Outline, OutlineNode
 
 MOST_NODES = 100
 _PASSED_THROUGH = frozenset("Identity IdentityN StopGradient PreventGradient Snapshot".split())
@@ -14,23 +17,20 @@ _HIDDEN = frozenset("Const NoOp Placeholder Shape ShapeN Size Rank".split())
 _LONGEST_NAME = 120
 
 
-def outline(graph, inputs: list, outputs: list):
-    """{"format", "nodes": [{"name", "op", "kind", "dtype", "shape", "inputs", "members"}]}; None where it says nothing.
-
-    `inputs` of a node are places in the list. `graph` is TensorFlow's, `inputs` and `outputs` are freeze's.
-    """
+def outline(graph, inputs, outputs):
+    """An Outline; None if it would say nothing. `graph` is TensorFlow's, `inputs` and `outputs` are freeze's."""
     room = MOST_NODES - len(inputs) - len(outputs)
     if room < 1:
         return None
     operations = {operation.name: operation for operation in graph.get_operations()}
-    fed = {tensor["node"] for tensor in inputs}
+    fed = {tensor.node for tensor in inputs}
     sources = _sources(operations, fed)
-    used = _used(sources, [tensor["node"] for tensor in outputs], operations, fed)
+    used = _used(sources, [tensor.node for tensor in outputs], operations, fed)
     used = _fed_only(used, sources, fed)
     group_of = _groups([name for name in used if name not in fed], operations, room)
     nodes, places = [], {}
     for tensor in inputs:
-        places[tensor["node"]] = len(nodes)
+        places[tensor.node] = len(nodes)
         nodes.append(_border(tensor, "input", []))
     for group, members in _sorted_groups(group_of, sources):
         for name in members:
@@ -38,11 +38,11 @@ def outline(graph, inputs: list, outputs: list):
         nodes.append(_operation(group, members, operations))
     for number, members in _members(group_of, places):
         found = {places[source] for name in members for source in sources[name] if source in places}
-        nodes[number]["inputs"] = sorted(found - {number})
+        nodes[number] = replace(nodes[number], inputs=tuple(sorted(found - {number})))
     for tensor in outputs:
-        ends = _through(operations[tensor["node"]], operations, places)
+        ends = _through(operations[tensor.node], operations, places)
         nodes.append(_border(tensor, "output", sorted({places[name] for name in ends if name in places})))
-    return {"format": 1, "nodes": nodes}
+    return Outline(format=1, nodes=tuple(nodes))
 
 
 def _through(operation, operations: dict, kept) -> list:
@@ -185,7 +185,7 @@ def _members(group_of: dict, places: dict) -> list:
     return sorted(found.items())
 
 
-def _operation(group: str, members: list, operations: dict) -> dict:
+def _operation(group: str, members: list, operations: dict) -> OutlineNode:
     if len(members) > 1:
         return _node(group, group.rpartition("/")[2], "operation", "", None, len(members))
     operation = operations[members[0]]
@@ -195,17 +195,17 @@ def _operation(group: str, members: list, operations: dict) -> dict:
     return _node(operation.name, operation.type, "operation", outputs[0].dtype.name if outputs else "", dims, 1)
 
 
-def _border(tensor: dict, kind: str, inputs: list) -> dict:
-    return {**_node(tensor["name"], kind, kind, tensor["dtype"], tensor["shape"], 1), "inputs": inputs}
+def _border(tensor, kind: str, inputs: list) -> OutlineNode:
+    return _node(tensor.name, kind, kind, tensor.dtype, tensor.shape, 1, inputs)
 
 
-def _node(name: str, operation: str, kind: str, dtype: str, shape, members: int) -> dict:
-    return {
-        "name": name[:_LONGEST_NAME],
-        "op": operation[:_LONGEST_NAME],
-        "kind": kind,
-        "dtype": dtype,
-        "shape": shape,
-        "inputs": [],
-        "members": members,
-    }
+def _node(name: str, operation: str, kind: str, dtype: str, shape, members: int, inputs: list = ()) -> OutlineNode:
+    return OutlineNode(
+        name=name[:_LONGEST_NAME],
+        op=operation[:_LONGEST_NAME],
+        kind=kind,
+        dtype=dtype,
+        shape=None if shape is None else tuple(shape),
+        inputs=tuple(inputs),
+        members=members,
+    )

@@ -7,9 +7,8 @@ operations of other signatures, of the saver, of training and of the model's ini
 import itertools
 from dataclasses import dataclass
 
-import allowlist
-import unwrap
-from faults import ModelFault
+import operations
+from messages.requests import ModelFault
 
 _MOST_NODES = 2_000_000
 _MOST_NESTED = 200
@@ -19,6 +18,8 @@ _EMPTIED_ATTRIBUTES = frozenset("config config_proto executor_type".split())
 """Of calls of functions: settings of the session, which are ours."""
 _DROPPED_ATTRIBUTES = frozenset("_class _gradient_op_type _output_shapes api_implements api_preferred_device".split())
 """Names of nodes and functions that are left out (neighbours, gradients, other implementations); remembered shapes."""
+_FUNCTION_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
+_KEPT_APART = frozenset("_noinline _XlaMustCompile".split())
 _NUMBERS = itertools.count()
 """Of graphs, for names of functions: TensorFlow knows these per process."""
 
@@ -47,7 +48,7 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
     inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
     graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
     _require_complete(name, graph)
-    faults = allowlist.faults_of(name, list(graph.placed_nodes()), graph.functions())
+    faults = operations.faults_of(name, list(graph.placed_nodes()), graph.functions())
     _require_finite(name, graph)
     graph_def = graph.as_graph_def()
     fetched = {key: tensor_name(info.name) for key, info in outputs.items()}
@@ -66,7 +67,7 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
 
 def _unwrapped(graph_def, fetched: dict, fed: set) -> tuple:
     try:
-        return unwrap.unwrapped(graph_def, fetched, fed)
+        return unwrapped(graph_def, fetched, fed)
     except (KeyError, IndexError, ValueError) as error:
         raise ModelFault(f"the graph is damaged: it uses the tensor {error}, which does not exist") from error
 
@@ -119,7 +120,7 @@ class _Walk:
                     "export the model again",
                 )
             node = self._nodes[name]
-            if node.op in allowlist.VARIABLES:
+            if node.op in operations.VARIABLES:
                 self.variables[name] = node
             else:
                 self._reached[name] = node
@@ -233,15 +234,13 @@ def _keeps_all(text: str) -> bool:
 
 def rename_functions(graph_def) -> None:
     """Give all functions names that no graph of this process has had: TensorFlow keeps the first function of a name."""
-    from operations import nodes_of
-
     number = next(_NUMBERS)
     names = {
         function.signature.name: f"{function.signature.name}_of_{number}" for function in graph_def.library.function
     }
     for function in graph_def.library.function:
         function.signature.name = names[function.signature.name]
-    for node in nodes_of(graph_def):
+    for node in operations.nodes_of(graph_def):
         node.op = names.get(node.op, node.op)
         for value in node.attr.values():
             for called in (value.func, *value.list.func):
@@ -315,3 +314,74 @@ def _constant_bytes(node) -> int:
         return size * max(dtypes.as_dtype(tensor.dtype).size or 1, 1)
     except TypeError:  # no such dtype: TensorFlow says so when the graph is imported
         return size
+
+
+def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
+    """(graph, outputs): if `graph_def` is constants and one call, the body of what is called; else as they are.
+
+    A signature of TensorFlow 2 is one call of a function. Its body takes the call's place, so that nodes have the names
+    that they have within the function: people read these names, and tuning files hold them.
+    `outputs` are tensors by name; `fed` are nodes that `graph_def` takes tensors of but does not hold.
+    """
+    call = _only_call(graph_def, outputs)
+    if call is None:
+        return graph_def, outputs
+    function = next(each for each in graph_def.library.function if each.signature.name == call.attr["f"].func.name)
+    constants = [node for node in graph_def.node if node is not call]
+    taken = {node.name for node in constants} | fed
+    arguments = [argument.name for argument in function.signature.input_arg]
+    if len(arguments) != len(call.input) or taken & {node.name for node in function.node_def}:
+        return graph_def, outputs
+    return _body(graph_def, call, constants, function, outputs)
+
+
+def _only_call(graph_def, outputs: dict):
+    """The one call that all outputs come from, None where there is more to the graph."""
+    calls = [node for node in graph_def.node if node.op != "Const"]
+    if len(calls) != 1 or calls[0].op not in _FUNCTION_CALLS or any(text.startswith("^") for text in calls[0].input):
+        return None
+    call = calls[0]
+    library = {each.signature.name: each for each in graph_def.library.function}
+    function = library[call.attr["f"].func.name]
+    whole = all(tensor.partition(":")[0] == call.name for tensor in outputs.values())
+    return call if whole and not _KEPT_APART & {*call.attr, *function.attr} else None
+
+
+def _body(graph_def, call, constants: list, function, outputs: dict) -> tuple:
+    from tensorflow.core.framework import graph_pb2
+
+    flat = _flat_names(function, call, {each.signature.name: each for each in graph_def.library.function})
+    made = graph_pb2.GraphDef()
+    made.versions.CopyFrom(graph_def.versions)
+    made.library.CopyFrom(graph_def.library)
+    made.node.extend(constants)
+    for node in function.node_def:
+        copy = made.node.add()
+        copy.CopyFrom(node)
+        del copy.input[:]
+        copy.input.extend(text if text.startswith("^") else flat[text] for text in node.input)
+    results = [flat[function.ret[each.name]] for each in function.signature.output_arg]
+    return made, {name: results[int(tensor.rpartition(":")[2])] for name, tensor in outputs.items()}
+
+
+def _flat_names(function, call, library: dict) -> dict:
+    """Names of tensors within a function (`node:output:0`, or an argument's) -> in a graph (`node:0`)."""
+    from tensorflow.python.framework import op_def_registry
+
+    flat = {argument.name: text for argument, text in zip(function.signature.input_arg, call.input, strict=True)}
+    for node in function.node_def:
+        called = library.get(node.op)
+        definition = called.signature if called is not None else op_def_registry.get(node.op)
+        position = 0
+        for output in definition.output_arg:
+            for index in range(_count(output, node)):
+                flat[f"{node.name}:{output.name}:{index}"] = f"{node.name}:{position}"
+                position += 1
+    return flat
+
+
+def _count(output, node) -> int:
+    """How many tensors an output of an operation is."""
+    if output.number_attr:
+        return node.attr[output.number_attr].i
+    return len(node.attr[output.type_list_attr].list.type) if output.type_list_attr else 1

@@ -1,9 +1,15 @@
 """TensorFlow's own answers: the original SavedModel, run as TensorFlow runs it, without any of our rewriting."""
 
-import exact
 import numpy as np
+import operations
 import signatures
+from lowerings import rename_output
+from messages.requests import Reference, Referenced
 
+_SPECIAL = frozenset("Betainc Digamma Igamma IgammaGradA Igammac Lgamma Polygamma Zeta".split())
+"""Their series lose digits in float32, as XLA's do: igamma(a, a + 1) is off by 5e-3 at a = 5,000, and by 0.1 at 1e5.
+
+So they are computed in float64 as well, which tells how far off TensorFlow's own answers are."""
 _SHIFT = 2
 """Perturbed inputs are off by up to so many units in the last place."""
 
@@ -11,81 +17,79 @@ _loaded: dict = {}
 """The model that was asked for last, and its other functions: one validation asks many times."""
 
 
-def reference(args: dict, report) -> dict:
-    """Run the signature on args["inputs"] (.npz: name -> samples) cut into batches; write the answers to args["out"].
+def reference(request: Reference, report) -> Referenced:
+    """Run the signature on the inputs (.npz: name -> samples) cut into batches; write the answers to `request.out`.
 
     For each batch size B and output O the .npz holds "B/O": the answers of all whole batches, or of the first
-    args["most"], batch axis first; args["batched"] names the inputs that have a batch axis, args["stacked"] the outputs
-    that have one. Answers without batch axis are those of the first batch.
+    `most`, batch axis first. Answers without batch axis are those of the first batch.
 
-    With args["jit"] XLA compiles the signature first. With args["perturbed"], a number, "B/O/spread" holds by how much
-    the answers change where the inputs are off by some roundings, the largest of so many tries, or by how much they are
-    off in each of them for lack of digits in special functions (exact.py). With args["tolerant"]
-    batches that TensorFlow refuses are zeros, and "B/ran" holds which of them ran; where none did, "B/O" is missing.
-    Returns {"operations": of the graph, "refusals": the first messages}.
+    With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" holds by how much
+    the answers change if the inputs are off by some roundings, the largest of the tries, or by how much they are off in
+    each of them for lack of digits in special functions. With `tolerant`, batches that TensorFlow refuses are zeros,
+    and "B/ran" holds which of them ran; if none did, "B/O" is missing.
     """
-    function = _function(args)
-    with np.load(args["inputs"], allow_pickle=False) as file:
+    function = _function(request)
+    with np.load(request.inputs, allow_pickle=False) as file:
         inputs = dict(file)
     answers, refusals = {}, []
-    for size in args["batch_sizes"]:
-        answers.update(_at_size(function, inputs, args, size, refusals))
-        report(args.get("advance", 1), f"batch size {size}")
-    np.savez(args["out"], **answers)
-    return {"operations": _operations(_loaded["signature"].function), "refusals": list(dict.fromkeys(refusals))[:3]}
+    for size in request.batch_sizes:
+        answers.update(_at_size(function, inputs, request, size, refusals))
+        report(request.advance, f"batch size {size}")
+    np.savez(request.out, **answers)
+    return Referenced(
+        operations=tuple(_operations(_loaded["signature"].function)), refusals=tuple(dict.fromkeys(refusals))[:3]
+    )
 
 
-def _function(args: dict):
+def _function(request: Reference):
     import tensorflow as tf
 
-    wanted = (args["folder"], tuple(args["tags"]), args["signature"])
+    wanted = (request.folder, request.tags, request.signature)
     if _loaded.get("wanted") != wanted:
         _loaded.clear()
-        signature = signatures.load_signature(args["folder"], args["tags"], args["signature"])
+        signature = signatures.load_signature(request.folder, request.tags, request.signature)
         _loaded["signature"] = signature
         _loaded["jit"] = tf.function(lambda **feeds: signature(**feeds), jit_compile=True)  # noqa: PLW0108 (no function)
         _loaded["wanted"] = wanted
-    return _loaded["jit" if args.get("jit") else "signature"]
+    return _loaded["jit" if request.jit else "signature"]
 
 
 def _operations(function) -> list:
-    import operations
-
     return sorted({node.op for node in operations.nodes_of(function.graph.as_graph_def())})
 
 
-def _at_size(function, inputs: dict, args: dict, size: int, refusals: list) -> dict:
-    batches = [_tried(function, inputs, args, start, size, refusals) for start in _starts(inputs, args, size)]
-    answers = {f"{size}/ran": np.array([batch is not None for batch in batches])} if args.get("tolerant") else {}
+def _at_size(function, inputs: dict, request: Reference, size: int, refusals: list) -> dict:
+    batches = [_tried(function, inputs, request, start, size, refusals) for start in _starts(inputs, request, size)]
+    answers = {f"{size}/ran": np.array([batch is not None for batch in batches])} if request.tolerant else {}
     whole = next((batch for batch in batches if batch is not None), None)
     for name in whole or ():
         parts = [np.zeros_like(whole[name]) if batch is None else batch[name] for batch in batches]
-        answers[f"{size}/{name}"] = np.concatenate(parts) if _is_stacked(name, args) else parts[0]
+        answers[f"{size}/{name}"] = np.concatenate(parts) if _is_stacked(name, request) else parts[0]
     return answers
 
 
-def _is_stacked(name: str, args: dict) -> bool:
-    return name.removesuffix("/spread") in args["stacked"]
+def _is_stacked(name: str, request: Reference) -> bool:
+    return name.removesuffix("/spread") in request.stacked
 
 
-def _starts(inputs: dict, args: dict, size: int) -> range:
-    samples = min((len(inputs[name]) for name in args["batched"]), default=size)
-    return range(0, samples - size + 1, size)[: args.get("most")]
+def _starts(inputs: dict, request: Reference, size: int) -> range:
+    samples = min((len(inputs[name]) for name in request.batched), default=size)
+    return range(0, samples - size + 1, size)[: request.most]
 
 
-def _tried(function, inputs: dict, args: dict, start: int, size: int, refusals: list):
-    """The answers for one batch; None where TensorFlow refuses it and args["tolerant"]."""
+def _tried(function, inputs: dict, request: Reference, start: int, size: int, refusals: list):
+    """The answers for one batch; None where TensorFlow refuses it and request.tolerant."""
     import tensorflow as tf
 
     feeds = {
-        name: values[start : start + size] if name in args["batched"] else values for name, values in inputs.items()
+        name: values[start : start + size] if name in request.batched else values for name, values in inputs.items()
     }
     try:
         answers = _run(function, feeds)
-        if args.get("perturbed"):
-            answers.update(_spreads(function, _exactly(args), feeds, answers, args["perturbed"]))
+        if request.perturbed:
+            answers.update(_spreads(function, _exactly(request), feeds, answers, request.perturbed))
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        if not args.get("tolerant"):
+        if not request.tolerant:
             raise
         refusals.append(" ".join(str(error).split())[:200])
         return None
@@ -117,11 +121,11 @@ def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
     return spreads
 
 
-def _exactly(args: dict):
+def _exactly(request: Reference):
     """The signature with its special functions in float64; None where it has none."""
     if "exact" not in _loaded:
-        wanted = (args["folder"], args["tags"], args["signature"])
-        _loaded["exact"] = signatures.load_signature(*wanted, change=exact.in_double)
+        wanted = (request.folder, request.tags, request.signature)
+        _loaded["exact"] = signatures.load_signature(*wanted, change=_in_double)
     return _loaded["exact"]
 
 
@@ -141,3 +145,44 @@ def _distance(first, second):
         distance = np.abs(first.astype(np.float64) - second.astype(np.float64))
     same = (first == second) | (np.isnan(first) & np.isnan(second))
     return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def _in_double(graph_def) -> bool:
+    """Let the special functions of float32 in `graph_def` be computed in float64; whether there were any."""
+    from tensorflow.core.framework import types_pb2
+
+    found = False
+    for nodes, function in [(graph_def.node, None), *((f.node_def, f) for f in graph_def.library.function)]:
+        for node in [node for node in nodes if node.op in _SPECIAL and node.attr["T"].type == types_pb2.DT_FLOAT]:
+            found = True
+            _compute_in_double(nodes, node, function)
+    return found
+
+
+def _compute_in_double(nodes, node, function) -> None:
+    """`node` becomes a cast of what it was to float32."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    made = nodes.add(name=f"{node.name}/in_double", op=node.op)
+    made.attr["T"].type = types_pb2.DT_DOUBLE
+    for index, text in enumerate(node.input):
+        if text.startswith("^"):
+            made.input.append(text)
+            continue
+        given = nodes.add(name=f"{node.name}/double_{index}")
+        _become_cast(given, text, types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE)
+        made.input.append(f"{given.name}:y:0" if function is not None else given.name)
+    output = op_def_registry.get(node.op).output_arg[0].name
+    result = f"{made.name}:{output}:0" if function is not None else made.name
+    _become_cast(node, result, types_pb2.DT_DOUBLE, types_pb2.DT_FLOAT)
+    if function is not None:
+        rename_output(function, node.name, "y")
+
+
+def _become_cast(node, text: str, source: int, target: int) -> None:
+    node.op = "Cast"
+    node.input[:] = [text]
+    node.attr.clear()
+    node.attr["SrcT"].type = source
+    node.attr["DstT"].type = target

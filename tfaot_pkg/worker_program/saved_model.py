@@ -2,7 +2,39 @@
 
 import os
 
-from faults import ModelFault
+from messages.graph import Inspect, Inspected, Interface, Tensor
+from messages.requests import ModelFault
+
+
+def inspect(request: Inspect, report) -> Inspected:
+    """What the SavedModel offers, without loading it."""
+    graph = meta_graph(read(request.folder), request.tags)
+    definitions = {name: graph.signature_def[name] for name in signature_names(graph)}
+    return Inspected(
+        signatures={
+            name: Interface(inputs=tensors_of(definition.inputs), outputs=tensors_of(definition.outputs))
+            for name, definition in definitions.items()
+        }
+    )
+
+
+def tensors_of(infos) -> tuple:
+    """The tensors of TensorInfo by name, sorted by name."""
+    from tensorflow.python.framework import dtypes, tensor_shape
+
+    return tuple(
+        Tensor(
+            name=name,
+            dtype=dtypes.as_dtype(info.dtype).name,
+            shape=sizes_of(tensor_shape.TensorShape(info.tensor_shape)),
+        )
+        for name, info in sorted(infos.items())
+    )
+
+
+def sizes_of(shape):
+    """The sizes of a TensorShape, None for unknown ones; None for an unknown rank."""
+    return None if shape.rank is None else tuple(shape.as_list())
 
 
 def read(folder: str):
@@ -28,7 +60,7 @@ def read(folder: str):
     return model
 
 
-def meta_graph(model, tags: list):
+def meta_graph(model, tags):
     """The graph of `model` with exactly these tags; ModelFault listing those that exist."""
     for graph in model.meta_graphs:
         if set(graph.meta_info_def.tags) == set(tags):

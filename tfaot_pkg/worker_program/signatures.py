@@ -1,7 +1,7 @@
 """Signatures of SavedModels as functions of TensorFlow's: the only place where a model gets into this process.
 
-What is imported is what the signature runs (reached.py), of allowed operations (allowlist.py), over variables read from
-the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are not there.
+What is imported is what the signature runs (reached.py), of allowed operations (operations.py), over variables read
+from the checkpoint (checkpoint.py). The model's initializers, its saver and its other functions are not there.
 """
 
 import re
@@ -11,7 +11,7 @@ import modules
 import operations
 import reached
 import saved_model
-from faults import ModelFault
+from messages.requests import ModelFault
 
 
 class LoadedSignature:

@@ -1,6 +1,7 @@
 """A frozen graph at one batch size: all shapes known, what depends on shapes alone computed."""
 
 import math
+from dataclasses import dataclass
 
 PROBES = (5, 7)
 """Two batch sizes that tell an axis that grows with the batch from one that does not."""
@@ -9,12 +10,21 @@ WEIGHTS_FROM = 256
 are seldom made of it."""
 
 
-def at_batch_size(graph_def, feeds: list, batch_size: int):
-    """A copy of `graph_def` with placeholders of the shapes of `feeds` ({node, shape}), None meaning `batch_size`."""
+@dataclass(frozen=True)
+class ConstantFeed:
+    """A placeholder that stands for a constant."""
+
+    node: str
+    dtype: str
+    shape: tuple
+
+
+def at_batch_size(graph_def, feeds, batch_size: int):
+    """A copy of `graph_def` with placeholders of the shapes of `feeds`, in which None means `batch_size`."""
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import tensor_shape
 
-    shapes = {feed["node"]: feed["shape"] for feed in feeds}
+    shapes = {feed.node: feed.shape for feed in feeds}
     copy = graph_pb2.GraphDef()
     copy.CopyFrom(graph_def)
     for node in copy.node:
@@ -26,7 +36,7 @@ def at_batch_size(graph_def, feeds: list, batch_size: int):
 
 
 def without_weights(graph_def, large: int = WEIGHTS_FROM) -> tuple:
-    """(a copy of `graph_def` with placeholders for large constants, these as feeds: {node, shape, dtype})."""
+    """(a copy of `graph_def` with placeholders for large constants, these as ConstantFeed)."""
     from tensorflow.core.framework import graph_pb2
 
     copy = graph_pb2.GraphDef(versions=graph_def.versions, library=graph_def.library)
@@ -52,21 +62,21 @@ def _as_feed(node, large: int):
     shape = [dimension.size for dimension in tensor.tensor_shape.dim]
     if math.prod(shape) < large or not (dtype.is_floating or (dtype.is_integer and dtype.size == 1)):
         return None
-    return {"node": node.name, "shape": shape, "dtype": dtype.name}
+    return ConstantFeed(node=node.name, dtype=dtype.name, shape=tuple(shape))
 
 
 def inferred_shapes(graph_def, outputs: list) -> list:
-    """The shapes that TensorFlow infers for `outputs` ({node, index}): lists with None for unknown sizes, or None."""
+    """The shapes that TensorFlow infers for `outputs` (node, index): lists with None for unknown sizes, or None."""
     import tensorflow as tf
 
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
-    shapes = [graph.get_tensor_by_name(f"{out['node']}:{out['index']}").shape for out in outputs]
+    shapes = [graph.get_tensor_by_name(f"{node}:{index}").shape for node, index in outputs]
     return [None if shape.rank is None else shape.as_list() for shape in shapes]
 
 
-def folded(graph_def, feeds: list, outputs: list):
+def folded(graph_def, feeds, outputs):
     """`graph_def`, whose shapes are known, with constants and what is made of shapes and constants computed.
 
     XLA does some of this itself, but not for every operation (scattering into a shape, say).
@@ -82,7 +92,7 @@ def folded(graph_def, feeds: list, outputs: list):
         tf.graph_util.import_graph_def(graph_def, name="")
     meta_graph = export_meta_graph(graph_def=graph_def, graph=graph)
     kept = meta_graph_pb2.CollectionDef()
-    kept.node_list.value.extend([f"{out['node']}:{out['index']}" for out in outputs] + [feed["node"] for feed in feeds])
+    kept.node_list.value.extend([f"{out.node}:{out.index}" for out in outputs] + [feed.node for feed in feeds])
     meta_graph.collection_def["train_op"].CopyFrom(kept)
     config = config_pb2.ConfigProto()
     options = config.graph_options.rewrite_options
@@ -118,3 +128,24 @@ def _with_constant_shapes(graph_def):
         node.attr["dtype"].type = dtype.as_datatype_enum
         node.attr["value"].tensor.CopyFrom(tensor)
     return copy
+
+
+def tfcompile_config(feeds: list, outputs: list, batch_size: int):
+    """tf2xla's Config: feeds and fetches in our order, under names of ours that are C identifiers.
+
+    None in a shape of `feeds` (messages.graph.Feed, Weight, or ConstantFeed) means `batch_size`.
+    """
+    from tensorflow.compiler.tf2xla import tf2xla_pb2
+    from tensorflow.python.framework import dtypes, tensor_shape
+
+    made = tf2xla_pb2.Config()
+    for index, tensor in enumerate(feeds):
+        feed = made.feed.add(name=f"in{index}", type=dtypes.as_dtype(tensor.dtype).as_datatype_enum)
+        feed.id.node_name = tensor.node
+        shape = [batch_size if size is None else size for size in tensor.shape]
+        feed.shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
+    for index, tensor in enumerate(outputs):
+        fetch = made.fetch.add(name=f"out{index}")
+        fetch.id.node_name = tensor.node
+        fetch.id.output_index = tensor.index
+    return made

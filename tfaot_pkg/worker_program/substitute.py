@@ -8,35 +8,30 @@ result is the call's, the second memory for it to work in.
 import os
 
 from graph_view import tensor_of
+from messages.requests import LayerCall, Substitute, Substituted
 
 _OPERATION = "XlaCustomCallV2"
 _HARMLESS = frozenset("NoOp Identity Const Placeholder".split())
 
 
-def substitute(args: dict, report) -> dict:
-    """Write a graph for each of args["variants"], lists of calls, to args["out"].
-
-    A call is {name, reads: [node, index], gives: node, shape: of a row of the result, parameters: [{node, shape}]}.
-    args["inputs"] and args["outputs"] are the model's.
-    Returns {"graphs": [path, ...], "weights": [nodes]}: the weights and parameters that any of the graphs needs. All
-    graphs have them, because every unit is given them.
-    """
+def substitute(request: Substitute, report) -> Substituted:
+    """Write a graph for each of the variants. All have the same weights, because every unit is given all of them."""
     from tensorflow.core.framework import graph_pb2
 
     graph = graph_pb2.GraphDef()
-    with open(args["graph"], "rb") as file:
+    with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
-    _add_parameters(graph, [call for calls in args["variants"] for call in calls])
-    variants = [_with_calls(graph, calls) for calls in args["variants"]]
-    border = [tensor["node"] for tensor in (*args["inputs"], *args["outputs"])]
+    _add_parameters(graph, [call for calls in request.variants for call in calls])
+    variants = [_with_calls(graph, calls) for calls in request.variants]
+    border = [tensor.node for tensor in (*request.inputs, *request.outputs)]
     reached = [node for variant in variants for node in _reached(variant, border)]
     needed = sorted({node.name for node in reached if node.op == "Placeholder"})
     paths = []
     for number, variant in enumerate(variants):
-        paths.append(os.path.join(args["out"], f"graph{number}.pb"))
+        paths.append(os.path.join(request.out, f"graph{number}.pb"))
         with open(paths[-1], "wb") as file:
             file.write(_pruned(variant, [*border, *needed]).SerializeToString(deterministic=True))
-    return {"graphs": paths, "weights": needed}
+    return Substituted(graphs=tuple(paths), weights=tuple(needed))
 
 
 def _with_calls(graph, calls: list):
@@ -46,7 +41,7 @@ def _with_calls(graph, calls: list):
     variant.CopyFrom(graph)
     nodes = {node.name: node for node in variant.node}
     for call in calls:
-        _put(variant, nodes[call["gives"]], call)
+        _put(variant, nodes[call.gives], call)
     _drop_harmless(variant)
     return variant
 
@@ -54,15 +49,15 @@ def _with_calls(graph, calls: list):
 def resize(graph_def, calls: dict) -> None:
     """Give the calls of `graph_def` the names of functions and the sizes of results of one unit.
 
-    `calls` is {name: {"function", "sizes": floats of each result}}.
+    `calls` is {name: CallSizes}.
     """
     for node in graph_def.node:
         if node.op == _OPERATION and node.name in calls:
             call = calls[node.name]
-            node.attr["call_target_name"].s = call["function"].encode()
+            node.attr["call_target_name"].s = call.function.encode()
             shapes = node.attr["result_shapes"].list.shape
             del shapes[:]
-            for size in call["sizes"]:
+            for size in call.sizes:
                 shapes.add().dim.add(size=size)
 
 
@@ -70,27 +65,27 @@ def _add_parameters(graph, calls: list) -> None:
     """A placeholder for each of the parameters of `calls`; several layers may have the same."""
     from tensorflow.core.framework import types_pb2
 
-    for name, shape in {each["node"]: each["shape"] for call in calls for each in call["parameters"]}.items():
+    for name, shape in {each.node: each.shape for call in calls for each in call.parameters}.items():
         node = graph.node.add(name=name, op="Placeholder")
         node.attr["dtype"].type = types_pb2.DT_FLOAT
         for size in shape:
             node.attr["shape"].shape.dim.add(size=size)
 
 
-def _put(graph, gives, call: dict) -> None:
+def _put(graph, gives, call: LayerCall) -> None:
     """Add `call`; the node `gives` becomes what passes its result on."""
     from tensorflow.core.framework import types_pb2
 
-    name, parameters = call["name"], call["parameters"]
-    source = "{}:{}".format(*call["reads"])
+    name, parameters = call.name, call.parameters
+    source = "{}:{}".format(*call.reads)
     _add_reshape(graph, f"{name}/input", source, [-1])
     node = graph.node.add(name=name, op=_OPERATION)
-    node.input.extend([f"{name}/input", *[parameter["node"] for parameter in parameters]])
+    node.input.extend([f"{name}/input", *[parameter.node for parameter in parameters]])
     node.attr["operand_dtypes"].list.type.extend([types_pb2.DT_FLOAT] * (1 + len(parameters)))
     node.attr["result_dtypes"].list.type.extend([types_pb2.DT_FLOAT] * 2)
     node.attr["backend_config"].s = b""
     node.attr["has_side_effect"].b = False
-    _add_reshape(graph, f"{name}/result", f"{name}:0", [-1, *call["shape"]])
+    _add_reshape(graph, f"{name}/result", f"{name}:0", [-1, *call.shape])
     gives.op = "Identity"
     del gives.input[:]
     gives.input.append(f"{name}/result")

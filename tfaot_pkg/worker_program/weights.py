@@ -6,13 +6,14 @@ import os
 import graph_view
 import layers
 import specialize
+from messages.graph import FoundLayer, Freeze, Weight
 
 _ALIGNMENT = 64
 _SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
 """int32 and int64 stay constants: XLA may need their values (shapes, axes) while it compiles. float16 cannot be fed."""
 
 
-def share(graph_def, used: set, inputs: list, outputs: list, args: dict) -> tuple:
+def share(graph_def, used: set, inputs, outputs, request: Freeze) -> tuple:
     """(weights, layers): large constants become placeholders, and their values go to weights.bin.
 
     Behind them go the parameters of the layers that the kernel library can compute, in its order: what is needed of
@@ -23,9 +24,9 @@ def share(graph_def, used: set, inputs: list, outputs: list, args: dict) -> tupl
         found = layers.find(view)
     except ValueError:  # the model does not fit these batch sizes: shapes cannot be told
         found = []
-    with open(os.path.join(args["out"], "weights.bin"), "wb") as file:
+    with open(os.path.join(request.out, "weights.bin"), "wb") as file:
         blob = _Blob(file)
-        weights = _extract_weights(graph_def, used, blob, args["threshold"])
+        weights = _extract_weights(graph_def, used, blob, request.threshold)
         described = _described(found, view, inputs, blob)
     return weights, described
 
@@ -36,15 +37,14 @@ class _Blob:
     def __init__(self, file) -> None:
         self._file = file
 
-    def append(self, node: str, values) -> dict:
-        """What a weight is described by."""
+    def append(self, node: str, values) -> Weight:
         offset = -(-self._file.tell() // _ALIGNMENT) * _ALIGNMENT
         self._file.write(bytes(offset - self._file.tell()))
         self._file.write(values.tobytes())
-        return {"node": node, "dtype": values.dtype.name, "shape": list(values.shape), "offset": offset}
+        return Weight(node=node, dtype=values.dtype.name, shape=tuple(values.shape), offset=offset)
 
 
-def _described(found: list, view, inputs: list, blob: _Blob) -> list:
+def _described(found: list, view, inputs, blob: _Blob) -> list:
     written: dict = {}
     described = []
     for layer in found:
@@ -56,19 +56,19 @@ def _described(found: list, view, inputs: list, blob: _Blob) -> list:
             parameters = written[digest]
         _, shape = view.row_shape(layer.gives)
         described.append(
-            {
-                "name": layer.name,
-                "operation": layer.operation,
-                "reads": list(layer.reads),
-                "after": layer.after.name if layer.after else "",
-                "adds": layer.adds.name if layer.adds else "",
-                "reads_input": [layer.reads] == [(tensor["node"], 0) for tensor in inputs],
-                "gives_output": [view.reshaped(layer.gives)] == view.outputs,
-                "input_size": view.row_size(layer.reads),
-                "output_size": view.row_size(layer.gives),
-                "output_shape": list(shape),
-                "parameters": parameters,
-            }
+            FoundLayer(
+                name=layer.name,
+                operation=layer.operation,
+                reads=tuple(layer.reads),
+                after=layer.after.name if layer.after else "",
+                adds=layer.adds.name if layer.adds else "",
+                reads_input=[layer.reads] == [(tensor.node, 0) for tensor in inputs],
+                gives_output=[view.reshaped(layer.gives)] == view.outputs,
+                input_size=view.row_size(layer.reads),
+                output_size=view.row_size(layer.gives),
+                output_shape=tuple(shape),
+                parameters=parameters,
+            )
         )
     return described
 

@@ -1,0 +1,217 @@
+"""A model and its frozen graph: what `inspect`, `check` and `freeze` are asked and answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .listing import HloListing
+
+Shape = tuple[int | None, ...]
+"""Sizes of axes; None for the batch, and for what is not known."""
+
+
+def _require(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """An input or output by the name in its signature; no `shape` if its rank is not known."""
+
+    name: str
+    dtype: str
+    shape: Shape | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """An input of a frozen graph: the placeholder `node`."""
+
+    name: str
+    node: str
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
+    """An output of a frozen graph: the output `index` of `node`."""
+
+    name: str
+    node: str
+    index: int
+    dtype: str
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        _require(self.index >= 0, "index must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """The values of the placeholder `node`, row-major, from `offset` on in the file of weights."""
+
+    node: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def __post_init__(self) -> None:
+        _require(min((self.offset, *self.shape)) >= 0, "offset and shape must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """Which signatures the SavedModel in `folder` has, without loading it."""
+
+    folder: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """Inputs and outputs of one signature, sorted by name."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    signatures: Mapping[str, Interface]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The signature `signature` of the SavedModel in `folder`.
+
+    `shapes` are those of inputs that the spec sets; `inputs` and `outputs` are names in the order that it asks for,
+    none for the order of the names.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    shapes: Mapping[str, Shape]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """List the operations of `model`, and what is wrong with them; nothing is written."""
+
+    model: Chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsupported:
+    operation: str
+    node: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """`operations` counts those of each kind. No `hlo` if there are unsupported ones."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    warnings: tuple[str, ...]
+    operations: Mapping[str, int]
+    unsupported: tuple[Unsupported, ...]
+    hlo: HloListing | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze:
+    """Write `graph.pb`, and `weights.bin` if `weights` are shared, below `out`.
+
+    Constants of `threshold` bytes and more are shared.
+    """
+
+    model: Chosen
+    weights: Literal["shared", "embedded"]
+    threshold: int
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLayer:
+    """A part of the graph that the kernel library can compute (layers.py); kernels/layer.py describes the fields."""
+
+    name: str
+    operation: Mapping[str, int | float | str]
+    reads: tuple[str, int]
+    after: str
+    adds: str = ""
+    reads_input: bool
+    gives_output: bool
+    input_size: int
+    output_size: int
+    output_shape: tuple[int, ...]
+    parameters: Weight | None
+
+    def __post_init__(self) -> None:
+        _require("kind" in self.operation, "operation must have a kind")
+        _require(min(self.input_size, self.output_size) >= 0, "sizes must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How much a model computes: bytes of all constants, and arithmetic operations of a run.
+
+    A run takes `operations_per_call`, and `operations_per_row` more for each row of the batch.
+    """
+
+    constant_bytes: int
+    operations_per_call: float
+    operations_per_row: float
+
+    def __post_init__(self) -> None:
+        amounts = (self.constant_bytes, self.operations_per_call, self.operations_per_row)
+        _require(all(math.isfinite(each) and each >= 0 for each in amounts), "amounts of work must be finite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlineNode:
+    """One operation, or a group of `members` operations; `inputs` are places in the list of nodes."""
+
+    name: str
+    op: str
+    kind: Literal["input", "operation", "output"]
+    dtype: str
+    shape: Shape | None
+    inputs: tuple[int, ...]
+    members: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A frozen graph to look at (outline.py). Packages hold it as graph.json: fields stand there in this order."""
+
+    format: int
+    nodes: tuple[OutlineNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenGraph:
+    """What a frozen model is, without the listings that only its analysis reads. `graph` is its outline, if any."""
+
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    weights: tuple[Weight, ...]
+    layers: tuple[FoundLayer, ...]
+    warnings: tuple[str, ...]
+    work: Work
+    graph: Outline | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    model: FrozenGraph
+    hlo: HloListing

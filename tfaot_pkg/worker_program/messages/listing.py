@@ -1,0 +1,214 @@
+"""The computation of a graph as plain instructions: hlo.py writes it, tfaot_pkg/program/hlo.py reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayShape:
+    dtype: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TupleShape:
+    parts: tuple[ArrayShape | TupleShape, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoAttributes:
+    """Of an opcode whose operands and shape say all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    feature: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    dimensions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    direction: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literals:
+    """A constant; no `values` if there are too many, or of a type without a field for them in XLA's protocol."""
+
+    digest: str
+    values: tuple[int, ...] | tuple[bool, ...] | tuple[float, ...] | None
+
+
+Window = tuple[int, int, int, int, int, int]
+"""Size, stride, padding before and behind, dilation of the window and of what it moves over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    window: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution:
+    """`input`, `kernel` and `output` are dimensions: batch (outputs of a kernel), feature, then the spatial ones."""
+
+    input: tuple[int, ...]
+    kernel: tuple[int, ...]
+    output: tuple[int, ...]
+    window: tuple[Window, ...]
+    feature_groups: int
+    batch_groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomCall:
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dot:
+    contracting: tuple[tuple[int, ...], tuple[int, ...]]
+    batch: tuple[tuple[int, ...], tuple[int, ...]]
+    precision: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    length: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gather:
+    offset: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    indexed: tuple[int, ...]
+    vector: int
+    operand_batch: tuple[int, ...]
+    index_batch: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Padding:
+    """Before, behind and between the elements of each dimension."""
+
+    padding: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    window: tuple[int, ...]
+    inserted: tuple[int, ...]
+    indexed: tuple[int, ...]
+    vector: int
+    operand_batch: tuple[int, ...]
+    index_batch: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """Start, limit and stride of each dimension."""
+
+    slices: tuple[tuple[int, int, int], ...]
+
+
+ATTRIBUTES: Mapping[str, type] = {
+    "batch-norm-inference": Feature,
+    "batch-norm-training": Feature,
+    "batch-norm-grad": Feature,
+    "broadcast": Dimensions,
+    "compare": Comparison,
+    "concatenate": Dimensions,
+    "constant": Literals,
+    "convolution": Convolution,
+    "custom-call": CustomCall,
+    "dot": Dot,
+    "dynamic-slice": Sizes,
+    "fft": Length,
+    "gather": Gather,
+    "get-dimension-size": Dimensions,
+    "get-tuple-element": Index,
+    "iota": Dimensions,
+    "pad": Padding,
+    "parameter": Number,
+    "reduce": Dimensions,
+    "reduce-window": Windows,
+    "reverse": Dimensions,
+    "scatter": Scatter,
+    "select-and-scatter": Windows,
+    "set-dimension-size": Dimensions,
+    "slice": Slices,
+    "sort": Dimensions,
+    "transpose": Dimensions,
+}
+"""What decides about the meaning of an instruction beside its operands, by opcode; others have NoAttributes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """`node` and `operation` are the name and the kind of TensorFlow's operation, "" if there is none."""
+
+    id: int
+    opcode: str
+    node: str
+    operation: str
+    shape: ArrayShape | TupleShape
+    operands: tuple[int, ...]
+    called: tuple[int, ...]
+    attributes: (
+        NoAttributes | Feature | Dimensions | Comparison | Literals | Windows | Convolution | CustomCall | Dot | Sizes
+        | Length | Gather | Index | Padding | Number | Scatter | Slices
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        wanted = ATTRIBUTES.get(self.opcode, NoAttributes)
+        if type(self.attributes) is not wanted:
+            raise ValueError(f"attributes of {self.opcode} must be {wanted.__name__}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """Instructions, each after those that it uses."""
+
+    id: int
+    root: int
+    instructions: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """The graph at one batch size; `entry` is a computation's id. Each computation stands after those that it calls."""
+
+    batch_size: int
+    entry: int
+    computations: tuple[Computation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HloListing:
+    """One module per probe (hlo.PROBES); none, and a `fault`, if the graph does not compile at these sizes."""
+
+    modules: tuple[Module, ...]
+    fault: str

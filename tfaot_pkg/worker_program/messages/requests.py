@@ -1,0 +1,274 @@
+"""Requests and their answers, and what stands around both on the line between host and worker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
+
+
+class ModelFault(Exception):
+    """What is wrong with a model, in words for its author."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """`op` is a name of OPERATIONS, `args` its request."""
+
+    op: str
+    args: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The first message: the program has started."""
+
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """`advance` steps were done."""
+
+    advance: float
+    note: str
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.advance):
+            raise ValueError("advance must be finite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Progress of the request; its answer follows."""
+
+    event: Advance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """`ok` is the operation's answer."""
+
+    ok: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultText:
+    """A ModelFault."""
+
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faulty:
+    """The model is at fault."""
+
+    fault: FaultText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfMemory:
+    memory: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """TensorFlow raised `error`."""
+
+    error: str
+
+
+Reply = Ready | Event | Done | Faulty | OutOfMemory | Failed
+"""One line from this program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOperations:
+    """What the toolchain can compile of the operations that are allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationTable:
+    """Operation -> its kernels -> attribute -> the dtypes that it may have."""
+
+    operations: Mapping[str, tuple[Mapping[str, tuple[str, ...]], ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFlags:
+    """Let TensorFlow and XLA read their flags, which ends the process if they do not take them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """The answer to a request that asks for no value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCall:
+    """A call in place of layers: it reads the tensor (node, index), and the node `gives` becomes its result.
+
+    `shape` is that of a row of the result.
+    """
+
+    name: str
+    reads: tuple[str, int]
+    gives: str
+    shape: tuple[int, ...]
+    parameters: tuple[Weight, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitute:
+    """Write a copy of `graph` with the calls of each of `variants` below `out`."""
+
+    graph: str
+    out: str
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    variants: tuple[tuple[LayerCall, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substituted:
+    """A path per variant, and the nodes of the weights and parameters that any of them needs."""
+
+    graphs: tuple[str, ...]
+    weights: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSizes:
+    """The function that a call runs at one batch size, and the floats of each of its results."""
+
+    function: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One batch size for one target: `prefix` of its files, `name` of its symbols."""
+
+    graph: str
+    prefix: str
+    name: str
+    batch_size: int
+    target: str
+    triple: str
+    cpu: str
+    calls: Mapping[str, CallSizes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compile:
+    """Compile `units` into `out`.
+
+    Feeds of a unit are `inputs`, then `weights` in the order given, except those of `embed` (names of nodes), which
+    stay constants of the graph; their values are in the file `blob`. With `constants` the toolchain writes a second
+    object, for constants. `lowerings` are operations to replace (lowerings.py).
+    """
+
+    out: str
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    weights: tuple[Weight, ...]
+    blob: str
+    embed: tuple[str, ...]
+    constants: bool
+    lowerings: tuple[str, ...]
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """If `embed` is not empty, XLA must know the values of those weights too: repeat with them embedded."""
+
+    embed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Run the signature on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
+
+    `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
+    are run, None for all. Each size reports `advance` steps of progress. reference.py says what the options `jit`,
+    `perturbed` and `tolerant` do.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    inputs: str
+    out: str
+    batch_sizes: tuple[int, ...]
+    batched: tuple[str, ...]
+    stacked: tuple[str, ...]
+    most: int | None = None
+    advance: int = 1
+    jit: bool = False
+    perturbed: int = 0
+    tolerant: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Referenced:
+    """The kinds of operations in the graph, and the first messages of TensorFlow if it refused batches."""
+
+    operations: tuple[str, ...]
+    refusals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchBranches:
+    """Look for inputs that take sides of branches, for `seconds` (0 for not at all); write them to `out`."""
+
+    graph: str
+    blob: str
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    weights: tuple[Weight, ...]
+    rows: int
+    seed: int
+    seconds: float
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of the branch `node`, the path of a node through functions ("while/body/cond")."""
+
+    node: str
+    operation: str
+    side: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """`found` says whether there is a file of inputs."""
+
+    taken: tuple[Side, ...]
+    not_taken: tuple[Side, ...]
+    found: bool
+
+
+OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
+    "inspect": (Inspect, Inspected),
+    "operations": (ListOperations, OperationTable),
+    "flags": (ReadFlags, Nothing),
+    "check": (Check, Checked),
+    "freeze": (Freeze, Frozen),
+    "substitute": (Substitute, Substituted),
+    "compile": (Compile, Compiled),
+    "reference": (Reference, Referenced),
+    "branches": (SearchBranches, Sides),
+}
+"""Name -> (request, answer)."""
