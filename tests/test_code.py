@@ -70,7 +70,7 @@ def digests_in(copy: Path) -> Mapping[str, str]:
         ("native/xla_runtime.py", {"runtime parts", "link", "tools", "validate", "package"}),
         ("native/tools.py", {"tools", "package"}),
         ("compiled/assignment.py", {"compile", "link", "tools", "validate", "package"}),
-        ("kernels/scratch.py", {"compile", "link", "tools", "validate", "package"}),
+        ("kernels/layer.py", {"compile", "link", "tools", "validate", "package"}),
         ("batching/costs.py", {"link", "tools", "validate", "package"}),
         ("verify/runner.py", {"validate", "package"}),
         ("package/scram.py", {"package"}),

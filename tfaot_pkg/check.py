@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfaot_pkg.compiled.flags import require_flags
+from tfaot_pkg.compiled.assignment import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.model import chosen, signature_of
 from tfaot_pkg.pipeline import Pipeline

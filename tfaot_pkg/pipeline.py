@@ -12,14 +12,13 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from tfaot_pkg import resources
-from tfaot_pkg.binary.floor import glibc_floor_of
+from tfaot_pkg.binary.findings import glibc_floor_of
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.flags import require_flags
+from tfaot_pkg.compiled.assignment import require_flags
 from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
 from tfaot_pkg.compiled.model import compile_model, compiled_key
-from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.cxx.linked import ArchiveMember
+from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key

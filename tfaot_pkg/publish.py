@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.binary.floor import above_floor, glibc_floor_of
+from tfaot_pkg.binary.findings import above_floor, glibc_floor_of
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.compiled.kernel_report import KernelShare
 from tfaot_pkg.conan.home import ConanHome
@@ -34,7 +34,7 @@ from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.ways import not_run_targets, require_verified, runnable_targets
+from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_targets
 
 Status = Literal["published", "already published"]
 

@@ -1,7 +1,7 @@
 // Compares a model's answers with TensorFlow's, which were stored when the model was built.
 //
 // They are in share/tfaot-model-NAME/reference.bin, beside the folder of this program: little-endian numbers without
-// gaps, written by tfaot_pkg/verify/reference.py:
+// gaps, written by tfaot_pkg/verify/oracle.py:
 //
 //     "TFAOTREF", u32 version (1), u32 inputs, u32 outputs, u32 batch sizes, f64 rtol, f64 atol, 16 bytes uid,
 //     i64 per batch size, then tensors, each u64 bytes and content: the inputs with as many rows as the largest batch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfaot_pkg.bench.inputs import difference, write_inputs
+from tfaot_pkg.bench.measure import difference, write_inputs
 from tfaot_pkg.bench.results import Difference
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Validation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg import resources
-from tfaot_pkg.bench.artifacts import Programs, compile_programs
+from tfaot_pkg.bench.peers import Programs, compile_programs
 from tfaot_pkg.bench.results import free_core
 from tfaot_pkg.bench.serving import Serving, native_program
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tfaot_pkg.bench.roofline import Limits, bytes_moved, least_time, sizes_read
+from tfaot_pkg.bench.results import Limits, bytes_moved, least_time, sizes_read
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.worker_program.messages.graph import Work
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench.made import LITERT, OURS, bench, row
 from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.bench.since import Verdict, compare
+from tfaot_pkg.bench.table import Verdict, compare
 from tfaot_pkg.cli.bench import _text as text
 
 ROUNDS = 15

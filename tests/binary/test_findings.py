@@ -12,12 +12,13 @@ import pytest
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import (
     Rules,
+    above_floor,
+    glibc_floor,
     object_findings,
     program_findings,
     shared_library_findings,
     static_library_findings,
 )
-from tfaot_pkg.binary.floor import above_floor, glibc_floor
 from tfaot_pkg.process import run
 
 SYMBOL = "tfaot_model_a_0123456789ab"

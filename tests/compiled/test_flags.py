@@ -12,7 +12,7 @@ import pytest
 
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.check import check_model
-from tfaot_pkg.compiled.flags import STAGE, require_flags
+from tfaot_pkg.compiled.assignment import STAGE, require_flags
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.native.archived_code import members_in
-from tfaot_pkg.binary.floor import glibc_floor_of, numbers
+from tfaot_pkg.binary.findings import glibc_floor_of, numbers
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import CompilerError
 from tfaot_pkg.process import run

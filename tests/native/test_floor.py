@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.binary.allowed import SHARED_LIBRARY
 from tfaot_pkg.binary.elf import opened
-from tfaot_pkg.binary.floor import above_floor, glibc_floor
+from tfaot_pkg.binary.findings import SHARED_LIBRARY, above_floor, glibc_floor
 from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.process import run
 

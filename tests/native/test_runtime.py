@@ -10,7 +10,7 @@ import pytest
 
 from tests.native.conftest import HERE
 from tfaot_pkg import resources
-from tfaot_pkg.binary.allowed import CPP_SYMBOLS, OBJECT
+from tfaot_pkg.binary.findings import CPP_SYMBOLS, OBJECT
 from tfaot_pkg.cxx.elf import undefined_symbols
 from tfaot_pkg.process import run
 

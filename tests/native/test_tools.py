@@ -15,7 +15,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.process import run
 from tfaot_pkg.spec.types import Validation
-from tfaot_pkg.verify.reference import reference_bytes
+from tfaot_pkg.verify.oracle import reference_bytes
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.native.archived_code import members_in
 from tests.samples import tfaot
-from tfaot_pkg.binary.floor import glibc_floor_of, numbers
+from tfaot_pkg.binary.findings import glibc_floor_of, numbers
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_file

@@ -10,7 +10,7 @@ import pytest
 
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_info, tiny_libraries, tiny_uid
-from tfaot_pkg.binary.floor import glibc_floor
+from tfaot_pkg.binary.findings import glibc_floor
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.package.check import Identity, package_faults, require_sound

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.linked import ArchiveMember
+from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.listing import Member, Tree

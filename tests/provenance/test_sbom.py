@@ -9,7 +9,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.provenance.materials import MATMUL, SORT, make_made, make_materials, make_spec
-from tfaot_pkg.cxx.linked import ArchiveMember
+from tfaot_pkg.cxx.compiler import ArchiveMember
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.provenance.materials import Materials
 from tfaot_pkg.provenance.sbom import sbom

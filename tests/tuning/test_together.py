@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 
 from tfaot_pkg.compiled.assignment import Unit
-from tfaot_pkg.tuning.flags import FlagsFound, choose_beside, settled
-from tfaot_pkg.tuning.kernels import LayersFound
+from tfaot_pkg.tuning.choosing import FlagsFound, LayersFound, choose_beside, settled
 from tfaot_pkg.tuning.selection import Group, Ratio
 from tfaot_pkg.tuning.variants import Variant, Workshop
 

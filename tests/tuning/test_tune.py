@@ -14,7 +14,7 @@ import pytest
 from tests.bad_input.conftest import CommandLine, write_spec
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.loader import load
-from tfaot_pkg.tuning.flags import CANDIDATES
+from tfaot_pkg.tuning.choosing import CANDIDATES
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

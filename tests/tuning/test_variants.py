@@ -14,8 +14,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
-from tfaot_pkg.tuning.flags import CANDIDATES, choose_flags, left_to_xla
-from tfaot_pkg.tuning.kernels import choose_layers
+from tfaot_pkg.tuning.choosing import CANDIDATES, choose_flags, choose_layers, left_to_xla
 from tfaot_pkg.tuning.selection import Chosen
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 

@@ -26,11 +26,8 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.verify.emulated import EmulatedRuns
 from tfaot_pkg.verify.oracle import Tried
-from tfaot_pkg.verify.part import Part
-from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
-from tfaot_pkg.verify.ways import not_run_targets, require_verified
+from tfaot_pkg.verify.runs import ENDLESS, EmulatedRuns, LibraryRuns, Part, not_run_targets, require_verified
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 

@@ -15,8 +15,7 @@ from tfaot_pkg.rows import INDEPENDENT
 from tfaot_pkg.spec.types import INPUT_CLASSES
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.verify import oracle, validate
-from tfaot_pkg.verify.report import ClassReport, ValidationReport
-from tfaot_pkg.verify.summary import findings
+from tfaot_pkg.verify.report import ClassReport, ValidationReport, findings
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 

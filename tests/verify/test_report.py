@@ -11,8 +11,7 @@ import pytest
 
 from tfaot_pkg.documents import plain
 from tfaot_pkg.verify.judgement import Difference
-from tfaot_pkg.verify.report import Branch, ClassReport, Comparison, ValidationReport, compare
-from tfaot_pkg.verify.summary import findings
+from tfaot_pkg.verify.report import Branch, ClassReport, Comparison, ValidationReport, compare, findings
 
 RTOL, ATOL = 1e-4, 1e-5
 

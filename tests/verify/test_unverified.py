@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.wording import reported
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.verify.ways import require_verified
+from tfaot_pkg.verify.runs import require_verified
 
 
 def test_a_target_without_validation_is_refused_and_the_hint_names_the_option() -> None:

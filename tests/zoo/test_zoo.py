@@ -190,7 +190,7 @@ def test_libraries_are_the_same_bytes_however_they_are_built(
         monkeypatch.chdir(home / "cwd")
         monkeypatch.setenv("TZ", ("UTC", "Asia/Tokyo")[number])
         monkeypatch.setenv("LANG", ("C", "de_DE.UTF-8")[number])
-        monkeypatch.setattr("tfaot_pkg.compiled.workers._UNITS_PER_WORKER", per_worker)
+        monkeypatch.setattr("tfaot_pkg.compiled.model._UNITS_PER_WORKER", per_worker)
         folders = Folders(cache=home / "cache", data=home / "data")
         libraries.append(build(case, tensorflow=tensorflow, batch_sizes=sizes, folders=folders).library)
     first, second = libraries

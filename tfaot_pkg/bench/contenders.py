@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.bench.artifacts import PROGRAM, Converter, Programs
-from tfaot_pkg.bench.inputs import Inputs
-from tfaot_pkg.bench.peers import Peer, ensure_packages, installed_here
+from tfaot_pkg.bench.measure import Inputs
+from tfaot_pkg.bench.peers import PROGRAM, Converter, Peer, Programs, ensure_packages, installed_here
 from tfaot_pkg.bench.results import OURS, Row
 from tfaot_pkg.bench.serving import Program, native_program, python_program
 from tfaot_pkg.errors import TfaotError

@@ -1,22 +1,34 @@
-"""The engines that models are measured with, and the environments that hold them, made on demand."""
+"""The engines that models are measured with: their environments, made on demand, and the models in their formats.
+
+Converted models, one file per batch size, are kept in the build cache.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import json
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from tfaot_pkg.errors import SpecError
-from tfaot_pkg.keys import key_of, sha256_bytes
+from tfaot_pkg import resources
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.errors import CompilerError, ModelError, SpecError
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.keys import key_of, sha256_bytes, sha256_tree
 from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.process import CommandFailed, run
+from tfaot_pkg.sandbox import Command, Limits, Sandbox
+from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.interpreter import inspect
 from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment
+from tfaot_pkg.verify.latency import processor
 
 Form = Literal["library", "graph", "tflite", "onnx", "iree"]
 """What an engine runs: a library of ours, or what a frozen graph is converted to."""
@@ -159,4 +171,148 @@ def ensure_packages(packages: str, interpreter: Path, pipeline: Pipeline) -> Pyt
     )
     return pins.ensure(
         inspect(interpreter), folders=pipeline.folders, progress=pipeline.progress, wheelhouse=pipeline.wheelhouse
+    )
+
+
+STAGE = "bench"
+PROGRAM = Path(__file__).resolve().parents[1] / "bench_program"
+_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OPENBLAS_NUM_THREADS")
+QUIET = {**dict.fromkeys(_THREADS, "1"), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+"""For programs that import peers: one thread, no GPU, nothing on their output."""
+_SUFFIXES = {"graph": "pb", "tflite": "tflite", "onnx": "onnx", "iree": "vmfb"}
+_IREE = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-opt-level=O3",
+    "--iree-input-demote-f64-to-f32=false",
+    "--iree-input-demote-i64-to-i32=false",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converter:
+    """Converts `frozen`, whose weights are constants, with the TensorFlow of `python`; installs tf2onnx on demand."""
+
+    frozen: FrozenModel
+    python: Path
+    pipeline: Pipeline
+
+    def files(
+        self, form: Form, batch_sizes: Sequence[int], environment: PythonEnvironment | None = None
+    ) -> dict[int, Path]:
+        """The model by batch size; `environment` is the peer's, where it compiles by itself.
+
+        Raises ModelError where TensorFlow or the peer cannot convert it; what installing tf2onnx raises.
+        """
+        return self._files(form, batch_sizes, environment, self.frozen)
+
+    def identity(self, form: Form, environment: PythonEnvironment | None = None) -> Path:
+        """A model that gives one float back: running it takes what a call of the peer costs."""
+        return self._files(form, (1,), environment, None)[1]
+
+    def _files(
+        self,
+        form: Form,
+        batch_sizes: Sequence[int],
+        environment: PythonEnvironment | None,
+        frozen: FrozenModel | None,
+    ) -> dict[int, Path]:
+        onnx = ensure_packages("tf2onnx", self.python, self.pipeline) if form in ("onnx", "iree") else None
+        parts = {
+            "frozen": frozen.key if frozen else "",
+            "form": form,
+            "sizes": list(batch_sizes),
+            "program": sha256_tree(PROGRAM, [PROGRAM / "convert.py"]),
+            "onnx": onnx.identity if onnx else "",
+            "compiler": [environment.identity, processor(), *_IREE] if environment and form == "iree" else [],
+        }
+
+        def make(folder: Path) -> None:
+            if form == "iree":
+                assert environment is not None
+                models = self._files("onnx", batch_sizes, None, frozen)
+                self._compile_with_iree(models, environment, folder)
+            else:
+                self._convert(form, batch_sizes, folder, frozen, onnx)
+
+        folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, code_digest(__name__), parts), make)
+        return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
+
+    def _convert(
+        self,
+        form: Form,
+        batch_sizes: Sequence[int],
+        folder: Path,
+        frozen: FrozenModel | None,
+        onnx: PythonEnvironment | None,
+    ) -> None:
+        request = {
+            "kind": form,
+            "graph": str(frozen.graph) if frozen else "",
+            "inputs": list(frozen.inputs) if frozen else [{"node": "x", "dtype": "float32", "shape": [1]}],
+            "outputs": list(frozen.outputs) if frozen else [{"node": "y", "index": 0}],
+            "files": {size: str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
+            "paths": [str(onnx.site_packages)] if onnx else [],
+        }
+        box = Sandbox(
+            readable=(*([frozen.graph] if frozen else []), *([onnx.site_packages] if onnx else [])),
+            writable=(folder,), limits=Limits.of_user(),
+        )  # fmt: skip
+        command = box.python(self.python, PROGRAM / "convert.py", env=QUIET)
+        self._run(command, f"TensorFlow cannot convert it to {form}", request)
+
+    def _compile_with_iree(self, models: Mapping[int, Path], environment: PythonEnvironment, folder: Path) -> None:
+        programs = environment.python.parent
+        for size, onnx in models.items():
+            text, file = folder / f"{size}.mlir", folder / f"{size}.{_SUFFIXES['iree']}"
+            box = Sandbox(readable=(onnx,), writable=(folder,), limits=Limits.of_user())
+            importing = box.python(environment.python, programs / "iree-import-onnx", [onnx, "-o", text], env=QUIET)
+            self._run(importing, "IREE cannot import it")
+            # It starts its compiler and a linker, which are in its package.
+            box = replace(box, readable=(), starts_programs=True)
+            words: list[str | Path] = [text, *_IREE, "-o", file]
+            compiling = box.python(environment.python, programs / "iree-compile", words, env=QUIET)
+            self._run(compiling, "IREE cannot compile it")
+            text.unlink()
+
+    def _run(self, command: Command, what: str, request: object = None) -> None:
+        stdin = None if request is None else json.dumps(request).encode()
+        log = self.pipeline.folders.logs / "bench-convert.log"
+        try:
+            command.run(log=log, stdin=stdin)
+        except CommandFailed as error:
+            last = [line for line in error.tail.splitlines() if line.strip()][-1:] or [error.reason]
+            raise ModelError(f"{what}: {last[0].strip()[:300]}", log=log) from error
+
+
+_TIMEOUT = 300.0
+_FLAGS = ("-std=c++17", "-O2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """`library` runs model libraries, `calls` times C functions for Python, `limits` measure the machine by target."""
+
+    library: Path
+    calls: Path
+    limits: dict[str, Path]
+
+
+def compile_programs(compiler: Compiler, targets: Sequence[str], folder: Path) -> Programs:
+    """Raises CompilerError."""
+    sources = resources.templates() / "bench"
+
+    def compiled(source: str, name: str, *flags: str | Path) -> Path:
+        output = folder / name
+        try:
+            run([*compiler.command, *_FLAGS, *flags, sources / source, "-o", output, "-ldl"], timeout=_TIMEOUT)
+        except CommandFailed as error:
+            raise CompilerError(f"the benchmark's {source} does not compile ({error.reason}):\n{error.tail}") from error
+        return output
+
+    return Programs(
+        library=compiled("library.cc", "library", "-I", resources.headers()),
+        calls=compiled("calls.cc", "calls.so", "-shared", "-fPIC"),
+        limits={name: compiled("limits.cc", f"limits-{name}", *TARGETS[name].flags) for name in targets},
     )

@@ -10,17 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from tfaot_pkg.arrays import Array, read_arrays
-from tfaot_pkg.bench.artifacts import Converter, compile_programs
 from tfaot_pkg.bench.contenders import Contender, Field
-from tfaot_pkg.bench.inputs import difference, write_inputs
-from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
-from tfaot_pkg.bench.peers import Peer
-from tfaot_pkg.bench.results import Bench, Roof, Row, cell_of, description, free_core
-from tfaot_pkg.bench.roofline import Limits, least_time, sizes_read
+from tfaot_pkg.bench.measure import Rates, Schedule, Taken, difference, measure, write_inputs
+from tfaot_pkg.bench.peers import Converter, Peer, compile_programs
+from tfaot_pkg.bench.results import Bench, Limits, Roof, Row, cell_of, description, free_core, least_time, sizes_read
 from tfaot_pkg.bench.serving import native_program
-from tfaot_pkg.errors import RunError
+from tfaot_pkg.errors import RunError, SourceError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.pipeline import Pipeline, Plan
+from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
+from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec.types import ModelSpec
@@ -30,6 +29,31 @@ from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    spec: ModelSpec
+    library: Path
+
+
+def published(reader: RegistryReader, requirement: str, means: Means, folder: Path) -> Published:
+    """The version that `requirement` means, unpacked below `folder`.
+
+    Raises RegistryError (unknown package), TrustError (damaged package), SourceError where its model is not at hand,
+    NetworkError, StorageError.
+    """
+    entry = resolve(reader, requirement)
+    root = folder / "published"
+    tree = fetch_published(reader, entry, root)
+    try:
+        spec = spec_of(recorded_of(entry, tree, root), means, folder / "spec")
+    except CannotRebuild as error:
+        raise SourceError(
+            f"{entry} cannot be measured beside others: {error.reasons[0]}",
+            hint="name the folder with the model's files: --source DIR",
+        ) from error
+    return Published(spec=spec, library=root / "lib" / f"lib{entry.name}.so")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.bench.artifacts import QUIET
+from tfaot_pkg.bench.peers import QUIET
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.process import CommandFailed, describe_exit
 from tfaot_pkg.sandbox import Command, Sandbox

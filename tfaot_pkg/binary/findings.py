@@ -1,8 +1,10 @@
 """What is wrong with the compiled files of a package: what they need, do when they are loaded, and lay open.
 
-Pure: bytes in, findings out. It looks at everything that a linker or loader acts upon. It does not look at machine
-code, so that it does not see system calls that code makes by itself: it keeps what a model's graph can name out of a
-library, and says nothing about a library whose machine code someone wrote (docs/decisions/033).
+Pure: bytes in, findings out. It looks at everything that a linker or loader acts upon. What files may need and hold is
+listed; everything else is rejected. `system`, `execve`, `dlopen`, `socket`, `fopen` and `getenv` are in none of the
+lists for libraries: a model's graph can name any symbol (XLA's custom calls), and the lists keep such a name from
+becoming a call. Machine code is not looked at, so system calls that code makes by itself are not seen: nothing is said
+about a library whose machine code someone wrote (docs/decisions/033).
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from tfaot_pkg.binary import allowed
 from tfaot_pkg.binary.archive import MalformedArchive, is_archive, members_of
 from tfaot_pkg.binary.elf import (
     MAGIC,
@@ -22,10 +24,113 @@ from tfaot_pkg.binary.elf import (
     SegmentKind,
     Symbol,
     dynamic_of,
+    opened,
     read_elf,
     symbols_of,
 )
-from tfaot_pkg.binary.floor import GLIBC_VERSION
+
+_MEMORY = frozenset("calloc free malloc posix_memalign realloc aligned_alloc".split())
+_STRINGS = frozenset(
+    "bcmp memchr memcmp memcpy memmove memset strcmp strlen strncmp strchr snprintf __memcpy_chk __memmove_chk"
+    " __memset_chk __snprintf_chk __stack_chk_fail".split()
+)
+
+_MATH = frozenset(
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax"
+    " fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb lrint lround llrint llround modf nearbyint nextafter"
+    " pow remainder rint round roundeven scalbn sin sincos sinh sqrt tan tanh tgamma trunc".split()
+)
+_MATH_OF_ALL_TYPES = frozenset(f"{name}{suffix}" for name in _MATH for suffix in ("", "f"))
+
+_THREADS = frozenset(
+    "pthread_mutex_lock pthread_mutex_unlock sched_yield __tls_get_addr __cxa_thread_atexit_impl __cxa_finalize"
+    " abort".split()
+)
+_START_FILES = frozenset("_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__".split())
+"""What the compiler's start files ask for if it is there."""
+
+SHARED_LIBRARY = _MEMORY | _STRINGS | _MATH_OF_ALL_TYPES | _THREADS | _START_FILES
+"""What a shared library may need."""
+
+CPP_RUNTIME = frozenset(
+    # Memory, errors and locks of libstdc++ and libgcc's unwinder, which libraries carried a copy of.
+    "_dl_find_object dl_iterate_phdr __libc_single_threaded __pthread_key_create pthread_key_create pthread_once"
+    " pthread_getspecific pthread_setspecific fputc fputs fwrite sprintf stderr strncmp gettext dcgettext syscall"
+    " __getauxval getauxval secure_getenv strtoul __isoc23_strtoul __sprintf_chk __fprintf_chk putc".split()
+)
+"""What may be needed as well by what carries a copy of GCC's C++ runtime (made before the headers 1.1)."""
+
+CPP_SYMBOLS = frozenset(
+    "_Unwind_Resume __gxx_personality_v0 __dso_handle __cxa_guard_acquire __cxa_guard_release"
+    " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow __cxa_throw __cxa_allocate_exception"
+    " __cxa_free_exception __cxa_thread_atexit __cxa_throw_bad_array_new_length __cxa_pure_virtual __cxa_atexit".split()
+)
+"""What an object of that time may need of the C++ runtime, names of C++'s standard library aside."""
+
+_ARITHMETIC = frozenset(
+    "__mulsc3 __muldc3 __divsc3 __divdc3 __multi3 __divti3 __modti3 __udivti3 __umodti3 __divmodti4 __udivmodti4"
+    " __floattisf __floattidf __floatuntisf __floatuntidf __fixsfti __fixdfti __fixunssfti __fixunsdfti __powisf2"
+    " __powidf2 __popcountdi2 __popcountti2 __clzti2 __ctzti2 __truncsfhf2 __truncdfhf2 __extendhfsf2 __extendhfdf2"
+    " __truncsfbf2 __truncdfbf2".split()
+)
+"""Arithmetic of the compiler's own library (libgcc.a), which every linker adds."""
+
+OBJECT = SHARED_LIBRARY | _ARITHMETIC | frozenset({"_GLOBAL_OFFSET_TABLE_"})
+"""What an object or a static library may need."""
+
+PROGRAM = SHARED_LIBRARY | frozenset(
+    "__libc_start_main clock_gettime fclose fopen fprintf fputc fputs fread fwrite fflush printf putc puts putchar"
+    " perror readlink stderr stdout strtod strtol strtoll __isoc23_strtol __isoc23_strtoll __printf_chk __fprintf_chk"
+    " strtoull fseek ftell feof ferror exit qsort strerror __errno_location".split()
+)
+"""What the programs in bin/ may need: they read files and print."""
+
+NEEDED = frozenset("libc.so.6 libm.so.6 libpthread.so.0 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split())
+"""The shared libraries that anything may need."""
+
+LOADERS = frozenset("/lib64/ld-linux-x86-64.so.2 /lib/ld-linux-aarch64.so.1".split())
+"""What may start a program."""
+
+
+GLIBC_VERSION = re.compile(r"GLIBC_([0-9]+(?:\.[0-9]+)+)")
+
+
+def glibc_floor(data: memoryview) -> str:
+    """The oldest glibc that a shared library or program loads with, such as `2.14`; empty if it needs none.
+
+    Raises MalformedElf.
+    """
+    return max((version for version, _ in _versions(data)), key=numbers, default="")
+
+
+def above_floor(data: memoryview, limit: str) -> tuple[str, ...]:
+    """The symbols that a shared library or program needs from a glibc newer than `limit`, as `exp@GLIBC_2.29`.
+
+    Raises MalformedElf.
+    """
+    return tuple(sorted(name for version, name in _versions(data) if numbers(version) > numbers(limit)))
+
+
+def glibc_floor_of(paths: Iterable[Path]) -> str:
+    """The oldest glibc that all of `paths` load with; empty if none needs one. Raises MalformedElf, OSError."""
+    floors = []
+    for path in paths:
+        with opened(path) as data:
+            floors.append(glibc_floor(data))
+    return max(floors, key=numbers, default="")
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """`2.28` as numbers, which compare as versions do; none for an empty one."""
+    return tuple(map(int, version.split("."))) if version else ()
+
+
+def _versions(data: memoryview) -> Iterator[tuple[str, str]]:
+    dynamic = dynamic_of(read_elf(data))
+    for symbol in dynamic.symbols if dynamic else ():
+        if found := GLIBC_VERSION.fullmatch(symbol.version):
+            yield found[1], f"{symbol.name}@{symbol.version}"
+
 
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """Architectures as ELF files name them (`e_machine`)."""
@@ -144,7 +249,7 @@ def _segments(elf: Elf) -> Iterator[str]:
 
 
 def _needs(dynamic: Dynamic, names: frozenset[str]) -> Iterator[str]:
-    for library in sorted({*dynamic.needed, *(library for library, _ in dynamic.versions)} - allowed.NEEDED):
+    for library in sorted({*dynamic.needed, *(library for library, _ in dynamic.versions)} - NEEDED):
         yield f"it needs the library {library}"
     for symbol in sorted({symbol.name for symbol in dynamic.symbols if symbol.is_undefined and symbol.name} - names):
         yield f"it needs the symbol {symbol}"
@@ -162,7 +267,7 @@ def _shared_library(elf: Elf, rules: Rules) -> Iterator[str]:
     if dynamic is None:
         yield "it is not a shared library"
         return
-    yield from _loaded(elf, dynamic, allowed.SHARED_LIBRARY | (allowed.CPP_RUNTIME if rules.carries_runtime else set()))
+    yield from _loaded(elf, dynamic, SHARED_LIBRARY | (CPP_RUNTIME if rules.carries_runtime else set()))
     if any(segment.kind == SegmentKind.INTERPRETER for segment in elf.segments):
         yield "it names a program interpreter"
     if dynamic.relocations & _COPY_RELOCATIONS:
@@ -188,13 +293,13 @@ def _program(elf: Elf, rules: Rules) -> Iterator[str]:
     if elf.kind not in (FileKind.PROGRAM, FileKind.SHARED) or dynamic is None:
         yield "it is not a program that is linked with the C library"
         return
-    yield from _loaded(elf, dynamic, allowed.PROGRAM | (allowed.CPP_RUNTIME if rules.carries_runtime else set()))
+    yield from _loaded(elf, dynamic, PROGRAM | (CPP_RUNTIME if rules.carries_runtime else set()))
     yield from _initializers(dynamic, _MAX_RUNTIME_INITIALIZERS if rules.carries_runtime else 0)
     for segment in elf.segments:
         if segment.kind == SegmentKind.INTERPRETER:
             end = segment.offset + segment.file_size
             loader = bytes(elf.data[segment.offset : end]).rstrip(b"\0").decode("utf-8", "backslashreplace")
-            if loader not in allowed.LOADERS:
+            if loader not in LOADERS:
                 yield f"it is started by {loader}"
 
 
@@ -209,7 +314,7 @@ def _object(elf: Elf, rules: Rules) -> Iterator[str]:
         yield "it has functions that the loader calls to choose others (IFUNC)"
     visible = [symbol for symbol in symbols if symbol.name and not symbol.is_local]
     for name in sorted({symbol.name for symbol in visible if symbol.is_undefined}):
-        if not (name in allowed.OBJECT or _belongs(name, rules) or (rules.carries_runtime and _of_cpp_runtime(name))):
+        if not (name in OBJECT or _belongs(name, rules) or (rules.carries_runtime and _of_cpp_runtime(name))):
             yield f"it needs the symbol {name}"
     for name in sorted({symbol.name for symbol in visible if not symbol.is_undefined}):
         if not _belongs(name, rules):
@@ -217,7 +322,7 @@ def _object(elf: Elf, rules: Rules) -> Iterator[str]:
 
 
 def _of_cpp_runtime(name: str) -> bool:
-    return name in allowed.CPP_SYMBOLS or _CPP_NAME.fullmatch(name) is not None
+    return name in CPP_SYMBOLS or _CPP_NAME.fullmatch(name) is not None
 
 
 def _belongs(name: str, rules: Rules) -> bool:

@@ -17,7 +17,7 @@ from tfaot_pkg.errors import SpecError
 if TYPE_CHECKING:
     from tfaot_pkg.bench.results import Bench
     from tfaot_pkg.bench.run import Request
-    from tfaot_pkg.bench.since import Comparison
+    from tfaot_pkg.bench.table import Comparison
 
 SLOWER = 28
 """The exit code if --since finds that our library became slower."""
@@ -111,7 +111,7 @@ def bench(
     Examples: tfaot-pkg bench spec.yaml; tfaot-pkg bench spec.yaml --peers litert,onnxruntime --plot latency.svg;
     tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source recipes/digits
     """
-    from tfaot_pkg.bench.since import compare
+    from tfaot_pkg.bench.table import compare
 
     request = _request(peers, batch_sizes, target, rounds, core)
     _require_places(output, plot)
@@ -129,7 +129,7 @@ def bench(
 
 def _measured(session: Session, model: str, request: Request, source: Path | None, old: Bench | None) -> Bench:
     """The results for `model`, a spec or a package. Raises SpecError if `old` has results of another model."""
-    from tfaot_pkg.bench.published import published
+    from tfaot_pkg.bench.run import published
     from tfaot_pkg.bench.run import bench as measure
     from tfaot_pkg.rebuild import Means
     from tfaot_pkg.spec import load_spec

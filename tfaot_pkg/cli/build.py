@@ -241,7 +241,7 @@ def publish(
 
 def built_text(made: Build) -> str:
     from tfaot_pkg.sandbox import Level
-    from tfaot_pkg.verify.summary import findings  # NumPy takes time to import
+    from tfaot_pkg.verify.report import findings  # NumPy takes time to import
 
     report = made.report
     lines = []

@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.kernels.calls import Call, calls_of
 from tfaot_pkg.kernels.costs import estimated
 from tfaot_pkg.kernels.layer import Layer
+from tfaot_pkg.keys import key_of
+from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.tuning import choice_document, tuning_path
 from tfaot_pkg.spec.types import Compilation, LayerChoice, ModelSpec, TunedCode
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import Toolchain
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.requests import Nothing, ReadFlags
 
 Unit = tuple[int, str]
 """Batch size and target."""
@@ -104,3 +110,37 @@ def _require_layers(spec: ModelSpec, tuned: TunedCode, layers: Sequence[Layer]) 
             "measured with another version of the model",
             hint=f"measure again: tfaot-pkg tune {spec.path.name}; or remove the file",
         )
+
+
+STAGE = "flags"
+
+
+def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progress: Progress) -> None:
+    """Raise SpecError where the toolchain does not take the flags of `spec`, also where no unit needs XLA.
+
+    What it takes is remembered: the next build asks no process.
+    """
+    for xla_flags in _sets(spec, pool):
+        _require(xla_flags, spec.compilation.tf_xla_flags, pool, cache, progress)
+
+
+def _sets(spec: ModelSpec, pool: WorkerPool) -> list[tuple[str, ...]]:
+    """The XLA_FLAGS of each process that would compile units, without those that ask for nothing."""
+    compilation, tuned = spec.compilation, tuned_code(spec, pool.environment.toolchain)
+    sets = dict.fromkeys(compilation.xla_flags + tuned.flags(target, size) for size, target in units_of(compilation))
+    return [flags for flags in sets if flags or compilation.tf_xla_flags]
+
+
+def _require(
+    xla_flags: tuple[str, ...], tf_xla_flags: tuple[str, ...], pool: WorkerPool, cache: BuildCache, progress: Progress
+) -> None:
+    parts = {
+        "toolchain": pool.environment.identity,
+        "xla_flags": list(xla_flags),
+        "tf_xla_flags": list(tf_xla_flags),
+    }
+    key = key_of(STAGE, code_digest(__name__), parts)
+    if not cache.has(STAGE, key):
+        with progress.step("flags"):
+            pool.get(xla_flags=xla_flags, tf_xla_flags=tf_xla_flags).call(ReadFlags(), Nothing)
+            cache.get_or_make(STAGE, key, lambda _: None)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tfaot_pkg.kernels.layer import Layer
-from tfaot_pkg.kernels.scratch import conv2d_max_pool_scratch, conv2d_scratch
+from tfaot_pkg.kernels.layer import Layer, conv2d_max_pool_scratch, conv2d_scratch
 
 _Pair = tuple[Layer, Layer | None]
 

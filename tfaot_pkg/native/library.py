@@ -24,9 +24,8 @@ from tfaot_pkg.binary.findings import (
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
-from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, members_text, read_members
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
-from tfaot_pkg.cxx.linked import ARCHIVES, ArchiveMember, members_text, read_members
 from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call, plan_of

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfaot_pkg import resources
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.linked import ArchiveMember
+from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.package.render import render
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import lowest

@@ -14,8 +14,7 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.cxx.compiler import Compiler
-from tfaot_pkg.cxx.linked import ARCHIVES, ArchiveMember, members_text, read_members
+from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, members_text, read_members
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.library import NativeLibrary, together
 from tfaot_pkg.progress import Progress

@@ -26,7 +26,7 @@ from tfaot_pkg.publish import Release, release_of
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.storage import storage_errors
-from tfaot_pkg.verify.ways import not_run_targets, require_verified
+from tfaot_pkg.verify.runs import not_run_targets, require_verified
 
 _SHOWN = 5
 

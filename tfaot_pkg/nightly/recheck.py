@@ -35,7 +35,7 @@ from tfaot_pkg.package.tree import PackageContents, render
 from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
 from tfaot_pkg.process import Finished
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.provenance.documents import FILES, PROVENANCE, SBOM, VALIDATION
+from tfaot_pkg.provenance.documents import REFERENCE_FILES, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
@@ -46,7 +46,7 @@ from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.verify.reference import FILE
+from tfaot_pkg.verify.oracle import REFERENCE_FILE
 
 _HINT = "the state folder, or the machine that built it, was tampered with or is damaged: find out before you go on"
 
@@ -167,7 +167,7 @@ def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> N
     Headers and build files run, or are compiled, in their users' builds.
     """
     share = f"share/{contents.package_name}"
-    told = {f"{share}/{FILES[role]}" for role in (PROVENANCE, SBOM, VALIDATION)} | {f"{share}/{FILE}"}
+    told = {f"{share}/{FILES[role]}" for role in (PROVENANCE, SBOM, VALIDATION)} | {f"{share}/{REFERENCE_FILE}"}
     own = {path: sha256_bytes(text) for path, text in render(contents).items()}
     for path in sorted((tree.files.keys() | own.keys()) - told - contents.binaries.keys()):
         if tree.files.get(path) != own.get(path):

@@ -14,13 +14,13 @@ from typing import Any
 from tfaot_pkg.binary.elf import MalformedElf, opened
 from tfaot_pkg.binary.findings import (
     Rules,
+    above_floor,
     is_binary,
     object_findings,
     program_findings,
     shared_library_findings,
     static_library_findings,
 )
-from tfaot_pkg.binary.floor import above_floor
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.package.listing import Tree

@@ -81,7 +81,7 @@ class PackageContents:
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
     the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
     load with, where that is known. `objects` are what the libraries were
-    linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/reference.py), where the
+    linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/oracle.py), where the
     package has them. `notices` are the licence texts of everything linked in, by file name.
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other

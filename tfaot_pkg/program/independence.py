@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfaot_pkg.program import contracting, elementwise, evenness, indexing, integers, moving
-from tfaot_pkg.program.finishing import Loop, independent_of_turns
+from tfaot_pkg.program import contracting, elementwise, indexing, integers, moving
 from tfaot_pkg.program.hlo import Computation, Instruction, Program, Shape
+from tfaot_pkg.program.loops import Loop, independent_of_turns
 from tfaot_pkg.program.terms import Terms
 from tfaot_pkg.program.values import (
     PLACED,
@@ -24,6 +24,7 @@ from tfaot_pkg.program.values import (
     Value,
     flat,
     join,
+    kept_even,
     mixed,
     same,
     settled,
@@ -83,7 +84,7 @@ class _Analysis:
         if transfer is None or len(arrays) < len(operands):
             return self._named(without_terms(contracting.unknown(instruction, operands)), instruction.shape)
         step = Step(program=self.program, instruction=instruction, operands=arrays, shapes=tuple(shapes))
-        result = without_terms(evenness.kept_even(transfer(step), step))
+        result = without_terms(kept_even(transfer(step), step))
         if not isinstance(result, Value):
             return self._named(result, instruction.shape)
         return replace(result, term=self.terms.of(instruction, [each.term for each in arrays], result))

@@ -1,13 +1,20 @@
-"""`Value`: what is known of an array about the rows of the batch, and how several values come together."""
+"""`Value`: what is known of an array about the rows of the batch, and how several values come together.
+
+A value that is the same for all rows, with a dimension that grows with the batch, must have equal elements along it.
+Otherwise the place in the batch would decide about an element although no row went into it, as in zeros with another
+first row. The result of an operation that makes them unequal counts as dependent on the place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Union
 
+import numpy as np
+
 from tfaot_pkg.program import integers
-from tfaot_pkg.program.hlo import Instruction, Program, Shape
+from tfaot_pkg.program.hlo import Instruction, Program, Shape, Size
 from tfaot_pkg.program.integers import Integers
 
 
@@ -51,7 +58,7 @@ class Value:
     """Without `mixed` each row depends on the same row of the inputs alone, and on places where `placed` or `integers`
     say so.
 
-    `axis` None: the value is the same for all rows, and equal along dimensions that grow with the batch (evenness.py).
+    `axis` None: the value is the same for all rows, and equal along dimensions that grow with the batch.
     With `turn` it depends on one row: that of the turn of the loop over the rows that it is in. `below_batch` is a
     truth value: "the turn is less than the batch size".
     `carried` is the number of the array that a loop over the rows hands from turn to turn, if the value is that array,
@@ -170,3 +177,70 @@ def structured(like: Known, values: Iterator[Value]) -> Known:
 
 def without_terms(value: Known) -> Known:
     return structured(value, (replace(each, term=None) for each in flat(value)))
+
+
+def kept_even(result: Known, step: Step) -> Known:
+    """`result` of `step`; placed if it may differ along the batch although it is the same for all rows."""
+    along = _ALONG.get(step.instruction.opcode)
+    if along is None or not isinstance(result, Value) or not result.uniform or result.placed is not None:
+        return result
+    if result.integers is not None and np.array_equal(result.integers.low, result.integers.high):
+        return result
+    if all(small == large for small, large in along(step)):
+        return result
+    return replace(result, integers=None, placed=Cause(instruction=step.instruction, reason=PLACED))
+
+
+def _concatenated(step: Step) -> Iterable[Size]:
+    return [step.instruction.shape.sizes[d] for d in step.instruction.attribute("dimensions")]
+
+
+def _padded(step: Step) -> Iterable[Size]:
+    pads = zip(*(each.padding for each in step.instruction.attributes), strict=True)
+    return [size for size, pad in zip(step.instruction.shape.sizes, pads, strict=True) if pad != ((0, 0, 0), (0, 0, 0))]
+
+
+def _scattered(step: Step) -> Iterable[Size]:
+    return [step.shapes[0].sizes[d] for d in step.instruction.attribute("indexed")]
+
+
+def _updated(step: Step) -> Iterable[Size]:
+    return [size for size, part in zip(step.shapes[0].sizes, step.shapes[1].sizes, strict=True) if size != part]
+
+
+def _windowed(step: Step) -> Iterable[Size]:
+    windows = zip(*(each.window for each in step.instruction.attributes), strict=True)
+    still = (1, 1, 0, 0)  # size, stride and both edges
+    return [
+        size
+        for size, pair in zip(step.shapes[0].sizes, windows, strict=True)
+        if any(each[:4] != still for each in pair)
+    ]
+
+
+def _convolved(step: Step) -> Iterable[Size]:
+    return [step.shapes[0].sizes[d] for d in step.instruction.attribute("input")[2:]]
+
+
+def _matrices(step: Step) -> Iterable[Size]:
+    return step.shapes[0].sizes[-2:]
+
+
+def _transformed(step: Step) -> Iterable[Size]:
+    return step.shapes[0].sizes[-len(step.instruction.attributes[0].length) :]
+
+
+_ALONG: Mapping[str, Callable[[Step], Iterable[Size]]] = {
+    "cholesky": _matrices,
+    "concatenate": _concatenated,
+    "convolution": _convolved,
+    "custom-call": lambda step: step.instruction.shape.sizes,
+    "dynamic-update-slice": _updated,
+    "fft": _transformed,
+    "pad": _padded,
+    "reduce-window": _windowed,
+    "scatter": _scattered,
+    "select-and-scatter": _windowed,
+    "triangular-solve": _matrices,
+}
+"""The sizes along which an opcode does not treat all elements alike."""

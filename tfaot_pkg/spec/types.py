@@ -59,7 +59,7 @@ DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
 
 INPUT_CLASSES = ("scaled", "large", "huge", "subnormal", "boundary", "integers", "nonfinite", "branches")
-"""Inputs that validation tries beside those of the spec (tfaot_pkg/verify/classes.py)."""
+"""Inputs that validation tries beside those of the spec (tfaot_pkg/verify/inputs.py)."""
 
 Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]

@@ -13,11 +13,17 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.tuning.flags import FlagsFound, choose_beside, choose_flags, choose_together
-from tfaot_pkg.tuning.kernels import LayersFound, choose_layers
+from tfaot_pkg.tuning.choosing import (
+    FlagsFound,
+    LayersFound,
+    choose_beside,
+    choose_flags,
+    choose_layers,
+    choose_together,
+)
 from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.ways import runnable_targets
+from tfaot_pkg.verify.runs import runnable_targets
 
 _Row = TypeVar("_Row")
 

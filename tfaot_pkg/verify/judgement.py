@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

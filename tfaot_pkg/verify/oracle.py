@@ -1,9 +1,14 @@
-"""TensorFlow's answers for classes of inputs: eager, off by roundings, and compiled by its own XLA."""
+"""TensorFlow's answers for classes of inputs: eager, off by roundings, and compiled by its own XLA.
+
+Some of them are stored in packages, for the program `NAME_test`. They are those of the machine that built the package:
+another kind of CPU may give others in the last digits, as in the report.
+"""
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +19,10 @@ from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.progress import Step
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
-from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
@@ -225,3 +231,33 @@ _END = {
     "killed": "TensorFlow was killed",
     "out of memory": "TensorFlow ran out of memory",
 }
+
+
+REFERENCE_FILE = "reference.bin"
+"""The form of this file stands at the top of templates/tools/test.cc, which reads it."""
+
+_FORMAT = 1
+
+
+def reference_bytes(
+    *,
+    signature: Signature,
+    uid: str,
+    batch_sizes: Sequence[int],
+    validation: Validation,
+    inputs: Mapping[str, Array],
+    answers: Mapping[str, Array],
+) -> bytes:
+    """The file for the first batch of each size. `inputs` have a row per sample, `answers` are by "SIZE/OUTPUT"."""
+    head = struct.pack("<8sIIII", b"TFAOTREF", _FORMAT, len(signature.inputs), len(signature.outputs), len(batch_sizes))
+    head += struct.pack("<dd16s", validation.rtol, validation.atol, uid.encode())
+    head += struct.pack(f"<{len(batch_sizes)}q", *batch_sizes)
+    tensors = [_tensor(tensor, inputs[tensor.name], max(batch_sizes)) for tensor in signature.inputs]
+    tensors += [_tensor(t, answers[f"{size}/{t.name}"], size) for size in batch_sizes for t in signature.outputs]
+    return head + b"".join(tensors)
+
+
+def _tensor(tensor: Tensor, values: Array, rows: int) -> bytes:
+    part = values[:rows] if tensor.has_batch_axis else values
+    content = np.ascontiguousarray(part, np.dtype(tensor.dtype.value).newbyteorder("<")).tobytes()
+    return struct.pack("<Q", len(content)) + content

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.verify.classes import ARRANGED
+from tfaot_pkg.verify.inputs import ARRANGED
 from tfaot_pkg.verify.judgement import Answers, Difference, differences
 
 Order = npt.NDArray[np.int64]

@@ -1,16 +1,25 @@
-"""Runs of the built library, in processes of their own."""
+"""Runs of the built library, in processes of their own or under an emulator.
+
+Code of another machine, and code for instructions that this CPU lacks, runs in a small program that is compiled for it.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.emulator import Emulator, emulator_of
+from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.progress import Step
@@ -20,9 +29,115 @@ from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target, runs_here
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.verify.emulated import EmulatedRuns
 from tfaot_pkg.verify.oracle import Tried
-from tfaot_pkg.verify.part import Part
+from tfaot_pkg.verify.report import NATIVE, NOT_RUN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The inputs `tried`; the library's answers will be in the file `answers` as soon as they are complete."""
+
+    tried: Tried
+    answers: Path
+
+
+_SLOWER = 10
+"""Times the seconds that a class of inputs may take natively."""
+
+
+class EmulatedRuns:
+    """Runs `library`, whose interface is `signature`; `folder` is for files that no model can write to."""
+
+    def __init__(
+        self,
+        *,
+        emulator: Emulator,
+        compiler: Compiler,
+        library: NativeLibrary,
+        signature: Signature,
+        batch_sizes: Sequence[int],
+        folder: Path,
+    ) -> None:
+        self._emulator, self._compiler, self._library = emulator, compiler, library
+        self._signature, self._sizes, self._folder = signature, tuple(batch_sizes), folder
+        self._program = folder / f"batches-{compiler.architecture}"
+
+    def command(self, target: Target, parts: Sequence[Part], *, writable: Path, flush: bool) -> Command:
+        """Raises CompilerError."""
+        program = self._compiled()
+        inputs = [self._prepared(part.tried) for part in parts]
+        arguments: list[str | Path] = []
+        for part, prepared in zip(parts, inputs, strict=True):
+            seconds = math.ceil((part.tried.seconds or 0) * _SLOWER)
+            arguments += [prepared, part.answers, str(seconds)]
+        root = self._compiler.sysroot
+        box = Sandbox(
+            readable=(self._library.shared, program, *([root] if root else []), *inputs),
+            writable=(writable,),
+            limits=Limits.of_user(),
+        )
+        emulator: list[str | Path] = [self._emulator.program, "-cpu", self._emulator.cpu]
+        if root:
+            emulator += ["-L", root]
+        mode = "flush" if flush else "keep"
+        return box.native([*emulator, program, self._library.shared, target.name, mode, *arguments])
+
+    def answers(self, part: Part) -> dict[str, Array]:
+        """What the program wrote. Raises ValueError if these are not the answers for such inputs."""
+        counts = self._counts(part.tried)
+        expected = sum(count * self._bytes(size) for size, count in counts.items())
+        if part.answers.stat().st_size != expected:
+            raise ValueError(f"the library gave {part.answers.stat().st_size} bytes, {expected} were expected")
+        data, at = part.answers.read_bytes(), 0
+        found: dict[str, list[Array]] = {}
+        for size, count in counts.items():
+            for _ in range(count):
+                for tensor in self._signature.outputs:
+                    shape, dtype = tensor.shape_at(size), np.dtype(tensor.dtype.value)
+                    elements = math.prod(shape)
+                    array = np.frombuffer(data, dtype, elements, at).reshape(shape)
+                    at += elements * dtype.itemsize
+                    found.setdefault(f"{size}/{tensor.name}", []).append(array)
+        stacked = {tensor.name for tensor in self._signature.outputs if tensor.has_batch_axis}
+        return {
+            name: np.concatenate(arrays) if name.partition("/")[2] in stacked else arrays[0]
+            for name, arrays in found.items()
+        }
+
+    def _compiled(self) -> Path:
+        if not self._program.exists():
+            source = resources.templates() / "verify" / "batches.cc"
+            self._compiler.program(source, self._program, includes=[resources.headers()])
+        return self._program
+
+    def _counts(self, tried: Tried) -> dict[int, int]:
+        """The number of batches of each size."""
+        batched = any(tensor.has_batch_axis for tensor in self._signature.inputs)
+        counts = {size: tried.rows // size if batched else 1 for size in self._sizes}
+        return counts if tried.most is None else {size: min(count, tried.most) for size, count in counts.items()}
+
+    def _bytes(self, size: int) -> int:
+        """Of the outputs of one batch."""
+        outputs = self._signature.outputs
+        return sum(math.prod(each.shape_at(size)) * np.dtype(each.dtype.value).itemsize for each in outputs)
+
+    def _prepared(self, tried: Tried) -> Path:
+        """The inputs as the program reads them."""
+        path = self._folder / f"{tried.inputs.stem}.batches"
+        if path.exists():
+            return path
+        with np.load(tried.inputs, allow_pickle=False) as file:
+            inputs: Mapping[str, Array] = dict(file)
+        with path.open("wb") as stream:
+            for size, count in self._counts(tried).items():
+                stream.write(np.array([size, count], np.int64).tobytes())
+                for batch in range(count):
+                    rows = slice(batch * size, (batch + 1) * size)
+                    for tensor in self._signature.inputs:
+                        array = inputs[tensor.name][rows] if tensor.has_batch_axis else inputs[tensor.name]
+                        stream.write(np.ascontiguousarray(array, tensor.dtype.value).tobytes())
+        return path
+
 
 ENDLESS = "it did not end in time"
 
@@ -148,3 +263,38 @@ def _read(runs: _Runs, part: Part) -> Mapping[str, Array] | str:
         return runs.answers(part)
     except ValueError as error:
         return str(error)
+
+
+def runnable_targets(spec: ModelSpec) -> tuple[str, ...]:
+    """Those that this CPU can run."""
+    return tuple(name for name in spec.compilation.targets if runs_here(TARGETS[name]))
+
+
+def ways_to_run(spec: ModelSpec) -> dict[str, str]:
+    """How the code of each target is run here: NATIVE, the emulator with its version, or NOT_RUN."""
+    return {name: _way_to_run(TARGETS[name]) for name in spec.compilation.targets}
+
+
+def _way_to_run(target: Target) -> str:
+    if runs_here(target):
+        return NATIVE
+    emulator = emulator_of(target)
+    return NOT_RUN if emulator is None else str(emulator)
+
+
+def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
+    """Those that neither this CPU nor an emulator can run."""
+    return tuple(name for name, how in ways_to_run(spec).items() if how == NOT_RUN)
+
+
+def require_verified(not_run: Sequence[str], unverified: Sequence[str]) -> None:
+    """ValidationError where one of `not_run`, targets without validation, is not among `unverified`."""
+    missing = [name for name in not_run if name not in unverified]
+    if missing:
+        raise ValidationError(
+            f"no validation for {', '.join(missing)}: this machine cannot run such code, and no emulator can",
+            hint="install qemu-user (it runs aarch64 and x86-64 up to v3), publish on a machine with such a CPU, "
+            "or publish without validation: "
+            + " ".join(f"--unverified-target {name}" for name in missing)
+            + " (in registry.yaml: policy.unverified_targets)",
+        )

@@ -27,16 +27,21 @@ from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.verify.classes import ARRANGED, BRANCHES, MAIN, ROWS, drawn, is_drawn_for
-from tfaot_pkg.verify.inputs import validation_inputs
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, drawn, is_drawn_for, validation_inputs
 from tfaot_pkg.verify.judgement import TENSORFLOW, Answers, Difference, differences, disagreements
-from tfaot_pkg.verify.oracle import Oracle, Tried
-from tfaot_pkg.verify.reference import FILE, reference_bytes
-from tfaot_pkg.verify.report import NATIVE, NOT_RUN, Branch, ClassReport, Comparison, ValidationReport, compare
+from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes
+from tfaot_pkg.verify.report import (
+    NATIVE,
+    NOT_RUN,
+    Branch,
+    ClassReport,
+    Comparison,
+    ValidationReport,
+    compare,
+    disagreement,
+)
 from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
-from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns
-from tfaot_pkg.verify.summary import disagreement
-from tfaot_pkg.verify.ways import not_run_targets, ways_to_run
+from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns, not_run_targets, ways_to_run
 
 STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches
@@ -112,7 +117,7 @@ def stored_answers(spec: ModelSpec, key: Key, cache: BuildCache) -> bytes | None
     """What `reference.reference_bytes` gave in the validation that was made; None where the spec asks for no tools."""
     if not spec.package.tools:
         return None
-    return (cache.folder(STAGE, key) / FILE).read_bytes()
+    return (cache.folder(STAGE, key) / REFERENCE_FILE).read_bytes()
 
 
 class _Validation:
@@ -164,7 +169,7 @@ class _Validation:
                 signature=signature, uid=self._library.uid, batch_sizes=sizes,
                 validation=validation, inputs=inputs, answers=theirs,
             )  # fmt: skip
-            (folder / FILE).write_bytes(stored)
+            (folder / REFERENCE_FILE).write_bytes(stored)
         (folder / "report.json").write_text(json.dumps(report.as_dict(), indent=1))
 
     def _tried(self, oracle: Oracle, inputs: Mapping[str, Array]) -> tuple[list[Tried], tuple[Branch, ...]]:
