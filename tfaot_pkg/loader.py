@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.batching.costs import Planner
+from tfaot_pkg.batching.planner import Planner
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import package_meant_by, spellings

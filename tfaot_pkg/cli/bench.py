@@ -129,8 +129,8 @@ def bench(
 
 def _measured(session: Session, model: str, request: Request, source: Path | None, old: Bench | None) -> Bench:
     """The results for `model`, a spec or a package. Raises SpecError if `old` has results of another model."""
-    from tfaot_pkg.bench.run import published
     from tfaot_pkg.bench.run import bench as measure
+    from tfaot_pkg.bench.run import published
     from tfaot_pkg.rebuild import Means
     from tfaot_pkg.spec import load_spec
     from tfaot_pkg.temporary import temporary_folder

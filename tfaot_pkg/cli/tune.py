@@ -13,8 +13,7 @@ from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, requir
 if TYPE_CHECKING:
     from tfaot_pkg.compiled.assignment import Unit
     from tfaot_pkg.spec.types import ModelSpec
-    from tfaot_pkg.tuning.choosing import FlagsFound
-    from tfaot_pkg.tuning.choosing import LayersFound
+    from tfaot_pkg.tuning.choosing import FlagsFound, LayersFound
     from tfaot_pkg.tuning.measure import Tuned, Wanted
 
 KernelsFlag = Annotated[

@@ -1,0 +1,55 @@
+"""How a batch is made of compiled sizes: as cheaply as can be, by what a run of each costs (as in tfaot/batching.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+_LARGEST_TABLE = 65_536  # rows
+_SHOWN = 4
+_LARGEST_SHOWN = 1024
+
+
+class Planner:
+    """Composes batches of any number of rows of the sizes that `costs` names (positive, in any unit).
+
+    With best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)), of equal costs the larger size.
+    Where so many rows are to go that some best composition has it, the size that is cheapest per row is run.
+    """
+
+    def __init__(self, costs: Mapping[int, float]) -> None:
+        self._costs = dict(costs)
+        self._cheapest_row = min(costs, key=lambda size: (costs[size] / size, -size))
+        self._limit = max(*costs, min(_LARGEST_TABLE, max(costs) * self._cheapest_row))
+        self._best, self._choice = [0.0], [0]
+
+    def next(self, rows: int) -> int:
+        """The size to run first for `rows` (at least 1) that are to go; more than `rows` where it is to be padded."""
+        if rows > self._limit:
+            return self._cheapest_row
+        for n in range(len(self._best), rows + 1):
+            totals = {size: cost + self._best[max(0, n - size)] for size, cost in self._costs.items()}
+            size = min(totals, key=lambda each: (totals[each], -each))
+            self._best.append(totals[size])
+            self._choice.append(size)
+        return self._choice[rows]
+
+    def sizes(self, rows: int) -> tuple[int, ...]:
+        """The whole composition of `rows`; the last size may have to be padded."""
+        found = []
+        while rows > 0:
+            found.append(self.next(rows))
+            rows -= found[-1]
+        return tuple(found)
+
+
+def written(sizes: Sequence[int]) -> str:
+    """A composition for people: `8 + 4 + 3 x 1`."""
+    runs = [(size, len(list(run))) for size, run in groupby(sizes)]
+    return " + ".join(str(size) if count == 1 else f"{count} x {size}" for size, count in runs)
+
+
+def unseen(sizes: Sequence[int]) -> tuple[int, ...]:
+    """A few batch sizes that are not among the compiled `sizes` (ascending), to show compositions of."""
+    near = [*[size - 1 for size in sizes if size > 1], sizes[-1] + 1]
+    return tuple(size for size in near if size not in sizes and size <= _LARGEST_SHOWN)[-_SHOWN:]
