@@ -19,6 +19,7 @@ from tfaot_pkg.compiled.assignment import require_flags
 from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
 from tfaot_pkg.compiled.model import compile_model, compiled_key
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
@@ -328,7 +329,7 @@ def _documented(
     return replace(
         contents,
         answers=answers,
-        validation=report.as_dict(),
+        validation=plain(report),
         sbom=sbom(materials, made),
         provenance=partial(statement, materials, glibc=contents.glibc, validated=report.targets),
     )

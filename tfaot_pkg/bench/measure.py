@@ -15,8 +15,8 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.bench.results import Difference
-from tfaot_pkg.documents import plain
 from tfaot_pkg.bench.serving import Memory, Program, Serving
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor

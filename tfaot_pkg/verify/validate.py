@@ -15,6 +15,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
@@ -170,7 +171,7 @@ class _Validation:
                 validation=validation, inputs=inputs, answers=theirs,
             )  # fmt: skip
             (folder / REFERENCE_FILE).write_bytes(stored)
-        (folder / "report.json").write_text(json.dumps(report.as_dict(), indent=1))
+        (folder / "report.json").write_text(json.dumps(plain(report), indent=1))
 
     def _tried(self, oracle: Oracle, inputs: Mapping[str, Array]) -> tuple[list[Tried], tuple[Branch, ...]]:
         """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
