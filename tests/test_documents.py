@@ -28,7 +28,7 @@ from tests.provenance.materials import make_materials
 from tests.registry.conftest import MakePackage, make_package, registry
 from tests.registry.signing import make_signed
 from tests.spec.test_tuning import TUNING
-from tfaot_pkg.catalogue.graph import nodes_of_document
+from tfaot_pkg.catalogue.drawing import nodes_of_document
 from tfaot_pkg.catalogue.package import page_context
 from tfaot_pkg.catalogue.render import Home
 from tfaot_pkg.catalogue.tree import Node

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import tfaot_pkg
 from tests.kept import saved_models
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.catalogue.graph import Drawing, draw, nodes_of_document
+from tfaot_pkg.catalogue.drawing import Drawing, draw, nodes_of_document
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze, frozen_key
 from tfaot_pkg.progress import Silent

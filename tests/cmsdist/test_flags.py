@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tfaot_pkg.cmsdist.flags import Wanted, targets_wanted
+from tfaot_pkg.cmsdist.compiling import Wanted, targets_wanted
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec.types import Compilation
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.catalogue import tree
-from tfaot_pkg.catalogue.package import DocumentReader, blob_link, document_reader, page_context
-from tfaot_pkg.catalogue.record import Record, record_of
+from tfaot_pkg.catalogue.package import DocumentReader, Record, blob_link, document_reader, page_context, record_of
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TfaotError

@@ -15,7 +15,7 @@ from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.run import run_commands
 
 if TYPE_CHECKING:
-    from tfaot_pkg.cmsdist.layout import Tool
+    from tfaot_pkg.cmsdist.compiling import Tool
     from tfaot_pkg.pipeline import Build
     from tfaot_pkg.spec.types import ModelSpec
 
@@ -161,7 +161,7 @@ def compile_(
 
     Example: cms_tfaot_compile -c aot_config.yaml -o compiled_model --tool-name tfaot-model-tagger --tool-base "$PWD"
     """
-    from tfaot_pkg.cmsdist.layout import layout, tool, write_layout
+    from tfaot_pkg.cmsdist.compiling import layout, tool, write_layout
     from tfaot_pkg.pipeline import Pipeline
     from tfaot_pkg.spec import load_spec
 
@@ -184,7 +184,7 @@ def compile_(
 
 def _wanted(spec: ModelSpec, flags: str, session: Session) -> ModelSpec:
     """`spec` with objects in its package, for the targets that `flags` name."""
-    from tfaot_pkg.cmsdist.flags import targets_wanted
+    from tfaot_pkg.cmsdist.compiling import targets_wanted
 
     wanted = targets_wanted(flags, spec.compilation)
     for note in wanted.notes:

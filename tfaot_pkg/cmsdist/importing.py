@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from tfaot_pkg.cmsdist.exporting import spec_text
 from tfaot_pkg.cmsdist.rpmspec import MAX_BYTES, Note, RpmSpec, Tagged, read_rpm_spec
-from tfaot_pkg.cmsdist.written import spec_text
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.spec.names import name_fault, version_fault

@@ -1,7 +1,12 @@
-"""The server as a process: a socket, the log, and a decent end."""
+"""The server as a process: a socket, limits of connections, the log, and an orderly end.
+
+uvicorn lets a client that never ends its request, or never reads the answer, hold its connection. So a timer runs
+whenever the client is to send something (a head, the rest of a body, the next request), another while it is to read.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -9,14 +14,136 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.server.app import make_app
-from tfaot_pkg.server.protocol import Limits, protocol_with
 from tfaot_pkg.static.layout import CONFIG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a client may take: times in seconds, sizes in bytes.
+
+    `head` is for all of a request's head (and for the rest of a body that nobody wants), `idle` for the pause between
+    two requests, `stall` for a client that does not read what is sent to it.
+    """
+
+    head: float = 10
+    idle: float = 30
+    stall: float = 120
+    head_size: int = 32 << 10
+    connections: int = 500
+
+
+def protocol_with(limits: Limits) -> type[H11Protocol]:
+    """The protocol class for uvicorn, which makes its instances itself."""
+
+    class Limited(LimitedProtocol):
+        LIMITS = limits
+
+    return Limited
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 within `LIMITS`. If there are too many connections, the one that has waited longest makes room."""
+
+    LIMITS = Limits()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._expected: Literal["head", "rest", "nothing"] = "head"
+        self._asking: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self.waits_since: float | None = None
+        """Since when nothing is done for the client, because it asks for nothing; None while it is answered."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn itself does
+        super().connection_made(transport)
+        self._expect("head")
+        if len(self.connections) > self.LIMITS.connections:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing_more()
+        _cancel(self._reading)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._expected == "nothing":  # the next request begins
+            self._expect("head")
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._expect_nothing_more()
+        elif self._expected == "rest" and self.conn.their_state is not h11.SEND_BODY:
+            self._expect("nothing")
+
+    def on_response_complete(self) -> None:
+        self._expect("rest" if self.conn.their_state is h11.SEND_BODY else "nothing")
+        self._expect_reading()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._expect_reading()
+
+    def _expect(self, what: Literal["head", "rest", "nothing"]) -> None:
+        """What the client is to send now. It has `head` seconds for that, and `idle` to begin the next request."""
+        self._expect_nothing_more()
+        self._expected = what
+        self.waits_since = self.loop.time()
+        self._asking = self.loop.call_later(self.LIMITS.idle if what == "nothing" else self.LIMITS.head, self._end)
+
+    def _expect_nothing_more(self) -> None:
+        _cancel(self._asking)
+        self._asking = self.waits_since = None
+
+    def _end(self) -> None:
+        """The client has sent too little: what it was sent before may still go out."""
+        if self.transport.get_write_buffer_size():
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _expect_reading(self) -> None:
+        """The client is to read some of what waits for it."""
+        _cancel(self._reading)
+        self._unsent = self.transport.get_write_buffer_size()
+        if self._unsent:
+            self._reading = self.loop.call_later(self.LIMITS.stall, self._check_reading)
+
+    def _check_reading(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unsent:
+            self._expect_reading()
+        else:
+            self.transport.abort()
+
+    def _make_room(self) -> None:
+        others = [
+            one for one in self.connections if isinstance(one, LimitedProtocol) and not one.transport.is_closing()
+        ]
+        waiting = [(one.waits_since, id(one), one) for one in others if one.waits_since is not None]
+        min(waiting)[2].transport.abort()  # this one waits too
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
 
 LIMITS = Limits()
 _GRACE = 5

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogue.registries import graph_document
-from tfaot_pkg.catalogue.graph import GraphNode, draw, nodes_of_document, nodes_of_signature
+from tfaot_pkg.catalogue.drawing import GraphNode, draw, nodes_of_document, nodes_of_signature
 from tfaot_pkg.signature import DType, Signature, Tensor
 
 
