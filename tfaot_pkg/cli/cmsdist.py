@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, defines_of
 from tfaot_pkg.cli.run import run_commands
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def import_cmsdist(
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
     fetcher = partial(fetch_source, folders=session.folders, progress=session.progress) if fetch else None
     files = ModelFiles(folder=model_files, fetch=fetcher)
-    imported = import_spec(file, output, defines=session.defines, files=files)
+    imported = import_spec(file, output, defines=defines_of(defines), files=files)
     if strict and imported.notes:
         faults = [Fault(file=note.file, line=note.line, path="", message=note.message) for note in imported.notes]
         raise SpecError(faults, hint="nothing was written; without --strict these are notes")
