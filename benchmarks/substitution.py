@@ -33,7 +33,8 @@ from tfaot_pkg.cxx.compiler import Compiler, find_compiler  # noqa: E402
 from tfaot_pkg.errors import TfaotError  # noqa: E402
 from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.frozen.model import freeze  # noqa: E402
-from tfaot_pkg.native.library import NativeLibrary, build_native  # noqa: E402
+from tfaot_pkg.native.build import build_native  # noqa: E402
+from tfaot_pkg.native.library import NativeLibrary  # noqa: E402
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402

@@ -66,11 +66,12 @@ def digests_in(copy: Path) -> Mapping[str, str]:
 @pytest.mark.parametrize(
     ("file", "changed"),
     [
+        ("native/build.py", {"link", "tools", "validate", "package"}),
         ("native/library.py", {"link", "tools", "validate", "package"}),
         ("native/xla_runtime.py", {"runtime parts", "link", "tools", "validate", "package"}),
         ("native/tools.py", {"tools", "package"}),
         ("compiled/assignment.py", {"compile", "link", "tools", "validate", "package"}),
-        ("kernels/layer.py", {"compile", "link", "tools", "validate", "package"}),
+        ("kernels/calls.py", {"compile", "link", "tools", "validate", "package"}),
         ("batching/costs.py", {"link", "tools", "validate", "package"}),
         ("verify/runner.py", {"validate", "package"}),
         ("package/scram.py", {"package"}),

@@ -29,7 +29,7 @@ STAGES = {
     "freeze": "tfaot_pkg.frozen.model",
     "compile": "tfaot_pkg.compiled.model",
     "runtime parts": "tfaot_pkg.native.xla_runtime",
-    "link": "tfaot_pkg.native.library",
+    "link": "tfaot_pkg.native.build",
     "tools": "tfaot_pkg.native.tools",
     "validate": "tfaot_pkg.verify.validate",
     "package": "tfaot_pkg.pipeline",

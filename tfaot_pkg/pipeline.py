@@ -24,7 +24,8 @@ from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, key_of, sha256_file
-from tfaot_pkg.native.library import NativeLibrary, build_native, library_uid, native_key
+from tfaot_pkg.native.build import build_native, native_key
+from tfaot_pkg.native.library import NativeLibrary, library_uid
 from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.package_key import components

@@ -9,7 +9,7 @@ import time
 
 _PROGRAM = """
 from pathlib import Path
-from tfaot_pkg.native.library import together
+from tfaot_pkg.native.build import together
 from tfaot_pkg.process import run
 
 def task() -> Path:

@@ -251,7 +251,7 @@ def worker(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stage(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    later = ("tfaot_pkg.native.library", "tfaot_pkg.pipeline")
+    later = ("tfaot_pkg.native.build", "tfaot_pkg.pipeline")
     monkeypatch.setattr(package_key, "code_digest", lambda name: "other" if name in later else code_digest(name))
 
 

@@ -16,7 +16,8 @@ from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.cxx.compiler import find_compiler
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
-from tfaot_pkg.native.library import NativeLibrary, build_native
+from tfaot_pkg.native.build import build_native
+from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.snapshot import Snapshot

@@ -16,7 +16,8 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import ARCHIVES, ArchiveMember, Compiler, members_text, read_members
 from tfaot_pkg.keys import Key, key_of
-from tfaot_pkg.native.library import NativeLibrary, together
+from tfaot_pkg.native.build import together
+from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, lowest

@@ -23,8 +23,7 @@ from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.native.linking import join, link_shared, object_names
+from tfaot_pkg.native.library import NativeLibrary, join, link_shared, object_names
 from tfaot_pkg.native.tools import link_programs, program_names
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.types import Decision

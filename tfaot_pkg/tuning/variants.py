@@ -12,7 +12,7 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.assignment import Unit, possible_calls, uses_kernels
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
-from tfaot_pkg.native.library import build_native
+from tfaot_pkg.native.build import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.source.snapshot import Snapshot

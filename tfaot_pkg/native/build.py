@@ -1,0 +1,371 @@
+"""The build of a `NativeLibrary`: glue generated and compiled, runtime parts added, everything linked.
+
+1. Compile the glue of each unit, and what units have in common.
+2. Link each unit of a target into an object with one global symbol, and the runtime parts of a target into one object.
+3. Merge units into one object per batch size, and these and what is common into one.
+4. Make the static and the shared library of that object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from tfaot_pkg import resources
+from tfaot_pkg.batching.costs import batch_costs
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
+from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
+from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.documents import plain
+from tfaot_pkg.frozen.model import FrozenModel, weight_size
+from tfaot_pkg.kernels.calls import Call, plan_of
+from tfaot_pkg.keys import Key, key_of
+from tfaot_pkg.native.library import (
+    PARTS,
+    NativeLibrary,
+    baseline,
+    includes,
+    join,
+    library_uid,
+    link_shared,
+    object_names,
+    require_sound_libraries,
+)
+from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
+from tfaot_pkg.package.name import shared_library_name
+from tfaot_pkg.package.render import render
+from tfaot_pkg.process import kill_running
+from tfaot_pkg.progress import Progress, Step
+from tfaot_pkg.spec.tuning import costs_document
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import TARGETS, Target
+from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+
+STAGE = "native"
+_WARNINGS = ("-Wall", "-Wextra", "-Werror")
+_KILL_INTERVAL = 0.02  # seconds
+_COMMON_STEPS = 11  # six sources, the common object, the whole, archive, entry, shared
+_ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # of the C library, and ours (runtime.cc)
+
+_T = TypeVar("_T")
+
+
+def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
+    return key_of(
+        STAGE,
+        code_digest(__name__),
+        {
+            "compiled": compiled,
+            "name": spec.model.name,
+            "version": spec.model.version,
+            "objects": spec.package.objects,
+            "batch_costs": costs_document(spec.tuning),
+            "compiler": compiler.identity,
+            "flags": list(compiler.all_flags),
+            "templates": resources.digest(resources.templates() / "native"),
+            "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
+        },
+    )
+
+
+def build_native(
+    spec: ModelSpec,
+    frozen: FrozenModel,
+    compiled: CompiledModel,
+    *,
+    key: Key,
+    environment: ToolchainEnvironment,
+    compiler: Compiler,
+    cache: BuildCache,
+    progress: Progress,
+    parts_cache: BuildCache | None = None,
+) -> NativeLibrary:
+    """The libraries of `compiled`, from the cache if they are there.
+
+    `parts_cache` has the parts of XLA's runtime, if that is another one. Raises CompilerError, ModelError,
+    StorageError.
+    """
+    uid = library_uid(spec, compiled.key)
+
+    def library_in(folder: Path) -> NativeLibrary:
+        return NativeLibrary(folder=folder, key=key, name=spec.model.package_name, uid=uid)
+
+    def make(folder: Path) -> None:
+        LibraryBuild(
+            folder=folder, spec=spec, frozen=frozen, compiled=compiled, environment=environment, compiler=compiler,
+            parts=Parts(environment=environment, compiler=compiler, cache=parts_cache or cache),
+            library=library_in(folder), step=step,
+        ).make()  # fmt: skip
+
+    targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
+    total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes + sum(bool(unit.calls) for unit in compiled.units)
+    with progress.step("link", total=total, unit="files") as step:
+        if cache.has(STAGE, key):
+            step.skip("cached")
+        return library_in(cache.get_or_make(STAGE, key, make))
+
+
+def _name(unit: CompiledUnit) -> str:
+    return f"{unit.prefix}_{unit.target.identifier}"
+
+
+def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
+    """New names for what runtime.cc defines: code of this library uses it, and nobody else's code does."""
+    return {name: f"{library}_runtime_{name}" for name in sorted(defined_symbols(runtime))}
+
+
+def _unit_symbol(library: str, unit: CompiledUnit) -> str:
+    """The function that gives one unit of the library whose entry function is `library`."""
+    return f"{library}_b{unit.batch_size}_{unit.target.identifier}"
+
+
+def together(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
+    """What `tasks` give, as many at once as there are cores. Interrupted, it ends the programs that they run."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
+        futures: list[Future[_T]] = []
+        try:
+            futures.extend(executor.submit(task) for task in tasks)
+            return [future.result() for future in futures]
+        except Exception:
+            executor.shutdown(cancel_futures=True)
+            raise
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            # To `wait`, a future that was cancelled before it began is never done.
+            begun = [future for future in futures if not future.cancelled()]
+            while wait(begun, timeout=_KILL_INTERVAL).not_done:  # a task may be between two of its programs
+                kill_running()
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TargetCode:
+    """The runtime parts that units of `target` need, and the object of all of them; None if they need none."""
+
+    target: Target
+    parts: tuple[LinkedPart, ...]
+    code: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryBuild:
+    """One build of the libraries in `folder`."""
+
+    folder: Path
+
+    spec: ModelSpec
+    frozen: FrozenModel
+    compiled: CompiledModel
+    environment: ToolchainEnvironment
+    compiler: Compiler
+    parts: Parts
+    library: NativeLibrary
+    step: Step
+
+    def make(self) -> None:
+        """Fill `folder` with the two libraries, the objects that are asked for and the list of parts; nothing else."""
+        self.work.mkdir()
+        common = self._compile_all()
+        runtime = _runtime_names(self.symbol, self.work / "runtime.o")
+        for path in common:
+            self.compiler.rename_symbols(path, runtime)
+        linked = together([partial(self._link_target, target, runtime) for target in self._targets])
+        parts = [each.code for each in linked if each.code is not None]
+        self._link_libraries(self._objects([*common, *parts]))
+        self._list_parts(linked)
+        shutil.rmtree(self.work)
+
+    @property
+    def work(self) -> Path:
+        """What is compiled on the way."""
+        return self.folder / "work"
+
+    def _compile_all(self) -> list[Path]:
+        """Compile the code of each unit, and what units have in common, whose objects are returned."""
+        sources = [partial(self._source, name) for name in ("cpu.cc", "library.cc", "runtime.cc")]
+        common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
+        units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
+        units += [partial(self._calls, unit) for unit in self.compiled.units if unit.calls]
+        together([*units, *common])
+        # The order of the objects is part of the libraries' bytes.
+        return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "model", "units", "weights")]
+
+    def _link_libraries(self, objects: Sequence[Path]) -> None:
+        """The static and the shared library of `objects`, and the list of what the compiler's own library gave."""
+        if self.spec.package.objects:
+            objects = [path.rename(self.folder / path.name) for path in objects]
+        whole = self.work / f"{self.library.name}.o"
+        join(objects, whole, symbol=self.symbol, compiler=self.compiler)
+        self.step.advance(note=whole.name)
+        # Before the shared library is linked, which changes `whole`.
+        self.compiler.archive([whole], self.library.static)
+        self.step.advance(note=self.library.static.name)
+        held = link_shared(
+            whole, self.library.shared,
+            symbol=self.symbol, soname=shared_library_name(self.library.name, self.library.uid),
+            interface=self.environment.toolchain.interface, compiler=self.compiler, work=self.work,
+        )  # fmt: skip
+        (self.folder / ARCHIVES).write_text(members_text({self.library.shared.name: held}))
+        self.step.advance(2, note=self.library.shared.name)  # its entry, and itself
+        require_sound_libraries(self.library, self._targets[0].architecture)
+
+    def _list_parts(self, linked: Sequence[_TargetCode]) -> None:
+        listed = [
+            plain(part) for each in sorted(linked, key=lambda each: each.target.identifier) for part in each.parts
+        ]
+        (self.folder / PARTS).write_text(json.dumps(listed, indent=1))
+
+    @property
+    def symbol(self) -> str:
+        return self.library.symbol
+
+    @property
+    def _targets(self) -> tuple[Target, ...]:
+        return tuple(TARGETS[name] for name in self.spec.compilation.targets)
+
+    def _baseline(self) -> tuple[str, ...]:
+        return baseline(self._targets[0].architecture)
+
+    def _compile(self, source: Path, flags: Sequence[str | Path]) -> Path:
+        output = self.work / f"{source.stem}.o"
+        flags = [*self.compiler.library_flags, *flags, *includes(self.environment.toolchain.interface)]
+        self.compiler.compile(source, output, flags=flags, folder=self.work)
+        self.step.advance(note=source.name)
+        return output
+
+    def _source(self, name: str) -> Path:
+        return self._compile(resources.templates() / "native" / name, [*self._baseline(), *_WARNINGS])
+
+    def _rendered(self, template: str, output: str, context: dict[str, object]) -> Path:
+        path = self.work / output
+        path.write_text(render(f"native/{template}", context))
+        return path
+
+    def _model(self) -> Path:
+        context: dict[str, object] = {
+            "model": self.spec.model,
+            "uid": self.library.uid,
+            "symbol": self.symbol,
+            "toolchain": f"tensorflow {self.environment.toolchain.version}",
+            "alignment": self.environment.toolchain.alignment,
+            "signature": self.frozen.signature,
+            "rows": self.frozen.rows,
+            "batch_sizes": self.spec.compilation.batch_sizes,
+            "targets": self._targets,
+            "batch_costs": [
+                batch_costs(
+                    self.spec.compilation.batch_sizes,
+                    target,
+                    work=self.frozen.work,
+                    signature=self.frozen.signature,
+                    tuning=self.spec.tuning,
+                )
+                for target in self._targets
+            ],
+            "weight_offsets": weight_offsets(self.compiled.weights),
+        }
+        source = self._rendered("model.cc.j2", "model.cc", context)
+        return self._compile(source, [*self._baseline(), *_WARNINGS])
+
+    def _weights(self) -> Path:
+        with (self.work / "weights.bin").open("wb") as blob:
+            for weight, offset in zip(self.compiled.weights, weight_offsets(self.compiled.weights), strict=True):
+                blob.write(bytes(offset - blob.tell()))
+                blob.write(self.frozen.weight(weight))
+        return self._compile(self._rendered("weights.S.j2", "weights.S", {}), [])
+
+    def _merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> Path:
+        self.compiler.merge(objects, output, keep=keep)
+        self.step.advance(note=output.name)
+        return output
+
+    def _glue(self, unit: CompiledUnit) -> Path:
+        context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit)}
+        if unit.whole is not None:
+            return self._whole(unit, unit.whole, context)
+        source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
+        # Generated headers are not ours to warn about: they are system headers to the compiler.
+        return self._compile(source, [*unit.target.flags, *_WARNINGS, "-isystem", unit.folder])
+
+    def _whole(self, unit: CompiledUnit, call: Call, context: dict[str, object]) -> Path:
+        """A unit that is one call of the kernel library."""
+        nodes = [weight.node for weight in self.compiled.weights]
+        context |= {
+            "call": call,
+            "plan": plan_of(call, unit.batch_size),
+            "weights": [weight_size(weight) for weight in self.compiled.weights],
+            "operands": [nodes.index(layer.parameters.node) for layer in call.with_parameters if layer.parameters],
+        }
+        source = self._rendered("whole.cc.j2", f"{_name(unit)}.cc", context)
+        return self._compile(source, [*unit.target.flags, *_WARNINGS])
+
+    def _calls(self, unit: CompiledUnit) -> Path:
+        """The functions that the unit's code calls."""
+        plans = [(call, plan_of(call, unit.batch_size)) for call in unit.calls]
+        source = self._rendered("calls.cc.j2", f"{_name(unit)}_calls.cc", {"unit": unit, "plans": plans})
+        kernels: list[str | Path] = ["-isystem", resources.kernels() / "include"]
+        namespace = f"-DTFAOT_KERNELS_TARGET={unit.target.identifier}"
+        return self._compile(source, [*unit.target.flags, *_WARNINGS, namespace, *kernels])
+
+    def _table(self) -> Path:
+        """The functions that give the units of each target."""
+        units = {target: self.compiled.of_target(target) for target in self._targets}
+        symbols = {target.name: [_unit_symbol(self.symbol, unit) for unit in units[target]] for target in self._targets}
+        source = self._rendered("units.cc.j2", "units.cc", {"targets": self._targets, "symbols": symbols})
+        return self._compile(source, [*self._baseline(), *_WARNINGS])
+
+    def _link_target(self, target: Target, runtime: Mapping[str, str]) -> _TargetCode:
+        """Link each unit of a target into an object with one global symbol, and its runtime parts into one object.
+
+        What units need of the parts gets names that no other target and no other model has: code of all targets stands
+        in one library, and a program may link the libraries of several models.
+        """
+        units = self.compiled.of_target(target)
+        objects = [[*self._glue_objects(unit), *unit.objects] for unit in units]
+        everything = [path for paths in objects for path in paths]
+        parts = self.parts.objects_for(target, everything)
+        provided = {name for code in parts.values() for name in defined_symbols(code)}
+        needed = {name for path in everything for name in undefined_symbols(path)}
+        names = {name: f"{self.symbol}_{target.identifier}_{name}" for name in sorted(needed & provided)}
+        for unit, paths in zip(units, objects, strict=True):
+            linked = self._merge(paths, self.work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(self.symbol, unit)])
+            self.compiler.rename_symbols(linked, {**names, **runtime})
+        listed = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
+        code = self._link_parts(target, [*parts.values()], names, runtime) if parts else None
+        return _TargetCode(target=target, parts=tuple(listed), code=code)
+
+    def _link_parts(
+        self, target: Target, parts: Sequence[Path], names: Mapping[str, str], runtime: Mapping[str, str]
+    ) -> Path:
+        """One object of the runtime parts of a target, which defines `names`."""
+        linked = self._merge(parts, self.work / f"parts_{target.identifier}.o", keep=[*names])
+        # Eigen allocates by malloc and expects an exception where it fails.
+        known = defined_symbols(linked) | undefined_symbols(linked)
+        allocation = {name: runtime[ours] for name, ours in _ALLOCATION.items()}
+        renamed = {name: new for name, new in {**names, **runtime, **allocation}.items() if name in known}
+        self.compiler.rename_symbols(linked, renamed)
+        return linked
+
+    def _glue_objects(self, unit: CompiledUnit) -> list[Path]:
+        return [self.work / f"{_name(unit)}{suffix}.o" for suffix in ("", *(["_calls"] if unit.calls else []))]
+
+    def _objects(self, common: Sequence[Path]) -> list[Path]:
+        """One object per batch size, for all targets, and one of what they have in common."""
+        first, *others = object_names(self.spec)
+        shared = sorted(s for path in common for s in defined_symbols(path) if s.startswith(f"{self.symbol}_"))
+        made = [self._merge(common, self.work / first, keep=[self.symbol, *shared])]
+        for size, name in zip(self.spec.compilation.batch_sizes, others, strict=True):
+            units = [unit for unit in self.compiled.units if unit.batch_size == size]
+            paths = [self.work / f"{_name(unit)}.linked.o" for unit in units]
+            symbols = [_unit_symbol(self.symbol, unit) for unit in units]
+            made.append(self._merge(paths, self.work / name, keep=symbols))
+        return made
