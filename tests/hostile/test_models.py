@@ -172,4 +172,4 @@ def test_the_page_about_security_has_the_figures_of_the_corpus(make_corpus: Call
     packages = sum(not name.startswith("zip") for name in ARCHIVES)
     assert f"{count} hostile models, {len(SPECS)} hostile specs, {len(ARCHIVES)} hostile archives of sources" in text
     assert f"and {packages} of packages" in text
-    assert f"{len(corpus.named('refused'))} are refused, {len(corpus.named('harmless'))} run" in text
+    assert f"{len(corpus.named('refused'))} are rejected, {len(corpus.named('harmless'))} run" in text
