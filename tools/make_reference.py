@@ -122,8 +122,9 @@ def _spec() -> str:
     parts = [
         "# The spec\n",
         "A YAML file; a superset of the `aot_config.yaml` of cms-tfaot. Unknown keys are errors. Strings may hold",
-        "expressions over the spec's own `model.*` and over `env.*` (given with `-D KEY=VALUE`), such as",
-        "`'{{ model.name }}-{{ env.release }}'`. Relative paths are relative to the spec.\n",
+        "`{{ model.NAME }}` (a value of the spec itself), `{{ env.NAME }}` (given with `-D NAME=VALUE`) and",
+        "`{{ 'text' }}` (for text with braces), such as `'{{ model.name }}-{{ env.release }}'`. Relative paths are",
+        "relative to the spec.\n",
         "The same as a JSON Schema for editors: `tfaot-pkg schema`, or [spec.schema.json](../spec.schema.json).",
     ]
     for name, value in schema["properties"].items():

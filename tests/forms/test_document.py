@@ -92,7 +92,7 @@ def test_each_misuse_of_yaml_has_one_fault_with_its_line(text: str | bytes, faul
 
 
 def test_an_expression_without_quotes_is_told_to_have_them() -> None:
-    assert "in quotes" in messages(read("x: {% if y %}"))[0]
+    assert "in quotes" in messages(read("x: {{ y } z"))[0]
 
 
 def test_tabs_are_named_as_the_cause() -> None:

@@ -164,7 +164,7 @@ def _syntax_fault(error: yaml.YAMLError, text: str) -> tuple[int, str]:
 
 
 def _syntax_hint(line: list[str]) -> str:
-    if any("{{" in text or "{%" in text for text in line):
+    if any("{{" in text for text in line):
         return f"; {_QUOTE_HINT}"
     if any("\t" in text for text in line):
         return "; indent with spaces, not with tabs"

@@ -25,7 +25,6 @@ from tfaot_pkg.spec.types import (
 )
 
 if TYPE_CHECKING:
-    from tfaot_pkg.spec.expand import defines_from
     from tfaot_pkg.spec.parse import load_spec, parse_spec
     from tfaot_pkg.spec.schema import json_schema
 
@@ -41,7 +40,6 @@ __all__ = [
     "Source",
     "Validation",
     "cpp_identifiers",
-    "defines_from",
     "json_schema",
     "load_spec",
     "package_name",
@@ -50,7 +48,6 @@ __all__ = [
 ]
 
 _LAZY = {
-    "defines_from": "expand",
     "load_spec": "parse",
     "parse_spec": "parse",
     "json_schema": "schema",

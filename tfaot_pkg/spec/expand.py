@@ -1,51 +1,28 @@
 """Expressions in a spec's strings: `{{ model.name }}-{{ env.tag }}`, as macros in CMSDIST's specs.
 
-Jinja2 in a sandbox, cut down to what cannot loop, call or grow: names `model` (the spec's own values) and `env` (given
-with -D), `{% if %}`, comparisons, `~` and `+`, and the filters and tests listed below. A spec comes from the network
-in a nightly, so an expression is held to be hostile.
+There are three: `{{ model.NAME }}` is a value of the spec itself, `{{ env.NAME }}` one that was given with -D, and
+`{{ 'text' }}` is the text, for strings that hold braces. They compute nothing: a nightly reads specs from the network,
+and expressions that could loop, call or grow would need a sandbox.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, nodes
-from jinja2.sandbox import SandboxedEnvironment
-
-from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms.document import Document, Path, dotted
-from tfaot_pkg.wording import shown
 
 MAX_TEXT = 16_384
 """Characters that a string may have, before and after."""
 
-FILTERS = (
-    "capitalize",
-    "d",
-    "default",
-    "first",
-    "int",
-    "last",
-    "length",
-    "lower",
-    "replace",
-    "string",
-    "title",
-    "trim",
-    "upper",
-)
-TESTS = ("defined", "undefined", "eq", "equalto", "ne", "lt", "le", "gt", "ge", "in", "none", "string", "number")
-
-_MAX_NODE_DEPTH = 40
-_MAX_EXPRESSIONS = 200  # each costs a millisecond: Jinja compiles it to Python
-_NODES = (
-    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem,
-    nodes.Filter, nodes.Test, nodes.CondExpr, nodes.If, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not,
-    nodes.Add, nodes.Sub, nodes.Neg, nodes.Pos, nodes.Concat, nodes.Keyword,
-)  # fmt: skip
 MARKS = ("{{", "{%", "{#")
+"""What no string may hold outside of an expression. `{%` and `{#` are reserved: other tools take them for templates."""
+
+_MAX_REFERENCES = 50
+_MARK = re.compile("|".join(map(re.escape, MARKS)))
+_EXPRESSION = re.compile(r"\{\{\s*(?:(model|env)\.([^\W\d]\w*)|'([^']*)'|\"([^\"]*)\")\s*\}\}")
+_FORMS = "{{ model.NAME }}, {{ env.NAME }} and {{ 'text' }}"
 
 
 class Expanded(str):
@@ -64,95 +41,15 @@ def expand(document: Document, defines: Mapping[str, str]) -> set[Path]:
     return expander.failed
 
 
-def defines_from(arguments: Iterable[str]) -> dict[str, str]:
-    """The values of `-D key=value` options. Raises SpecError on an argument without `=` or with an odd key."""
-    defines: dict[str, str] = {}
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", key):
-            raise SpecError(
-                f"-D {shown(argument)}: must be key=value, where key is a name of letters, digits and '_'",
-                hint="-D tag=v3 gives {{ env.tag }} its value",
-            )
-        defines[key] = value
-    return defines
-
-
 class _Fault(Exception):
     """What is wrong with an expression."""
-
-
-class _Values:
-    """The mapping behind `model` or `env`. Expressions see its items only."""
-
-    __slots__ = ("_get", "_label")
-
-    def __init__(self, label: str, get: Callable[[str], object]) -> None:
-        self._label, self._get = label, get
-
-    def missing(self, key: str) -> str:
-        """What to say of a `key` without a value."""
-        hint = f": give it with -D {key}=... (in a registry.yaml: defines)" if self._label == "env" else " in this spec"
-        return f"{self._label}.{key} has no value{hint}"
-
-    def __getitem__(self, key: str) -> object:
-        return self._get(key)
-
-    def __str__(self) -> str:
-        raise _Fault(f"{self._label} alone is not a text: name a part of it, such as {self._label}.name")
-
-
-class _Missing(StrictUndefined):
-    """A name without a value: an error when used, fine for `default` and `is defined`."""
-
-    __slots__ = ()
-
-    @property
-    def _undefined_message(self) -> str:
-        if self._undefined_hint:
-            return self._undefined_hint
-        if isinstance(self._undefined_obj, _Values):
-            return self._undefined_obj.missing(str(self._undefined_name))
-        return f"{self._undefined_name} is not defined"
-
-
-class _Environment(SandboxedEnvironment):
-    def __init__(self) -> None:
-        super().__init__(undefined=_Missing, keep_trailing_newline=True, autoescape=False)
-        self.globals.clear()
-        self.filters = {name: self.filters[name] for name in FILTERS if name != "replace"} | {"replace": _replace}
-        self.tests = {name: self.tests[name] for name in TESTS}
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        """Parts of `model` and `env` only: no method or attribute of a Python object is ever looked up."""
-        if not isinstance(obj, _Values):
-            raise _Fault(f"only model and env have parts, so .{attribute} is not allowed")
-        try:
-            return obj[attribute]
-        except KeyError:
-            return self.undefined(obj=obj, name=attribute)
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        return self.getattr(obj, argument)
-
-
-def _replace(text: object, old: str, new: str) -> str:
-    """Jinja's `replace`, which could otherwise multiply a string's length."""
-    subject, old, new = str(text), str(old), str(new)
-    if len(subject) + subject.count(old) * max(len(new) - len(old), 0) > MAX_TEXT:
-        raise _Fault(f"gives more than {MAX_TEXT} characters")
-    return subject.replace(old, new)
 
 
 class _Expander:
     def __init__(self, document: Document, defines: Mapping[str, str]) -> None:
         self._document = document
         self._model = document.data.get("model") if isinstance(document.data, dict) else None
-        self._environment = _Environment()
-        self._context = {
-            "model": _Values("model", self._model_value),
-            "env": _Values("env", defines.__getitem__),
-        }
+        self._defines = defines
         self._done: dict[Path, str | _Fault] = {}
         self._active: list[Path] = []
         self.failed: set[Path] = set()
@@ -172,16 +69,6 @@ class _Expander:
             self.failed.add(path)
             return None
 
-    def _model_value(self, key: str) -> object:
-        if not isinstance(self._model, dict) or not isinstance(key, str):
-            raise KeyError(key)
-        value, path = self._model[key], ("model", key)
-        if isinstance(value, str):
-            return self._text(value, path)
-        if value is None or isinstance(value, (dict, list)):
-            raise KeyError(key)
-        return self._document.texts[path]
-
     def _text(self, text: str, path: Path) -> str:
         """The expansion of the string at `path`; computed once, which also bounds what references can multiply."""
         if len(text) > MAX_TEXT:
@@ -191,59 +78,56 @@ class _Expander:
         if path in self._active:
             circle = " -> ".join(map(dotted, [*self._active[self._active.index(path) :], path]))
             raise _Fault(f"refers to itself: {circle}")
-        if path not in self._done and len(self._done) + len(self._active) >= _MAX_EXPRESSIONS:
-            raise _Fault(f"a spec has at most {_MAX_EXPRESSIONS} strings with expressions")
+        # Each reference takes some frames of Python's stack.
+        if len(self._active) >= _MAX_REFERENCES:
+            raise _Fault(f"refers to another value through more than {_MAX_REFERENCES} others")
         if path not in self._done:
-            self._done[path] = self._render(text, path)
+            self._active.append(path)
+            try:
+                self._done[path] = self._expanded(text)
+            except _Fault as fault:
+                self._done[path] = fault
+            finally:
+                self._active.pop()
         result = self._done[path]
         if isinstance(result, _Fault):
             raise result
         return result
 
-    def _render(self, text: str, path: Path) -> str | _Fault:
-        self._active.append(path)
-        try:
-            tree = self._environment.parse(text)
-            _check_nodes(tree)
-            template = self._environment.from_string(tree)
-            result = "".join(self._limited(template.generate(self._context)))
-            return Expanded(result)
-        except _Fault as fault:
-            return fault
-        except TemplateSyntaxError as error:
-            return _Fault(f"is not a valid expression: {error.message}")
-        except UndefinedError as error:
-            return _Fault(str(error.message))
-        except RecursionError:
-            return _Fault("is an expression that is nested too deep")
-        except Exception as error:  # noqa: BLE001 what an expression does with its operands (1 + 'a') may raise anything
-            return _Fault(f"cannot be evaluated: {error}")
-        finally:
-            self._active.pop()
-
-    @staticmethod
-    def _limited(pieces: Iterable[str]) -> Iterable[str]:
-        length = 0
-        for piece in pieces:
+    def _expanded(self, text: str) -> Expanded:
+        length, pieces = 0, []
+        for piece in self._pieces(text):
             length += len(piece)
             if length > MAX_TEXT:
                 raise _Fault(f"gives more than {MAX_TEXT} characters")
-            yield piece
+            pieces.append(piece)
+        return Expanded("".join(pieces))
 
+    def _pieces(self, text: str) -> Iterator[str]:
+        position = 0
+        while mark := _MARK.search(text, position):
+            yield text[position : mark.start()]
+            found = _EXPRESSION.match(text, mark.start())
+            if found is None:
+                raise _Fault(f"is not a valid expression at character {mark.start() + 1}: there are {_FORMS}")
+            yield self._value(found)
+            position = found.end()
+        yield text[position:]
 
-def _check_nodes(tree: nodes.Template) -> None:
-    """Raise _Fault on anything but the harmless part of Jinja's language, before it is compiled."""
-    waiting: list[tuple[nodes.Node, int]] = [(tree, 0)]
-    while waiting:
-        node, depth = waiting.pop()
-        if not isinstance(node, _NODES):
-            raise _Fault(f"{type(node).__name__.lower()} is not allowed in an expression of a spec")
-        if depth > _MAX_NODE_DEPTH:
-            raise _Fault("is an expression that is nested too deep")
-        if isinstance(node, nodes.Name) and node.name not in ("model", "env"):
-            raise _Fault(f"{node.name} is not defined: expressions may use model.* and env.*")
-        if isinstance(node, nodes.Filter) and node.name not in FILTERS:
-            raise _Fault(f"there is no filter {shown(node.name)}: there are {', '.join(FILTERS)}")
-        if isinstance(node, nodes.Test) and node.name not in TESTS:
-            raise _Fault(f"there is no test {shown(node.name)}: there are {', '.join(TESTS)}")
-        waiting.extend((child, depth + 1) for child in node.iter_child_nodes())
+    def _value(self, found: re.Match[str]) -> str:
+        holder, name, single, double = found.groups()
+        if holder is None:
+            return single if single is not None else double
+        if holder == "env":
+            try:
+                return self._defines[name]
+            except KeyError:
+                raise _Fault(
+                    f"env.{name} has no value: give it with -D {name}=... (in a registry.yaml: defines)"
+                ) from None
+        value = self._model.get(name) if isinstance(self._model, dict) else None
+        if isinstance(value, str):
+            return self._text(value, ("model", name))
+        if value is None or isinstance(value, dict | list):
+            raise _Fault(f"model.{name} has no value in this spec")
+        return self._document.texts["model", name]  # as it was written: 1.10 is not 1.1

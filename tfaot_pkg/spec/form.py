@@ -23,7 +23,7 @@ MAX_SAMPLES = 1_000_000
 MAX_AXIS = 2**31 - 1
 MAX_SEED = 2**32 - 1
 
-_EXPRESSION = r"[\s\S]*\{[{%][\s\S]*"
+_EXPRESSION = r"[\s\S]*\{\{[\s\S]*"
 
 
 def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
