@@ -1,4 +1,4 @@
-# make demo, make test: both make everything that they need. `make help` lists the targets.
+# make demo, make test: both set up everything that they need. `make help` lists the targets.
 #
 # PYTHON=...       the interpreter to make .venv with (3.10, 3.11 or 3.12; found by itself)
 # PYTEST_ARGS=...  more arguments for pytest, e.g. PYTEST_ARGS='-k spec'
@@ -10,17 +10,17 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# A name on the PATH is not enough: version managers put names there that do not run.
+# The interpreter must run: version managers put names on the PATH that do not.
 in_range = $(shell $(1) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $(1))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3,$(call in_range,$(name))))
 
 VENV := .venv
-# What is in the virtual environment: it is made anew when any of it changes.
+# The stamp's name has a digest of the inputs: the environment is made anew if one of them changes.
 STAMP := $(VENV)/.made-$(shell cat requirements/test.txt pyproject.toml | sha256sum | cut -c1-16)
 PYTEST_JOBS ?= auto
-# What is expensive is made once for all workers (tests/kept.py), so a worker without work may take any test of another.
+# Worksteal: expensive fixtures are made once for all workers (tests/kept.py), so any worker may run any test.
 PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxprocesses 4 --dist worksteal --durations=10
-# Thousands of tests start the command line: without bytecode each start would compile it again.
+# Bytecode stays on: thousands of tests start the command line, and each start would compile it again.
 export PYTHONDONTWRITEBYTECODE :=
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
@@ -47,14 +47,14 @@ $(STAMP): requirements/test.txt pyproject.toml
 demo: $(STAMP) ## publish the sample model, use it from C++, print its accuracy on held-out data
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" bash tools/demo.sh
 
-# Both at once, before the tests: most slow tests would wait for the first one.
+# Before the tests, and both at once: most slow tests would wait for the first toolchain.
 .PHONY: toolchains
 toolchains: $(STAMP)
 	-@$(VENV)/bin/python -c 'from tfaot_pkg.toolchain.definition import TOOLCHAINS; print(*TOOLCHAINS, sep="\n")' \
 	  | TFAOT_HOME=$${TFAOT_TEST_HOME:-$(CURDIR)/build/test-home} xargs -P 2 -I {} $(VENV)/bin/tfaot-pkg toolchain add {}
 
 .PHONY: test
-test: $(STAMP) system-packages toolchains lint ## set-up, lint, types, and all tests but long sweeps
+test: $(STAMP) system-packages toolchains lint ## set-up, lint, types, and all tests except the long sweeps
 	@$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
 
 .PHONY: test-nightly
@@ -77,17 +77,17 @@ lint: $(STAMP) ## ruff (format and rules), mypy --strict, and the contracts of i
 	@$(VENV)/bin/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt >&2; exit 1; }
 
 .PHONY: format
-format: $(STAMP) ## format, and mend what ruff can mend by itself
+format: $(STAMP) ## format, and fix what ruff can fix
 	@$(VENV)/bin/ruff check --fix-only --quiet .
 	@$(VENV)/bin/ruff format --quiet .
 
 .PHONY: lock
-lock: $(STAMP) ## resolve anew and rewrite requirements/*.txt (needs uv)
+lock: $(STAMP) ## resolve again and rewrite requirements/*.txt (needs uv)
 	@$(VENV)/bin/python tools/lock_requirements.py
 	@$(VENV)/bin/python tools/lock_requirements.py --toolchains
 
 .PHONY: reference
-reference: $(STAMP) ## rewrite what is made from the types: docs/reference, docs/*.schema.json
+reference: $(STAMP) ## rewrite pages generated from the types: docs/reference, docs/*.schema.json
 	@$(VENV)/bin/python tools/make_reference.py
 	@$(VENV)/bin/tfaot-pkg schema --output docs/spec.schema.json
 	@$(VENV)/bin/tfaot-pkg schema --registry --output docs/registry.schema.json
@@ -98,9 +98,9 @@ doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comm
 	@echo "build/doxygen/html/index.html"
 
 .PHONY: system-packages
-system-packages: ## what the tests need from Debian or Ubuntu (quick when it is all there)
+system-packages: ## install the Debian or Ubuntu packages that the tests need
 	@bash tools/install_system_packages.sh
 
 .PHONY: clean
-clean: ## remove what was made here (not the user's caches)
+clean: ## remove everything generated here (not the user's caches)
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

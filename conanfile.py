@@ -1,10 +1,10 @@
 """The base that the recipe of every compiled model builds on (Conan's `python_requires`).
 
-A model's recipe names itself and what it is made from; all else stands here. The base is the package `tfaot-pkg`;
+A model's recipe has only its name and sources; everything else is here. The base is the package `tfaot-pkg`;
 inside the repository's local recipes index, `recipes/tfaot-pkg/config.yml` points here.
 
-How the library comes about, by what the conf says:
-- `user.tfaot:prefix=FOLDER`: it lies there already, built and verified (`tfaot-pkg publish` packages it so);
+The conf decides where the library comes from:
+- `user.tfaot:prefix=FOLDER`: that folder has it, built and verified (`tfaot-pkg publish` makes packages this way);
 - `user.tfaot:command=[...]`: that command builds it;
 - neither: `python -m tfaot_pkg` of Conan's own Python, else the `tfaot-pkg` on the PATH.
 """
@@ -32,12 +32,12 @@ class TfaotPkg(ConanFile):
     package_type = "python-require"
     license = "Apache-2.0"
     description = "Base of the recipes of compiled models"
-    # A model's binary is made by the tool, not by this file: a new version of it asks for no new binaries.
+    # A model's binary is built by the tool, not by this file: a new version of this file needs no new binaries.
     # See docs/decisions/ (package ids do not depend on the base).
     package_id_python_mode = "unrelated_mode"
 
     def set_version(self):
-        """The one in `tfaot_pkg/_version.py` where no version is given: this file lies in a checkout or in a wheel."""
+        """The version in `tfaot_pkg/_version.py`, unless one is given. This file is in a checkout or in a wheel."""
         if self.version is None:
             here = Path(self.recipe_folder)
             text = next(
@@ -49,7 +49,7 @@ class TfaotPkg(ConanFile):
 
 
 class CompiledModel:
-    """What recipes of models have in common. A recipe gives `name`, `license`, `description` and `exports_sources`."""
+    """The common part of all recipes. A recipe adds `name`, `license`, `description` and `exports_sources`."""
 
     package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
@@ -57,7 +57,7 @@ class CompiledModel:
     default_options = {"shared": False}  # noqa: RUF012
 
     def set_version(self):
-        """The spec's, where no version is given."""
+        """The spec's version, unless one is given."""
         if self.version is None:
             spec = yaml.safe_load((Path(self.recipe_folder) / "spec.yaml").read_text(encoding="utf-8"))
             self.version = str(spec["model"]["version"])
@@ -78,9 +78,9 @@ class CompiledModel:
             raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message stands above")
 
     def package(self):
-        """Headers, metadata, the programs where there are any, and the one kind of library that was asked for.
+        """Headers, metadata, programs if there are any, and the requested kind of library.
 
-        The prefix's own CMake and pkg-config files stay out: they name both kinds, and Conan writes such files itself.
+        Not the prefix's own CMake and pkg-config files: they name both kinds, and Conan generates such files itself.
         """
         prefix, package = str(self._prefix()), self.package_folder
         if not (self._prefix() / "include").is_dir():
@@ -92,7 +92,7 @@ class CompiledModel:
             copy(self, "*", os.path.join(prefix, folder), os.path.join(package, folder))
 
     def package_id(self):
-        """The library speaks C at its border: one binary serves all compilers and build types."""
+        """The library has a C ABI: one binary serves all compilers and build types."""
         del self.info.settings.compiler
         del self.info.settings.build_type
 
@@ -105,7 +105,7 @@ class CompiledModel:
             self.cpp_info.system_libs = ["stdc++", "m"]
 
     def _library(self):
-        """Recipes once had the `_` of the model's name in theirs; packages have `-`."""
+        """The package's name has `-`; names of older recipes have the `_` of the model's name."""
         return self.name.replace("_", "-")
 
     def _prefix(self):

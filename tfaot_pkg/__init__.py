@@ -13,7 +13,7 @@ __all__ = ["Model", "RunError", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """What loads libraries, on demand: it needs NumPy, and the command line's start does not."""
+    """Import the loader on demand: it needs NumPy, which would make every command start slower."""
     if name in ("Model", "RunError", "load"):
         from tfaot_pkg import loader
 

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line and exit; Ctrl-C while it is being imported is one, too."""
+    """Run the command line and exit. Imports take a moment, in which Ctrl-C must not print a traceback."""
     try:
         from tfaot_pkg.cli.app import main as run
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What this machine has of what builds need."""
+"""Check whether this machine has what builds need."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tfaot_pkg.toolchain.environment import installed
 
 _CONFINE = {
     Level.NAMESPACES: "",
-    Level.LANDLOCK: "install bubblewrap and allow user namespaces: with them a model does not see which files exist",
-    Level.NONE: "install bubblewrap and libseccomp, or allow user namespaces; until then models are only built with "
+    Level.LANDLOCK: "install bubblewrap and allow user namespaces: then a model cannot see which files exist",
+    Level.NONE: "install bubblewrap and libseccomp, or allow user namespaces; until then models are built only with "
     "--unconfined",
 }
-_ROOM = 3 << 30  # bytes: a toolchain takes 1.2 GB, its installation about as much again
+_ROOM = 3 << 30  # bytes: a toolchain takes 1.2 GB, and its installation about as much temporarily
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One look at the machine. `needed`: builds fail without it. `hint`: what to do where it is not good."""
+    """One check of the machine. `needed`: builds fail without it. `hint`: what to do if it is not good."""
 
     subject: str
     good: bool
@@ -48,7 +48,7 @@ class Finding:
 
 
 def examine(folders: Folders) -> list[Finding]:
-    """Look at everything; nothing is installed or changed."""
+    """Run all checks; nothing is installed or changed."""
     return [
         _compiler(folders),
         *_toolchains(folders),
@@ -75,7 +75,7 @@ def _toolchains(folders: Folders) -> list[Finding]:
             subject="tensorflow",
             good=version in present,
             finding=f"{version}: {present[version].python if version in present else 'not installed'}",
-            hint=f"the first build that needs it installs it; now: tfaot-pkg toolchain add {version}",
+            hint=f"the first build that needs it installs it; to do so now: tfaot-pkg toolchain add {version}",
         )
         for version in TOOLCHAINS
     ]
@@ -106,7 +106,7 @@ def _targets() -> Finding:
 
 
 def _confinement() -> Finding:
-    """How far models and what is compiled from them can be confined here (sandbox/)."""
+    """How far models and the code compiled from them can be confined here (sandbox/)."""
     found = reached()
     return Finding(
         subject="confinement",

@@ -1,10 +1,10 @@
-"""Keep tfaot_pkg/worker_program/operations.txt: a line for every operation that a toolchain registers.
+"""Update tfaot_pkg/worker_program/operations.txt: a line for every operation that a toolchain registers.
 
     python tools/classify_operations.py PYTHON...
 
-PYTHON are the interpreters of toolchains. Existing lines stay as they are: a person decides about an operation, once.
+PYTHON are the interpreters of toolchains. Existing lines are kept: a person decides about each operation once.
 New operations without an XLA kernel are refused, in the family that their name suggests; those with one become
-`unclassified`, which fails the tests: decide whether such an operation only computes (`compiled`) or reaches out of
+`unclassified`, which fails the tests: decide whether the operation only computes (`compiled`) or has effects outside
 the model (`refused FAMILY`), and edit its line.
 """
 

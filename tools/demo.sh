@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a model's spec to its accuracy computed in C++: what `make demo` runs. Everything is made below build/demo.
+# `make demo`: from a model's spec to its accuracy computed in C++. All output is below build/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the tests need from the system, beside a C++ compiler and Python. Installs on Debian and Ubuntu where we may;
-# elsewhere says what is missing and goes on: the tests that need it then skip, or fail where CI=true.
+# Programs that the tests need, beside a C++ compiler and Python. Installs them on Debian and Ubuntu if it has the rights;
+# else it prints what is missing and succeeds: the tests that need it then skip, or fail if CI=true.
 set -uo pipefail
-PATH=$PATH:/usr/sbin:/sbin # where nginx is, also for those who are not root
+PATH=$PATH:/usr/sbin:/sbin # nginx is there, which the PATH of other users than root lacks
 
 # program:package
 wanted=(
@@ -35,7 +35,7 @@ trap 'rm -f "$log"' EXIT
 
 install_now() { "${as_root[@]}" apt-get install --yes --no-install-recommends "$@" >"$log" 2>&1; }
 
-# What is missing, by names of packages.
+# Installs the packages that are given by name.
 install() {
   if ! command -v apt-get >/dev/null 2>&1; then
     echo "not installed, and this is not Debian or Ubuntu: $*" >&2
@@ -61,8 +61,8 @@ if ((${#missing[@]})); then
   install "${missing[@]}"
 fi
 
-# Clang's sanitizers: a package of each of its versions, or a part of another one of them. A name that is not found is
-# printed as it was asked for.
+# Clang's sanitizers: each version has its own package, or includes them in another one. If clang does not find a file,
+# it prints the name unchanged, without a path.
 if command -v clang >/dev/null 2>&1 && [[ $(clang -print-file-name="libclang_rt.asan-$(uname -m).so") != /* ]]; then
   version=$(clang -dumpversion)
   install "libclang-rt-${version%%.*}-dev"

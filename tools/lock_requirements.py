@@ -6,7 +6,7 @@
     python tools/lock_requirements.py OUTPUT REQUIREMENT...        any other, for one Python: --python 3.11
 
 uv resolves once for all Python versions from `--python` up, so one file serves each of them by environment markers.
-Where packages come from is the user's own set-up (UV_DEFAULT_INDEX or pip's default) and is never written down.
+The package index is the user's own setting (UV_DEFAULT_INDEX or pip's default), and is never written to a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PEERS = ROOT / "tfaot_pkg" / "bench" / "requirements"
 OLDEST_PYTHON = "3.10"
 _HEADER = "# Made by tools/lock_requirements.py; do not edit.\n# Where packages come from is the user's choice.\n"
 
-# What the environments of toolchains do without: nothing that this tool runs imports it, and it is much to download.
+# Left out of toolchains: nothing that this tool runs imports them, and they are large downloads.
 _LEFT_OUT = (
     *("tensorboard", "tensorboard-data-server", "markdown", "markupsafe", "werkzeug", "grpcio"),  # a web server
     *("libclang", "wheel"),  # for building TensorFlow

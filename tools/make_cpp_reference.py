@@ -2,8 +2,8 @@
 
     python tools/make_cpp_reference.py [--check]
 
-Doxygen's HTML is in build/doxygen/html then. Exit code 1 where Doxygen has something to complain about (a public name
-without a comment is such a thing) and, with --check, where the page is outdated; nothing is written to docs/ then.
+Doxygen's HTML goes to build/doxygen/html. Exit code 1 if Doxygen warns (for example of a public name without a
+comment) or, with --check, if the page is outdated; then nothing is written to docs/.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST = ("tfaot::Model", "tfaot::Pool", "tfaot::DynamicModel", "tfaot::Error", 
 
 
 def run_doxygen(output: Path = OUTPUT) -> Path:
-    """Doxygen's XML of the headers; HTML is beside it. Ends the program where Doxygen warns of something."""
+    """Doxygen's XML of the headers; HTML is beside it. Exits if Doxygen prints a warning."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     options = f"@INCLUDE = {ROOT / 'Doxyfile'}\nOUTPUT_DIRECTORY = {output}\n"

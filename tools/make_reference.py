@@ -2,7 +2,7 @@
 
     python tools/make_reference.py [--check]
 
-With --check nothing is written; exit code 1 where a page is outdated. Output depends on the code only.
+With --check nothing is written; exit code 1 if a page is outdated. Output depends on the code only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
 
 
 def outdated(folder: Path = REFERENCE) -> list[str]:
-    """Names of pages in `folder` that are not what the code says now."""
+    """Names of pages in `folder` that differ from what the code generates now."""
     return [name for name, text in pages().items() if not _is(folder / name, text)]
 
 
@@ -59,7 +59,8 @@ def _cli() -> str:
     command = get_command(app)
     context = command.make_context(_PROGRAM, [], resilient_parsing=True)
     names = [f"[`{path}`](#{path.replace(' ', '-')})" for path, _ in _commands(command, context, "")]
-    parts = ["# Commands\n", "Shown by `--help` too, for each of them. `--json` works with all.\n", ", ".join(names)]
+    intro = "`--help` shows the same for each command. All take `--json` and `--debug`.\n"
+    parts = ["# Commands\n", intro, ", ".join(names)]
     parts += [_command(path, each) for path, each in _commands(command, context, "")]
     return "\n".join(parts)
 
@@ -171,7 +172,7 @@ def _errors() -> str:
     rows += [(str(family.exit_code), f"`{family.kind}`", _plain(family.__doc__ or "")) for family in families]
     rows += [
         (str(INTERNAL), "`internal`", "A fault of tfaot-pkg itself: please report it, with what `--debug` prints."),
-        (str(INTERRUPTED), "", "Interrupted (Ctrl-C); nothing half-made is left behind."),
+        (str(INTERRUPTED), "", "Interrupted (Ctrl-C); no partial result is kept."),
     ]
     return "\n".join([
         "# Errors and exit codes\n",

@@ -94,7 +94,7 @@ def test_ctrl_c_in_every_stage(
             warm_up(home, shared_home_folder)
         ended = interrupt(tfaot, "publish", spec, "--registry", registry, at=stage, after=after, group=turn % 2 == 0)
         assert ended.code == 130, (stage, ended)
-        assert ended.stderr.endswith("\ninterrupted: nothing half-made was left behind\n")
+        assert ended.stderr.endswith("\ninterrupted: no partial result was kept\n")
         assert "Traceback" not in ended.stderr
         require_nothing_left(tfaot, registry)
         if stage == "link":

@@ -1,4 +1,4 @@
-"""Progress on a terminal: bars. A module of its own, because it takes as long to import as a whole command may."""
+"""Progress on a terminal: bars. A separate module, because importing Rich takes as long as a short command."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tfaot_pkg.wording import printable
 
 
 def shown(text: str, style: str = "", *, cut: bool = False) -> Text:
-    """`text`, which anybody may have written, to be drawn: not as markup; on one line that may be `cut` off."""
+    """`text` from any source, safe to draw: not parsed as markup; with `cut`, on one line that may be cut off."""
     if cut:
         return Text(printable(text), style=style, overflow="ellipsis", no_wrap=True)
     return Text(printable(text), style=style)
 
 
 class TerminalProgress:
-    """A bar for the running stage; finished stages stay as a list above it."""
+    """A bar for the running stage; finished stages stay listed above it."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
@@ -49,7 +49,7 @@ class TerminalProgress:
             self._console.print(shown(text.rstrip(), "dim"))
 
     def _opened(self) -> tuple[Progress, bool]:
-        """The running display, and whether this call opened it: stages may lie inside of one another."""
+        """The running display, and whether this call opened it: stages may be nested."""
         if self._bars is not None:
             return self._bars, False
         self._bars = Progress(

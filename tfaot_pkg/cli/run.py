@@ -1,4 +1,4 @@
-"""Running a command line: the one place where errors become messages and exit codes."""
+"""Run a command line: the only place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BROKEN_PIPE = 141
 def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -> int:
     """Run a command line; the exit code. Every expected failure is a message on standard error."""
     take_signals()
-    for stream in (sys.stdout, sys.stderr):  # descriptions are in any language, terminals are not
+    for stream in (sys.stdout, sys.stderr):  # a terminal may not encode every language of descriptions
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -43,15 +43,16 @@ def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -
         _report_stop(stop)
         return stop.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+        # Else Python flushes standard output at exit, fails again, and prints a message.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001 (whatever it is, the user gets a message)
+    except Exception as error:  # noqa: BLE001 (the user gets a message for every error)
         return _report_other(error)
     return 0
 
 
 def _report_stop(stop: Stopped) -> None:
-    message = "interrupted: nothing half-made was left behind"
+    message = "interrupted: no partial result was kept"
     if said.json:
         document = {"kind": "interrupted", "exit_code": stop.exit_code, "message": message, "hint": "", "log": None}
         say_json({"error": document})
@@ -73,7 +74,7 @@ def _report(error: TfaotError) -> None:
 
 
 def _report_other(error: Exception) -> int:
-    """An error that no stage has expected; what the disk refuses is not our fault."""
+    """An unexpected error: disk full, read-only or permission denied are the machine's fault, all others are ours."""
     from tfaot_pkg.storage import is_refusal, storage_errors
 
     if isinstance(error, OSError) and is_refusal(error):
