@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg import process
 from tfaot_pkg.process import CommandFailed, run, run_within
 
@@ -30,7 +31,7 @@ def test_a_program_may_close_its_output_and_go_on(tmp_path: Path) -> None:
     program = f"import os, time\nos.close(1)\nos.close(2)\ntime.sleep(0.2)\nopen({str(tmp_path / 'end')!r}, 'w')"
     run([PYTHON, "-c", program], timeout=60)
     assert (tmp_path / "end").exists()
-    with pytest.raises(CommandFailed, match=r"no end after 0\.5 s"):
+    with reported(CommandFailed):
         run([PYTHON, "-c", "import os, time\nos.close(1)\nos.close(2)\ntime.sleep(600)"], timeout=0.5)
 
 
@@ -40,7 +41,7 @@ def test_a_program_that_prints_without_end_is_killed(
 ) -> None:
     monkeypatch.setattr(process, "MOST_OUTPUT", 1 << 20)
     program = f"import sys\nwhile True: print('x' * 100_000, file=sys.{stream})"
-    with pytest.raises(CommandFailed, match="it printed more than 1 MiB") as error:
+    with reported(CommandFailed) as error:
         run([PYTHON, "-c", program], timeout=60, log=tmp_path / "log")
     assert 1 << 20 < len(error.value.output) < 2 << 20
     assert len(str(error.value)) < 30_000

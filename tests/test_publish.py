@@ -6,10 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_libraries
+from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.publish import release_of
 
@@ -31,11 +30,10 @@ def build_of(root: Path, code: str, *options: str, glibc: str = "2.99") -> Any:
 
 
 def test_a_package_that_nobody_would_install_is_not_published(tmp_path: Path) -> None:
-    with pytest.raises(TrustError, match=r"(?s)is rejected.*\.so: it needs the symbol system"):
+    with reported(TrustError):
         release_of(build_of(tmp_path, SYSTEM))
 
 
 def test_a_library_above_the_floor_is_not_published(tmp_path: Path) -> None:
-    with pytest.raises(RegistryError, match=r"would not load on systems with glibc 2\.1 .*exp@GLIBC_2") as caught:
+    with reported(RegistryError):
         release_of(build_of(tmp_path, EXP, "-Wl,--no-as-needed", "-lm", glibc="2.1"))
-    assert "package.glibc" in caught.value.hint

@@ -17,6 +17,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.samples import REPOSITORY, Published, recipe, tfaot
+from tests.wording import reported
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.package.listing import scan_tree
@@ -151,14 +152,14 @@ def test_a_library_that_did_not_come_from_the_source_is_found(
 def test_provenance_of_other_files_is_refused_before_anything_is_built(
     published: Published, means: Means, tmp_path: Path
 ) -> None:
-    with pytest.raises(TrustError, match=r"not that of these files: it tells of another lib/libtfaot-model-wine\.so"):
+    with reported(TrustError):
         rebuild_check(publish_tampered(published, tmp_path, lie=False), "wine", means)
 
 
 def test_a_package_without_provenance_is_refused(published: Published, means: Means, tmp_path: Path) -> None:
     tree = published_tree(published, tmp_path, "wine")
     (tree / "share" / "tfaot-model-wine" / "provenance.json").unlink()
-    with pytest.raises(TrustError, match="carries no provenance"):
+    with reported(TrustError):
         rebuild_check(publish_tree(published, tree, tmp_path / "bare"), "wine", means)
 
 

@@ -17,6 +17,7 @@ import inspect
 import os
 import re
 import socket
+import sys
 import tempfile
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ Key = tuple[str, int]
 """A test, by file and name below `tests`, and the number of the text in it."""
 
 _HEAD = re.compile(r"(\S.*) #(\d+)")
+COMPILER_TEXT = r"(\n(?!hint: ).*)+"
+"""What a compiler, a linker or Conan printed, below our own first line: it differs between versions."""
 _INDENT = "    "
 _HIDDEN = re.compile(r"[^\n -~\xa1-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ud7ff]")
 """What an editor might not show, or take for the end of a line."""
@@ -47,9 +50,9 @@ _HIDDEN = re.compile(r"[^\n -~\xa1-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ud7ff
 _VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?( ?UTC|Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b(127\.0\.0\.1|localhost|\[::1\]):\d+"), r"\1:<port>"),
-    (re.compile(r"\b(port|process|pid|PID) \d+"), r"\1 <number>"),
+    (re.compile(r"\b(port|process|pid|PID)([ =])\d+"), r"\1\2<number>"),
     # A store has folders by the first two digits.
-    (re.compile(r"(\b[0-9a-f]{2}/)?\b(?=[a-f]*\d)[0-9a-f]{12,64}\b"), "<digest>"),
+    (re.compile(r"(\b[0-9a-f]{2}/)?\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,64}\b"), "<digest>"),
     (re.compile(r"\btmp[a-z0-9_]{8}\b"), "<random>"),
 )
 
@@ -228,6 +231,7 @@ def _places(config: pytest.Config) -> list[tuple[str, str]]:
     return [
         (rf"{re.escape(base)}(/[^/\s'\":,;]+)?", "<tmp>"),
         (re.escape(str(shared)), "<shared>"),
+        (re.escape(sys.executable), "<python>"),
         (re.escape(str(REPOSITORY)), "<repository>"),
         (rf"{re.escape(tempfile.gettempdir())}/[^/\s'\":,;]+", "<tmp>"),
         (rf"(?<![\w/.>-]){re.escape(str(Path.home()))}(?![\w.-])", "<home>"),

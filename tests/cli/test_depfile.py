@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import make_spec, make_tree  # noqa: F401 (a fixture)
+from tests.wording import reported
 from tfaot_pkg import _version
 from tfaot_pkg.cli.build import depfile_text, files_read, no_leftovers
 from tfaot_pkg.errors import ModelError
@@ -67,10 +68,10 @@ def test_after_a_failure_the_package_of_an_earlier_build_is_gone(tree: PackageTr
     with no_leftovers(prefix, "affine"):
         pass
     assert (prefix / "lib/libtfaot-model-affine.a").exists()
-    with pytest.raises(ModelError, match="the first reason"), no_leftovers(prefix, "affine"):
+    with reported(ModelError), no_leftovers(prefix, "affine"):
         raise ModelError("the first reason")
     assert [path.name for path in prefix.iterdir() if not path.name.startswith(".")] == ["mine"]
-    with pytest.raises(ModelError, match="the second reason"), no_leftovers(prefix, "affine"):
+    with reported(ModelError), no_leftovers(prefix, "affine"):
         raise ModelError("the second reason")
 
 

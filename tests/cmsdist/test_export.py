@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.wording import reported
 from tfaot_pkg.cmsdist.exporting import DataPackage, export_spec
 from tfaot_pkg.cmsdist.importing import ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
@@ -89,23 +89,22 @@ def test_what_cmsdist_or_cms_tfaot_do_not_take_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "data", "message"),
+    ("source", "data"),
     [
-        (FolderSource(path=Path("/files")), None, "where CMSDIST finds none"),
-        (FolderSource(path=Path("/files")), DataPackage(name="PhysicsTools"), "is no data package"),
-        (FolderSource(path=Path("/files")), replace(DATA, path="$(rm -rf /)"), "is not safe in the scripts"),
-        (GitSource(url="git@example.org:x.git", revision=REVISION), None, "CMSDIST cannot fetch from"),
-        (GitSource(url="https://example.org/x?a=%", revision=REVISION), None, "CMSDIST cannot fetch from"),
-        (GitSource(url="https://example.org/x", revision=REVISION, subdir="a;b"), None, "is not safe in the scripts"),
-        (ArchiveSource(url="https://example.org/x.tgz", sha256="ab" * 32), None, "whose files are in one folder"),
+        (FolderSource(path=Path("/files")), None),
+        (FolderSource(path=Path("/files")), DataPackage(name="PhysicsTools")),
+        (FolderSource(path=Path("/files")), replace(DATA, path="$(rm -rf /)")),
+        (GitSource(url="git@example.org:x.git", revision=REVISION), None),
+        (GitSource(url="https://example.org/x?a=%", revision=REVISION), None),
+        (GitSource(url="https://example.org/x", revision=REVISION, subdir="a;b"), None),
+        (ArchiveSource(url="https://example.org/x.tgz", sha256="ab" * 32), None),
     ],
 )
 def test_what_cmsdist_cannot_express_is_refused(
-    source: GitSource | FolderSource | ArchiveSource, data: DataPackage | None, message: str, tmp_path: Path
+    source: GitSource | FolderSource | ArchiveSource, data: DataPackage | None, tmp_path: Path
 ) -> None:
-    with pytest.raises(SpecError, match=re.escape(message)) as caught:
+    with reported(SpecError):
         export_spec(spec_of(tmp_path, source=source), data=data)
-    assert caught.value.hint
 
 
 PATHS = st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,8}", fullmatch=True), min_size=1, max_size=3).map("/".join)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
-import re
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.cmsdist.compiling import Wanted, targets_wanted
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec.types import Compilation
@@ -63,26 +63,25 @@ def test_what_changes_nothing_is_ignored_and_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    "flags",
     [
-        ("--target_triple powerpc64le-unknown-linux-gnu", "no targets for this architecture"),
-        ("--target_triple x86_64-apple-darwin", "libraries are made for Linux only"),
-        ("--target_triple=", "no targets for this architecture"),
-        ("--target_cpu native", "must not depend on the machine"),
-        ("--target_cpu power9", "'power9': it is not known which target this is"),
-        ("--target_triple aarch64-linux --target_cpu haswell", "haswell is no CPU of aarch64"),
-        ("--multithreading True", "--multithreading True has no counterpart here"),
-        ("--cpp_class a::b", "belongs into the spec: compilation.namespace and model.name"),
-        ("--tag_set serve", "belongs into the spec: model.tags"),
-        ("--frobnicate", "--frobnicate has no counterpart here"),
-        ("x86_64", "'x86_64' is no flag"),
-        ("--target_cpu 'x", "cannot be read: No closing quotation"),
+        "--target_triple powerpc64le-unknown-linux-gnu",
+        "--target_triple x86_64-apple-darwin",
+        "--target_triple=",
+        "--target_cpu native",
+        "--target_cpu power9",
+        "--target_triple aarch64-linux --target_cpu haswell",
+        "--multithreading True",
+        "--cpp_class a::b",
+        "--tag_set serve",
+        "--frobnicate",
+        "x86_64",
+        "--target_cpu 'x",
     ],
 )
-def test_the_rest_is_refused(flags: str, message: str) -> None:
-    with pytest.raises(SpecError, match=re.escape(message)) as caught:
+def test_the_rest_is_refused(flags: str) -> None:
+    with reported(SpecError):
         targets_wanted(flags, USUAL)
-    assert caught.value.hint
 
 
 def test_all_faults_are_told_at_once() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.wording import reported
 from tfaot_pkg.cmsdist.importing import Imported, ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec
@@ -63,7 +64,7 @@ def test_a_model_outside_of_its_aot_configs_folder_is_found_in_the_source(tmp_pa
     assert isinstance(result.spec.source, GitSource)
     assert (result.spec.source.subdir, result.spec.model.saved_model) == ("models/exported", "best")
     write_config(folder, saved_model="../../../best")
-    with pytest.raises(SpecError, match=r"tagger\.spec:9: the SavedModel of this aot_config.yaml is outside"):
+    with reported(SpecError):
         imported("tfaot-model-tagger.spec", tmp_path, folder)
 
 
@@ -219,7 +220,7 @@ def test_a_shell_macro_that_nothing_uses_does_no_harm_and_one_that_is_used_is_ne
     spec.write_text(text)
     imported(spec, tmp_path)
     spec.write_text(text.replace("a.yaml", "%{id}a.yaml"))
-    with pytest.raises(SpecError, match=r"x\.spec:3: %\(\.\.\.: a shell command"):
+    with reported(SpecError):
         imported(spec, tmp_path)
     assert not canary.exists()
     assert imported(spec, tmp_path, id="b").notes[0].message.startswith("ba.yaml is not on this machine")
@@ -248,7 +249,7 @@ def test_a_line_that_defines_a_macro_in_one_case_is_read_as_rpm_does(
 
 def test_faults_of_the_aot_config_are_told_with_its_own_lines(tmp_path: Path) -> None:
     (tmp_path / "aot_config.yaml").write_text("model:\n  name: tagger\n  version: 1.0.0\n")
-    with pytest.raises(SpecError, match=r"aot_config\.yaml(:\d+)?: compilation: is required"):
+    with reported(SpecError):
         imported("tfaot-model-tagger.spec", tmp_path, tmp_path)
 
 
@@ -276,9 +277,9 @@ def test_the_command_prints_notes_and_writes_the_spec_and_strict_makes_them_faul
 
 
 def test_files_that_are_not_where_the_user_says_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"holds no models/tagger/aot_config\.yaml and no aot_config\.yaml"):
+    with reported(SpecError):
         imported("tfaot-model-tagger.spec", tmp_path, tmp_path)
-    with pytest.raises(SpecError, match="cannot read the spec file: No such file"):
+    with reported(SpecError):
         imported(tmp_path / "none.spec", tmp_path)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.wording import reported
 from tfaot_pkg.cmsdist.macros import MacroFault, Macros, holds
 
 VALUES = {"n": "tfaot-model-x", "version": "1.0.0", "full": "%{n}-%version", "empty": "", "a": "%b", "b": "%a"}
@@ -40,18 +41,18 @@ def test_an_unknown_macro_is_told_and_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("%(touch /tmp/x)", "a shell command in a macro is not run"),
-        ("%{lua:print(1)}", "this kind of macro is not understood"),
-        ("%{expand:%n}", "this kind of macro is not understood"),
-        ("%[1+1]", "an expression in a macro is not run"),
-        ("%{n", "a brace does not close"),
-        ("%a", "refer to each other without end"),
+        "%(touch /tmp/x)",
+        "%{lua:print(1)}",
+        "%{expand:%n}",
+        "%[1+1]",
+        "%{n",
+        "%a",
     ],
 )
-def test_what_would_be_run_or_does_not_end_is_refused(text: str, message: str) -> None:
-    with pytest.raises(MacroFault, match=message):
+def test_what_would_be_run_or_does_not_end_is_refused(text: str) -> None:
+    with reported(MacroFault):
         expand(text)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import COMPILER_TEXT, reported
 from tfaot_pkg.conan.home import ConanHome, conan_environment
 from tfaot_pkg.errors import ConanError
 
@@ -58,6 +59,5 @@ def test_two_users_of_a_home_take_turns(home: ConanHome) -> None:
 
 
 def test_a_failing_command_is_an_error_that_says_what_conan_said_and_how_to_repeat_it(home: ConanHome) -> None:
-    with home.opened() as opened, pytest.raises(ConanError, match="Package 'nothing/1' not resolved") as caught:
+    with home.opened() as opened, reported(ConanError, varies=(COMPILER_TEXT, "HTTPConnectionPool.*")):
         opened.conan("install", "--requires=nothing/1", "-of", str(home.log.parent))
-    assert str(home.root) in caught.value.hint

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conan.conftest import Packaged
+from tests.wording import reported
 from tfaot_pkg.conan.home import ConanHome, conan_argv, conan_environment
 from tfaot_pkg.conan.package import ConanPackage, create, export_base
 from tfaot_pkg.errors import ConanError
@@ -116,7 +117,7 @@ def test_a_failing_build_command_fails_the_recipe_with_its_exit_code(
     command = f"user.tfaot:command={[sys.executable, '-c', 'raise SystemExit(12)']!r}"
     with home.opened() as opened:
         export_base(opened)
-        with pytest.raises(ConanError, match="tfaot-pkg build failed: exit code 12"):
+        with reported(ConanError, varies=r"(?<=method, line )\d+"):
             opened.conan("create", str(recipe), "-c", command)
 
 
@@ -124,7 +125,7 @@ def test_a_build_command_that_does_not_exist_is_named(affine: Packaged, home: Co
     recipe = shutil.copytree(affine.recipe, tmp_path / "recipe")
     with home.opened() as opened:
         export_base(opened)
-        with pytest.raises(ConanError, match="cannot start /nowhere/tfaot-pkg: No such file"):
+        with reported(ConanError, varies=r"(?<=method, line )\d+"):
             opened.conan("create", str(recipe), "-c", "user.tfaot:command=['/nowhere/tfaot-pkg']")
 
 
@@ -140,9 +141,8 @@ def test_a_library_for_another_architecture_is_packaged_without_being_run(
 
 
 def test_a_missing_prefix_is_a_conan_error_with_its_log(affine: Packaged, home: ConanHome) -> None:
-    with pytest.raises(ConanError, match="no built package lies in") as caught:
+    with reported(ConanError, varies=r"(?<=method, line )\d+") as caught:
         create(affine.recipe, "1.2.0", home=home, prefix=Path("/nowhere"), shared=[False], progress=Silent())
-    assert "export-pkg" in caught.value.hint
     assert caught.value.log is not None and "no built package lies in" in caught.value.log.read_text()
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.conan.conftest import Packaged
 from tests.consumers.conftest import TOOLS, environment
 from tests.samples import REPOSITORY, Published, recipe, tfaot
+from tests.wording import reported
 from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage, create
 from tfaot_pkg.conan.remotes import ConanRemote, ConanRemotes, Credentials, credentials_for
@@ -173,12 +174,11 @@ def test_what_was_uploaded_is_installed_elsewhere_and_not_sent_again(
 
 def test_a_wrong_password_is_said_and_stands_in_no_log(server: Server, send: Upload, home: ConanHome) -> None:
     server.start()
-    with pytest.raises(ConanError, match="refuses the user publisher: wrong user or password") as caught:
+    with reported(ConanError) as caught:
         send(password="wrong-horse")
     assert caught.value.exit_code == 19
-    assert "CONAN_PASSWORD_OUR_SERVER" in caught.value.hint
     send()
-    with pytest.raises(ConanError, match="refuses the user publisher"):
+    with reported(ConanError):
         send(password="wrong-horse")  # the token of the right one is not used on
     seen = home.log.read_text() + str(plain(caught.value)) + (server.folder / "log").read_text()
     assert "wrong-horse" not in seen and PASSWORD not in seen
@@ -187,7 +187,7 @@ def test_a_wrong_password_is_said_and_stands_in_no_log(server: Server, send: Upl
 
 def test_a_user_who_may_only_read_is_refused(server: Server, send: Upload) -> None:
     server.start()
-    with pytest.raises(ConanError, match="refuses the user reader"):
+    with reported(ConanError):
         send(user="reader", password="only-reads")
 
 
@@ -197,7 +197,7 @@ def test_a_server_that_is_down_is_an_error_of_the_network_and_the_same_call_work
 ) -> None:
     credentials = Credentials(user=USER, password=PASSWORD)
     for call in (send, lambda: require_access(home, server.remote, credentials)):
-        with pytest.raises(NetworkError, match=f"127.0.0.1:{server.port}.* cannot be reached") as caught:
+        with reported(NetworkError) as caught:
             call()
         assert caught.value.exit_code == 17
     server.start()
@@ -212,9 +212,8 @@ def test_an_upload_that_was_cut_is_completed_by_the_same_call(
     harm: str, number: str, server: Server, send: Upload, elsewhere: Elsewhere, package: ConanPackage
 ) -> None:
     server.start(**{harm: number})
-    with pytest.raises(NetworkError, match="was lost during the upload") as caught:
+    with reported(NetworkError, varies="(?<=during the upload: ).*"):
         send()
-    assert "run the same command again" in caught.value.hint
     server.stop()
     server.start()
     assert send().status == "uploaded"
@@ -243,20 +242,20 @@ def test_the_password_comes_from_the_environment_then_a_file_then_the_terminal(t
     assert credentials_for(named, variables, refuse) == Credentials(user="ci", password="from env")
     assert credentials_for(named, {}, refuse) == Credentials(user="me", password="from file")
     assert credentials_for(remote(user="me"), {}, lambda _: "typed").password == "typed"
-    with pytest.raises(ConanError, match="nothing says the password of me"):
+    with reported(ConanError):
         credentials_for(remote(user="me"), {}, lambda _: None)
-    with pytest.raises(ConanError, match="nothing says who uploads"):
+    with reported(ConanError):
         credentials_for(remote(), {}, refuse)
 
 
 def test_a_password_file_that_others_can_read_or_that_is_missing_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "password"
     named = remote(user="me", password_file=str(file))
-    with pytest.raises(StorageError, match="cannot read the password"):
+    with reported(StorageError):
         credentials_for(named, {}, refuse)
     file.write_text("x")
     file.chmod(0o644)
-    with pytest.raises(ConanError, match="others can read the password file"):
+    with reported(ConanError):
         credentials_for(named, {}, refuse)
 
 
@@ -267,15 +266,14 @@ def test_remotes_are_remembered_without_a_password(tmp_path: Path) -> None:
     assert remotes.get("our-server") == remote(user="me", password_file="/secret")
     remotes.add(remote(user="other"))
     assert [one.user for one in remotes.all()] == ["other"]
-    with pytest.raises(ConanError, match="no Conan remote of the name theirs") as caught:
+    with reported(ConanError):
         remotes.get("theirs")
-    assert caught.value.hint == "known: our-server"
     remotes.remove("our-server")
     assert remotes.all() == ()
-    with pytest.raises(ConanError, match="is not a name for a remote"):
+    with reported(ConanError):
         remotes.add(ConanRemote(name="Our Server", url=remote().url))
     remotes.file.write_text("{}")
-    with pytest.raises(ConanError, match="is damaged"):
+    with reported(ConanError):
         remotes.all()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec
 
@@ -71,9 +72,8 @@ def test_a_hostile_spec_is_refused(name: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     spec = tmp_path / "spec.yaml"
     spec.write_bytes(SPECS[name].encode("utf-8", "surrogatepass"))
-    with pytest.raises(SpecError) as caught:
+    with reported(SpecError) as caught:
         load_spec(spec)
-    assert "spec.yaml" in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert os.listdir(tmp_path) == ["spec.yaml"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.plans import SPEC, Lab
+from tests.wording import reported
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.build import build
 from tfaot_pkg.nightly.models import spec_for
@@ -24,11 +25,8 @@ def test_what_is_not_as_it_was_planned_is_not_built_and_what_changed_is_told(tmp
         decision=decision, night="2026-11-21.1", state=tmp_path / "state", log=tmp_path / "log",
         cache=tmp_path / "home" / "cache", policy=Policy(),
     )  # fmt: skip
-    with pytest.raises(StorageError) as caught:
+    with reported(StorageError):
         build(request, tmp_path / "scratch")
-    assert caught.value.message == (
-        "a@1.0.0+tf2.17.1 changed since the night was planned: spec: compilation.batch_sizes (spec.yaml): [1, 4] -> [1, 8]"
-    )
 
 
 @pytest.mark.parametrize("change", [("1.0.0", "1.1.0"), ("{name}", "b")])
@@ -41,5 +39,5 @@ def test_a_spec_of_another_version_or_model_is_not_built_though_the_key_would_be
     lab.define()
     (decision,) = lab.plan()
     lab.model("a", SPEC.replace(*change))
-    with pytest.raises(StorageError, match=r"is the spec of .*: a@1\.0\.0 was planned"):
+    with reported(StorageError):
         spec_for(decision.task, decision.release)

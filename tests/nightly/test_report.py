@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.reports import FIRST, HOSTILE, LOG, add_night, decision, figures, outcome, task, two_nights
+from tests.wording import reported
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.report.log import excerpt, plain
 from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport, find_night, read_report
@@ -206,11 +207,10 @@ def test_a_night_without_tasks_can_be_reported(tmp_path: Path) -> None:
 
 
 def test_a_state_without_nights_and_a_night_that_is_not_there_are_errors(state: State, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="there is no night in"):
+    with reported(StorageError):
         find_night(State(root=tmp_path))
-    with pytest.raises(StorageError, match=r"no night 2020-01-01\.1") as caught:
+    with reported(StorageError):
         find_night(state, "2020-01-01.1")
-    assert "2026-11-04.1" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_a_report_replaces_an_older_one_and_nothing_else(report: Report, state: 
     assert "child@1.0.0+tf2.17.1.html" in first - second
     (tmp_path / "other").mkdir()
     (tmp_path / "other/thesis.tex").write_text("x")
-    with pytest.raises(StorageError, match="not a report and not empty"):
+    with reported(StorageError):
         write_report(report, tmp_path / "other")
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from tests.catalogue.registries import entry_of, publish
 from tests.nightly.reports import FIRST, HOSTILE, add_night, outcome, task, two_nights
+from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.cli.command import said
@@ -90,7 +91,7 @@ def test_the_catalogue_links_the_report_that_is_put_into_it(definition: Path, tm
 
 
 def test_without_a_night_there_is_nothing_to_report(definition: Path) -> None:
-    with pytest.raises(StorageError, match="there is no night"):
+    with reported(StorageError):
         report(definition)
 
 

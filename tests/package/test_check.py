@@ -10,6 +10,7 @@ import pytest
 
 from tests.registry.conftest import write_tree
 from tests.registry.tiny import tiny_files, tiny_info, tiny_libraries, tiny_uid
+from tests.wording import reported
 from tfaot_pkg.binary.findings import glibc_floor
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import Key
@@ -156,5 +157,5 @@ def test_a_library_that_calls_system_is_rejected_with_its_name(tmp_path: Path) -
         f"lib/lib{NAME}.a: static.o: it needs the symbol system",
         f"lib/lib{NAME}.so: it needs the symbol system",
     )
-    with pytest.raises(TrustError, match=r"(?s)tfaot-model-digits@1\.0.*\.so: it needs the symbol system"):
+    with reported(TrustError):
         require_sound(tmp_path, scan_tree(tmp_path), IDENTITY)

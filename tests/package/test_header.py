@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import HERE, WARNINGS, make_contents, make_spec
+from tests.wording import reported
 from tfaot_pkg import resources
 from tfaot_pkg.package.tree import PackageTree, render
 from tfaot_pkg.process import CommandFailed, run
@@ -122,7 +123,7 @@ def test_headers_that_are_too_old_are_refused(tmp_path: Path) -> None:
     files = render(make_contents())
     version = "include/tfaot/version.h"
     files[version] = files[version].replace(b"VERSION 10100", b"VERSION 10099")
-    with pytest.raises(CommandFailed, match=r"tfaot-model-affine 1\.2\.0 needs newer tfaot headers"):
+    with reported(CommandFailed):
         compile_model(files, tmp_path, "#include <tfaot-model-affine/model.h>\n")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import make_contents
+from tests.wording import reported
 from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.package.scram import CmsswArea, cmssw_area, tool_files
 from tfaot_pkg.package.tree import PackageTree, render
@@ -134,18 +135,17 @@ def test_the_place_in_a_cmssw_area_is_told_by_its_variable(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("base", "output", "message"),
+    ("base", "output"),
     [
-        ("", "CMSSW/x", "CMSSW_BASE is not set"),
-        ("nowhere", "nowhere/x", "CMSSW_BASE names no folder"),
-        ("CMSSW", "elsewhere", "is not inside of the CMSSW area"),
-        ("CMSSW", "CMSSW/../CMSSW_2/x", "is not inside of the CMSSW area"),
-        ("CMSSW", "CMSSW/my models", "SCRAM cannot read the folder's name: 'my models'"),
-        ("CMSSW", "CMSSW/$HOME", "SCRAM cannot read the folder's name"),
+        ("", "CMSSW/x"),
+        ("nowhere", "nowhere/x"),
+        ("CMSSW", "elsewhere"),
+        ("CMSSW", "CMSSW/../CMSSW_2/x"),
+        ("CMSSW", "CMSSW/my models"),
+        ("CMSSW", "CMSSW/$HOME"),
     ],
 )
-def test_a_place_that_no_tool_file_can_name_is_refused(base: str, output: str, message: str, tmp_path: Path) -> None:
+def test_a_place_that_no_tool_file_can_name_is_refused(base: str, output: str, tmp_path: Path) -> None:
     (tmp_path / "CMSSW").mkdir()
-    with pytest.raises(PrefixError, match=re.escape(message)) as caught:
+    with reported(PrefixError):
         cmssw_area(str(tmp_path / base) if base else "", tmp_path / output)
-    assert caught.value.hint

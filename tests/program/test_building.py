@@ -11,6 +11,7 @@ import pytest
 
 from tests.bad_input.conftest import write_spec
 from tests.samples import tfaot
+from tests.wording import reported
 from tfaot_pkg.loader import RunError, load
 from tfaot_pkg.process import run
 from tfaot_pkg.verify.rows import arranged, arrangement, interactions
@@ -59,7 +60,7 @@ def test_python_runs_compiled_sizes_only(prefix: Path) -> None:
     np.testing.assert_allclose(model(x=x)["y"], x - x.mean(0), rtol=1e-6)
     assert np.array_equal(model(x=x[:1])["y"], np.zeros((1, 3)))
     for rows in (0, 2, 3, 8):
-        with pytest.raises(RunError, match=rf"^model centred takes exactly 1 or 4 rows, got {rows}: its rows depend"):
+        with reported(RunError):
             model(x=np.zeros((rows, 3), "float32"))
 
 

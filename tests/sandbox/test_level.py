@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.conftest import Place, without_namespaces
+from tests.wording import reported
 from tfaot_pkg.errors import SandboxError
 from tfaot_pkg.sandbox import Level, Reached, Sandbox, level
 
@@ -51,9 +52,8 @@ def no_confinement(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_confinement")
 class TestNone:
     def test_a_program_is_refused_and_the_error_says_why(self, tmp_path: Path) -> None:
-        with pytest.raises(SandboxError, match="no bubblewrap; no Landlock") as error:
+        with reported(SandboxError) as error:
             Sandbox(writable=(tmp_path,)).native(["true"])
-        assert "--unconfined" in error.value.hint
         assert error.value.exit_code == 29
 
     def test_who_agrees_runs_it_without_a_sandbox_but_with_limits(

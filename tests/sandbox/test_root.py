@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import SandboxError
 from tfaot_pkg.sandbox.root import Trail, root_of, trail
 
@@ -56,10 +57,10 @@ def test_the_home_folder_is_never_shown(tmp_path: Path, monkeypatch: pytest.Monk
     (home / "model").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     assert root_of([home / "model"], []).readable == (home / "model",)
-    with pytest.raises(SandboxError, match="holds the home folder"):
+    with reported(SandboxError):
         root_of([[home, *home.parents][above]], [])
     (tmp_path / "link").symlink_to(home)
-    with pytest.raises(SandboxError, match="holds the home folder"):
+    with reported(SandboxError):
         root_of([tmp_path / "link"], [])
 
 
@@ -72,7 +73,7 @@ def test_the_home_of_the_user_database_is_never_shown_though_the_environment_nam
     monkeypatch.setattr(pwd, "getpwuid", lambda _: entry)
     monkeypatch.setenv("HOME", str(tmp_path / "environment"))
     assert root_of([tmp_path / "database" / "model"], []).readable == (tmp_path / "database" / "model",)
-    with pytest.raises(SandboxError, match="holds the home folder"):
+    with reported(SandboxError):
         root_of([tmp_path / "database"], [])
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # a user that is in no database
     assert root_of([tmp_path / "database"], []).readable == (tmp_path / "database",)

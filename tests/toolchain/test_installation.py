@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.progress import Silent
@@ -60,9 +61,9 @@ def test_pip_sees_the_users_network_settings_but_none_that_move_the_packages() -
 
 def test_a_python_that_makes_no_virtual_environments_is_refused_with_what_to_install(tmp_path: Path) -> None:
     bare = Interpreter(path=Path("/usr/bin/python3"), python="3.11.2", pip=False, tensorflow="", site_packages="")
-    with pytest.raises(ToolchainError, match="cannot make virtual environments") as caught:
+    with reported(ToolchainError, varies=(r"/\S+ \(Python [\d.]+\)", r"python3\.\d+-venv")):
         install(
             interpreter=bare, folder=tmp_path / "made", requirements=tmp_path / "none", wheelhouse=None, what="a peer",
             log=tmp_path / "log", progress=Silent(),
         )  # fmt: skip
-    assert "python3-venv" in caught.value.hint and not (tmp_path / "made").exists()
+    assert not (tmp_path / "made").exists()
