@@ -59,9 +59,18 @@ def convert(kind: type[_T], value: object, place: str = "$") -> _T:
     import msgspec  # here, because commands that read no document must not wait for it (25 ms)
 
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, dec_hook=_from_text)
     except msgspec.ValidationError as error:
         raise ValueError(_said(str(error), place)) from error
+
+
+def _from_text(kind: type, value: object) -> object:
+    """What msgspec does not know: paths, which are texts in JSON."""
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    if isinstance(value, kind):  # any value, for a field of the type object
+        return value
+    raise ValueError(f"expected {kind.__name__.lower()}, got {type(value).__name__}")
 
 
 def plain(value: object) -> Any:

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.nightly.nights import Seen, coordinator, home_of
+from tfaot_pkg.documents import convert
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import hide_secrets
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy, decision_of
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy
 from tfaot_pkg.progress import Silent
 
 
@@ -71,7 +72,7 @@ def main(given: dict[str, Any]) -> int:
 
     def plan() -> Sequence[Decision]:
         if "plan" in given:
-            return [decision_of(one, given["plan"]) for one in json.loads(Path(given["plan"]).read_text())]
+            return [convert(Decision, one) for one in json.loads(Path(given["plan"]).read_text())]
         from tfaot_pkg.nightly.definition import load_definition
         from tfaot_pkg.nightly.planning import plan_night
 

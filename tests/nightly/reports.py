@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.keys import key_of
-from tfaot_pkg.nightly.state import NightFolder, State, Verdict
+from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind, Reason, Task
 
 HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>]]>\"'>{{ 7 * 7 }} | **x** \x1b[31m\x00\u202e"
@@ -74,8 +74,12 @@ def add_night(
         night.set_verdict(verdict)
     built = {one.task.id for one in made if one.action == "build"}
     state.add_history(night, [one for one in outcomes if one.task in built])
-    night.end({"night": night.name, "exit_code": 0})
+    night.end(summary(night))
     return night
+
+
+def summary(night: NightFolder) -> Summary:
+    return Summary(night=night.name, ended="2026-11-21T03:00:00Z", counts={}, withheld="", exit_code=0)
 
 
 LOG = """planning

@@ -16,6 +16,7 @@ import pytest
 
 from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
 from tests.wording import reported
+from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError, StorageError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly import executors
@@ -23,7 +24,7 @@ from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
 from tfaot_pkg.nightly.state import NightFolder, State
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task, decision_document
+from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.registry.folder import FolderRegistry
 
 
@@ -284,7 +285,7 @@ def test_a_plan_that_was_changed_in_the_state_folder_is_not_published(tmp_path: 
         coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Away()).run(lambda: decisions)
     change, said = CHANGES[name]
     plan = tmp_path / "state" / "nights" / "2026-11-21.1" / "plan.json"
-    stored = [decision_document(one) for one in (change(decisions[0]), decisions[1])]
+    stored = [plain(one) for one in (change(decisions[0]), decisions[1])]
     plan.write_text(json.dumps({"format": 1, "decisions": stored}))
     registry = Registry()
     night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry).run(lambda: decisions)
@@ -315,7 +316,7 @@ def test_a_plan_that_is_changed_while_its_night_runs_changes_nothing(
 
     def rewrite() -> None:
         plan = tmp_path / "state" / "nights" / "2026-11-21.1" / "plan.json"
-        plan.write_text(json.dumps({"format": 1, "decisions": [decision_document(stub_decision("evil"))]}))
+        plan.write_text(json.dumps({"format": 1, "decisions": [plain(stub_decision("evil"))]}))
 
     registry = Registry()
     night = coordinator(
@@ -369,7 +370,7 @@ def test_a_coordinator_that_is_killed_at_any_moments_ends_as_an_undisturbed_one(
         stub_decision("left", depends=("broken",)),
     ]
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps([decision_document(one) for one in decisions]))
+    plan.write_text(json.dumps([plain(one) for one in decisions]))
     given = {"plan": str(plan), "program": stub(0.15, 0.5), "slots": 4}
 
     undisturbed = start_coordinator(tmp_path / "quiet", tmp_path / "home", **given)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
 from tests.nightly.plans import DAY, SPEC, Lab
-from tests.nightly.reports import FIRST, add_night, outcome, task
+from tests.nightly.reports import FIRST, add_night, outcome, summary, task
 from tests.wording import reported
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.cli.command import said
@@ -172,7 +172,8 @@ def lab(tmp_path: Path) -> Lab:
 
 def cut(lab: Lab) -> None:
     """Have another night, and keep that one only."""
-    lab.state.new_night(lab.plan(), DAY + timedelta(days=9)).end({})
+    night = lab.state.new_night(lab.plan(), DAY + timedelta(days=9))
+    night.end(summary(night))
     registry = FolderRegistry.open(lab.root / "registry")
     assert len(prune(lab.state, 1, registry).kept) == 1
 

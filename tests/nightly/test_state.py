@@ -17,7 +17,7 @@ from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.publisher import Uploads
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.state import State, Verdict
+from tfaot_pkg.nightly.state import State, Summary, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind
 
 DAY = date(2026, 11, 21)
@@ -51,10 +51,14 @@ def test_a_night_gives_back_its_plan_and_its_outcomes(state: State) -> None:
     night.add(outcome(decisions[1], "timed out"))
     assert night.decisions() == tuple(decisions)
     assert night.outcomes() == (outcome(decisions[0]), outcome(decisions[1], "timed out"))
-    assert night.summary() == {}
-    night.end({"night": night.name})
+    night.end(
+        Summary(night=night.name, ended="2026-11-21T03:00:00Z", counts={"timed out": 1}, withheld="", exit_code=24)
+    )
     assert night.is_over
-    assert night.summary()["night"] == "2026-11-21.1"
+    assert json.loads((night.folder / "night.json").read_text()) == {
+        "format": 1, "night": "2026-11-21.1", "ended": "2026-11-21T03:00:00Z", "counts": {"timed out": 1},
+        "withheld": "", "exit_code": 24,
+    }  # fmt: skip
 
 
 def test_a_line_that_was_cut_off_is_nothing_and_the_next_one_is_whole(state: State) -> None:

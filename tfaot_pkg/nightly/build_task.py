@@ -7,7 +7,6 @@ started it (supervise.py) holds it to its limits, and when that one ends, this d
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import resource
 import signal
@@ -17,7 +16,6 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _TAIL_OF_LOG = 64 << 10  # bytes
-ANSWER = "answer.json"
 INTERNAL = 70
 
 
@@ -26,7 +24,7 @@ def main(request_file: Path) -> int:
     die_with_parent()
     from tfaot_pkg.errors import TfaotError, ToolchainError
     from tfaot_pkg.nightly.build import build
-    from tfaot_pkg.nightly.outcome import Request, class_of, kind_of
+    from tfaot_pkg.nightly.outcome import Answer, Request, class_of, kind_of
 
     request = Request.read(request_file)
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.policy.output, request.policy.output))
@@ -37,13 +35,9 @@ def main(request_file: Path) -> int:
         _say(f"error: {error.message}")
         if error.hint:
             _say(f"hint: {error.hint}")
-        answer = {
-            "kind": kind_of(error),
-            "error": error.message,
-            "error_class": class_of(error),
-            "cause": error.cause if isinstance(error, ToolchainError) else "",
-        }
-        (request_file.parent / ANSWER).write_text(json.dumps(answer), encoding="utf-8")
+        cause = error.cause if isinstance(error, ToolchainError) else ""
+        answer = Answer(kind=kind_of(error), error=error.message, error_class=class_of(error), cause=cause)
+        answer.write(request_file)
         return error.exit_code
     except Exception:  # noqa: BLE001 (a fault of this tool: the log has it, and whoever waits is told)
         _say(traceback.format_exc().rstrip())

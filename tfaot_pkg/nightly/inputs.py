@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import StorageError, TfaotError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import Digest, canonical_json, sha256_bytes, sha256_file
@@ -95,9 +95,19 @@ def _once(known: dict[_Key, _Value | TfaotError], key: _Key, find: Callable[[], 
 _RACY = 2_000_000_000
 """Nanoseconds: the coarsest clock of file systems in use counts in steps of 2 s."""
 _DIGITS = 16
-_SPECS = TypeAdapter(dict[str, ModelSpec])
+_SPECS = TypeAdapter(dict[str, ModelSpec])  # a spec's source is one of three types, which msgspec cannot tell apart
 
 Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CacheFile:
+    """What the file of a `PlanCache` holds; `made_by` is the digest of the code that wrote it."""
+
+    made_by: str
+    digests: dict[str, tuple[Stamp, str]]
+    specs: dict[str, Any]
+    not_run: dict[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -118,15 +128,12 @@ class PlanCache:
     def read(cls, file: Path) -> PlanCache:
         """What `file` holds; nothing if it is missing or damaged."""
         try:
-            document = read_json(file.read_bytes())
-            if document["made by"] != _maker():
+            document = convert(_CacheFile, read_json(file.read_bytes()))
+            if document.made_by != _maker():
                 return cls()
-            return cls(
-                digests={path: (tuple(stamp), digest) for path, (stamp, digest) in document["digests"].items()},
-                specs=_SPECS.validate_python(document["specs"]),
-                not_run={digest: tuple(names) for digest, names in document["not run"].items()},
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
+            specs = _SPECS.validate_python(document.specs)
+            return cls(digests=document.digests, specs=specs, not_run=document.not_run)
+        except (OSError, ValueError):
             return cls()
 
     def write(self, file: Path, *, whole: bool) -> None:
@@ -137,14 +144,14 @@ class PlanCache:
         tables: dict[str, Mapping[str, Any]] = {
             "digests": self.digests,
             "specs": _SPECS.dump_python(self.specs, mode="json") if self.changed or whole else {},
-            "not run": self.not_run,
+            "not_run": self.not_run,
         }
         if whole and any(key not in self.used for table in tables.values() for key in table):
             tables = {name: {key: table[key] for key in table if key in self.used} for name, table in tables.items()}
             self.changed = True
         if self.changed:
             with suppress(StorageError), storage_errors(f"write {file}"):
-                write_file(file, canonical_json({"made by": _maker(), **tables}))
+                write_file(file, canonical_json({"made_by": _maker(), **tables}))
 
     def digest(self, path: Path) -> str:
         """SHA-256 of a file. Raises OSError."""

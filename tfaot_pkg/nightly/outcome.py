@@ -8,12 +8,12 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import TypeAdapter
-
+from tfaot_pkg import documents
 from tfaot_pkg.errors import NetworkError, RebuildError, StorageError, TfaotError, ToolchainError, ValidationError
 from tfaot_pkg.nightly.types import Decision, Figures, GitSpec, Outcome, OutcomeKind, Policy, Task
+from tfaot_pkg.storage import storage_errors
 
 AttemptKind = Literal[
     "verified",
@@ -44,12 +44,41 @@ class Request:
 
     def write(self, path: Path) -> None:
         """Write the file that the program that builds reads."""
-        path.write_bytes(TypeAdapter(Request).dump_json(self))
+        path.write_bytes(documents.write(self))
 
     @classmethod
     def read(cls, path: Path) -> Request:
-        """What `write` wrote."""
-        return TypeAdapter(cls).validate_json(path.read_bytes())
+        """What `write` wrote. Raises StorageError."""
+        with storage_errors(f"read {path}"):
+            data = path.read_bytes()
+        return documents.read(cls, data, str(path), error=StorageError, hint="run the night again")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a build that failed tells whoever started it: a file beside its request.
+
+    `error` and `error_class` are as in `Outcome`; `cause` is a toolchain error's, "" for all others.
+    """
+
+    kind: AttemptKind
+    error: str
+    error_class: str
+    cause: str = ""
+
+    FILE: ClassVar[str] = "answer.json"
+
+    def write(self, request: Path) -> None:
+        request.with_name(self.FILE).write_bytes(documents.write(self))
+
+    @classmethod
+    def read(cls, request: Path) -> Answer | None:
+        """The answer to the request in this file; None if the build gave none. Raises StorageError."""
+        path = request.with_name(cls.FILE)
+        with storage_errors(f"read {path}"):
+            data = path.read_bytes() if path.exists() else None
+        hint = "the log of the build shows how it ended"
+        return documents.read(cls, data, str(path), error=StorageError, hint=hint) if data is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

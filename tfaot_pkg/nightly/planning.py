@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.emulator import runs_or_is_emulated
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
@@ -147,6 +148,13 @@ def _source(registry: FolderRegistry | None, entry: RegistryEntry) -> str | None
         return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Validation:
+    """The part of a validation report that decides: targets that ran nowhere."""
+
+    not_run: tuple[str, ...]
+
+
 def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, known: PlanCache) -> tuple[Reason, ...]:
     """Whether there are targets of `entry` that ran nowhere and would run here."""
     blob = entry.blobs.get(VALIDATION)
@@ -155,11 +163,11 @@ def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, known: Pl
 
     def read() -> tuple[str, ...]:
         with registry.open_blob(blob) as file:
-            return tuple(read_json(file.read())["not_run"])
+            return convert(_Validation, read_json(file.read())).not_run
 
     try:
         not_run = known.validation(blob.sha256, read)
-    except (RegistryError, TrustError, StorageError, ValueError, KeyError, TypeError):
+    except (RegistryError, TrustError, StorageError, ValueError):
         return (reasons.unverified(()),)
     here = tuple(name for name in not_run if name in TARGETS and runs_or_is_emulated(TARGETS[name]))
     return (reasons.unverified(here),) if here else ()

@@ -39,15 +39,6 @@ class Pruned:
     size: int
     dry_run: bool
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "nights": list(self.nights),
-            "results": list(self.results),
-            "kept": list(self.kept),
-            "size": self.size,
-            "dry_run": self.dry_run,
-        }
-
 
 def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: bool = False) -> Pruned:
     """Remove all nights but the last `keep` (at least 1) that are over, and one that was cut off after them; and the

@@ -12,14 +12,13 @@ from tfaot_pkg.conan.home import ConanHome
 from tfaot_pkg.conan.package import ConanPackage
 from tfaot_pkg.conan.remotes import ConanRemote, Credentials
 from tfaot_pkg.conan.upload import require_access, upload
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import NetworkError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.types import Decision, Task, decision_document, decision_of
+from tfaot_pkg.nightly.types import Decision, Task
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.publish import Release, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
@@ -194,7 +193,7 @@ class Uploads:
         """Note that the package of `decision` is missing on `remote`."""
         path = self._path(remote, decision)
         with storage_errors(f"write {path}"):
-            write_file(path, canonical_json(decision_document(decision)) + b"\n")
+            write_file(path, write(decision))
 
     def end(self, remote: str, decision: Decision) -> None:
         """Note that `remote` has it, or will never need it."""
@@ -214,10 +213,8 @@ class Uploads:
 
 
 def _read(path: Path) -> Decision:
-    try:
-        decision = decision_of(read_json(path.read_bytes()), str(path))
-    except (ValueError, TypeError) as error:
-        raise StorageError(f"{path} is damaged: {error}", hint="delete it, and upload the package by hand") from error
+    hint = "delete it, and upload the package by hand"
+    decision = read(Decision, path.read_bytes(), str(path), error=StorageError, hint=hint)
     if path.name != f"{decision.key}.json":  # a key is a part of paths
         raise StorageError(f"{path} is damaged: it is about {decision.key}", hint="delete it")
     return decision

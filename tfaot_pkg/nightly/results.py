@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter, ValidationError
-
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import read, read_json, write
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.keys import Key, canonical_json
+from tfaot_pkg.keys import Key
 from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.storage import new_folder, remove_folder, storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder
@@ -24,8 +22,13 @@ from tfaot_pkg.temporary import temporary_folder
 if TYPE_CHECKING:
     from tfaot_pkg.publish import Release
 
-_FORMAT = 1
-_ATTEMPT = TypeAdapter(Attempt)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """What a file of a result holds."""
+
+    attempt: Attempt
+    format: int = 1
 
 
 FAILED = ".failed.json"
@@ -56,8 +59,7 @@ class Results:
     def put(self, key: Key, attempt: Attempt, release: Release | None = None) -> None:
         """Record what came of building `key`; `release` is what a verified build left. The first verified one stays."""
         folder = self.folder(key)
-        document = {"format": _FORMAT, "attempt": _ATTEMPT.dump_python(attempt, mode="json")}
-        content = canonical_json(document) + b"\n"
+        content = write(_Document(attempt=attempt))
         with storage_errors(f"write {folder}"):
             if release is None:
                 write_file(self.failure(key), content)
@@ -104,6 +106,6 @@ def _read(path: Path) -> Attempt | None:
     with storage_errors(f"read {path}"):
         text = path.read_bytes() if path.exists() else b""
     try:
-        return _ATTEMPT.validate_python(read_json(text)["attempt"]) if text else None
-    except (ValueError, KeyError, TypeError, ValidationError):
+        return read(_Document, text, str(path), error=StorageError, hint="it is built again").attempt
+    except StorageError:
         return None

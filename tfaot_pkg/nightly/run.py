@@ -27,7 +27,7 @@ from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
 from tfaot_pkg.nightly.outcome import Attempt, Request, class_for, outcome_for, refusal, settled
 from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.state import NightFolder, State, Verdict
+from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
@@ -318,12 +318,12 @@ class _Night:
         self._with.state.add_history(self._night, [one for one in outcomes if one.task in built])
         ended = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._night.end(
-            {
-                "night": self._night.name,
-                "ended": ended,
-                "counts": done.counts,
-                "withheld": str(verdict) if verdict.withheld else "",
-                "exit_code": done.exit_code,
-            }
+            Summary(
+                night=self._night.name,
+                ended=ended,
+                counts=done.counts,
+                withheld=str(verdict) if verdict.withheld else "",
+                exit_code=done.exit_code,
+            )
         )
         return done

@@ -15,7 +15,6 @@ last one for ever. Nights and lines of the history that were written before ther
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,24 +22,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, plain, read, read_json, write, write_indented
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import Key, canonical_json
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.types import (
-    FAILURES,
-    Decision,
-    Outcome,
-    decision_document,
-    decision_of,
-    outcome_document,
-    outcome_of,
-)
+from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind
 from tfaot_pkg.storage import append_lines, locked, new_folder, remove_folder, storage_errors, write_file
 
-_FORMAT = 1
+_HINT = "move this night's folder away and run again"
 _NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")
 _SEQUENCE = "sequence"
 _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
@@ -67,6 +58,40 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Gate(Verdict):
+    """gate.json."""
+
+    format: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """plan.json."""
+
+    decisions: tuple[Decision, ...]
+    format: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """night.json: how a night ended, for whoever looks into its folder.
+
+    `ended` is the time in UTC, `counts` the number of tasks by kind of outcome, `withheld` says why nothing was
+    published, "" if something was.
+    """
+
+    night: str
+    ended: str
+    counts: Mapping[OutcomeKind, int]
+    withheld: str
+    exit_code: int
+    format: int = 1
+
+
+_Document = TypeVar("_Document")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NightFolder:
     """One night on disk. Methods raise StorageError."""
 
@@ -86,7 +111,7 @@ class NightFolder:
         try:
             return int(text)
         except ValueError as error:
-            raise _damaged(path, str(error)) from error
+            raise StorageError(f"{path} is damaged: {error}", hint=_HINT) from error
 
     @property
     def order(self) -> tuple[int, str, int]:
@@ -107,53 +132,41 @@ class NightFolder:
 
     def decisions(self) -> tuple[Decision, ...]:
         """The plan that it works on."""
-        path = self.folder / "plan.json"
-        listed = _read_json(path).get("decisions")
-        if not isinstance(listed, list):
-            raise _damaged(path, "it lists no decisions")
-        return tuple(decision_of(one, str(path)) for one in listed)
+        return _read(_Plan, self.folder / "plan.json").decisions
 
     def plan_anew(self, decisions: Sequence[Decision]) -> None:
         """Replace the plan; outcomes of tasks about which is decided otherwise now are forgotten."""
         same = {(one.task.id, one.release, one.key) for one in decisions}
         kept = [one for one in self.outcomes() if (one.task, one.release, one.key) in same and one.kind in FAILURES]
         with storage_errors(f"write {self.folder}"):
-            write_file(self.folder / "plan.json", _plan_document(decisions))
-            write_file(self._outcomes, b"".join(canonical_json(outcome_document(one)) + b"\n" for one in kept))
+            write_file(self.folder / "plan.json", write_indented(_Plan(decisions=tuple(decisions))))
+            write_file(self._outcomes, b"".join(map(write, kept)))
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """What is known so far, in the order in which it came."""
-        return tuple(outcome_of(one, str(self._outcomes)) for one in read_lines(self._outcomes))
+        return tuple(_outcome_of(line, self._outcomes, number) for number, line in read_lines(self._outcomes))
 
     def add(self, *outcomes: Outcome) -> None:
         """Record outcomes, for good."""
         with storage_errors(f"write {self._outcomes}"):
-            append_lines(self._outcomes, [canonical_json(outcome_document(one)) for one in outcomes])
+            append_lines(self._outcomes, [canonical_json(plain(one)) for one in outcomes])
 
     def verdict(self) -> Verdict | None:
         """What the gate said; None where it was not asked yet."""
         if not self._gate.exists():
             return None
-        document = _read_json(self._gate)
-        built, failed, limit = (document.get(name) for name in ("built", "failed", "limit"))
-        if not isinstance(built, int) or not isinstance(failed, int) or not isinstance(limit, int | float):
-            raise _damaged(self._gate, "it lacks built, failed or limit")
-        return Verdict(built=built, failed=failed, limit=float(limit))
+        gate = _read(_Gate, self._gate)
+        return Verdict(built=gate.built, failed=gate.failed, limit=gate.limit)
 
     def set_verdict(self, verdict: Verdict) -> None:
         """Record what the gate said: it holds for this night, whatever happens while publishing."""
-        document = {"format": _FORMAT, "built": verdict.built, "failed": verdict.failed, "limit": verdict.limit}
         with storage_errors(f"write {self._gate}"):
-            write_file(self._gate, canonical_json(document) + b"\n")
+            write_file(self._gate, write(_Gate(built=verdict.built, failed=verdict.failed, limit=verdict.limit)))
 
-    def summary(self) -> Mapping[str, Any]:
-        """What `end` was given; empty while the night is not over."""
-        return _read_json(self._summary) if self.is_over else {}
-
-    def end(self, summary: Mapping[str, Any]) -> None:
+    def end(self, summary: Summary) -> None:
         """The night is over."""
         with storage_errors(f"write {self._summary}"):
-            write_file(self._summary, canonical_json({"format": _FORMAT, **summary}) + b"\n")
+            write_file(self._summary, write(summary))
 
     @property
     def _outcomes(self) -> Path:
@@ -211,7 +224,7 @@ class State:
         sequence = max((one.sequence for one in nights), default=0) + 1
         with storage_errors(f"write {folder}"), new_folder(folder) as temporary:
             write_file(temporary / _SEQUENCE, f"{sequence}\n".encode())
-            write_file(temporary / "plan.json", _plan_document(decisions))
+            write_file(temporary / "plan.json", write_indented(_Plan(decisions=tuple(decisions))))
             (temporary / "logs").mkdir()
         return NightFolder(folder=folder)
 
@@ -221,15 +234,15 @@ class State:
         None comes twice.
         """
         lines = {
-            (line["night"], line["task"]): (line, path)
+            (line["night"], line["task"]): (line, path, number)
             for path in (self._history, *sorted(self.root.glob("history-*.jsonl")))
-            for line in _builds(path)
+            for number, line in _numbered_builds(path)
         }
-        found = [(_order(line.get(_SEQUENCE, 0), line["night"]), line, path) for line, path in lines.values()]
+        found = [(_order(place[0].get(_SEQUENCE, 0), place[0]["night"]), place) for place in lines.values()]
         end = before.order if before is not None else None
-        for order, line, path in sorted(found, key=lambda one: one[0]):
+        for order, (line, path, number) in sorted(found, key=lambda one: one[0]):
             if end is None or order < end:
-                yield line["night"], outcome_of(line, str(path))
+                yield line["night"], _outcome_of(line, path, number)
 
     def failing(self) -> frozenset[tuple[str, str]]:
         """(model, toolchain) of what failed when it was last tried.
@@ -246,7 +259,7 @@ class State:
         known = {line["task"] for line in _builds(self._history) if line["night"] == night.name}
         new = [one for one in outcomes if one.task not in known]
         head = {"night": night.name, _SEQUENCE: night.sequence}
-        lines = [canonical_json({**head, **outcome_document(one)}) for one in new]
+        lines = [canonical_json({**head, **plain(one)}) for one in new]
         with storage_errors(f"write {self._history}"):
             if lines:
                 append_lines(self._history, lines)
@@ -274,12 +287,6 @@ class State:
         return self.root / "history.jsonl"
 
 
-def _plan_document(decisions: Sequence[Decision]) -> bytes:
-    return json.dumps(
-        {"format": _FORMAT, "decisions": [decision_document(one) for one in decisions]}, indent=1
-    ).encode()
-
-
 def _order(sequence: int, name: str) -> tuple[int, str, int]:
     day, _, number = name.partition(".")
     return sequence, day, int(number)
@@ -289,30 +296,32 @@ def _month(night: str) -> str:
     return night[:7]
 
 
-def _read_json(path: Path) -> Mapping[str, Any]:
+def _read(kind: type[_Document], path: Path) -> _Document:
     with storage_errors(f"read {path}"):
-        text = path.read_bytes()
+        data = path.read_bytes()
+    return read(kind, data, str(path), error=StorageError, hint=_HINT)
+
+
+def _outcome_of(line: Mapping[str, Any], path: Path, number: int) -> Outcome:
+    """The outcome in a line of a file. Raises StorageError."""
     try:
-        document = read_json(text)
+        return convert(Outcome, line)
     except ValueError as error:
-        raise _damaged(path, str(error)) from error
-    if not isinstance(document, dict):
-        raise _damaged(path, "not an object")
-    return document
-
-
-def _damaged(path: Path, why: str) -> StorageError:
-    return StorageError(f"{path} is damaged: {why}", hint="move this night's folder away and run again")
+        raise _damaged_line(path, number, str(error)) from error
 
 
 def _builds(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file of the history, of which each says of which night and task it is."""
-    for number, line in enumerate(read_lines(path), 1):
+    return (line for _, line in _numbered_builds(path))
+
+
+def _numbered_builds(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines of a file of the history, each of which names its night and its task."""
+    for number, line in read_lines(path):
         night, task, sequence = line.get("night"), line.get("task"), line.get(_SEQUENCE, 0)
         named = isinstance(night, str) and _NIGHT.fullmatch(night) and isinstance(task, str)
         if not named or not isinstance(sequence, int):
             raise _damaged_line(path, number, "it is of no night and task")
-        yield line
+        yield number, line
 
 
 def _damaged_line(path: Path, number: int, why: str) -> StorageError:
@@ -320,8 +329,11 @@ def _damaged_line(path: Path, number: int, why: str) -> StorageError:
     return StorageError(f"{path}:{number} is damaged: {why}", hint=hint)
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines; none where it is missing. The last line counts only with its end."""
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file of JSON lines, by their numbers; none if it is missing.
+
+    The last line counts only with its end: without it, its writer was killed.
+    """
     with storage_errors(f"read {path}"):
         data = path.read_bytes() if path.exists() else b""
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
@@ -331,7 +343,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             raise _damaged_line(path, number, str(error)) from error
         if not isinstance(value, dict):
             raise _damaged_line(path, number, "not an object")
-        yield value
+        yield number, value
 
 
 _NIGHTS = 60
@@ -384,7 +396,7 @@ def keep_inputs(state: State, nights: Sequence[NightFolder], keys: Collection[Ke
 def _kept_inputs(state: State) -> dict[Key, Mapping[str, str]]:
     """What earlier calls of `keep_inputs` kept; nothing where the file is damaged."""
     try:
-        return {line["key"]: line["inputs"] for line in read_lines(_inputs_file(state))}
+        return {line["key"]: line["inputs"] for _, line in read_lines(_inputs_file(state))}
     except (StorageError, KeyError, TypeError):
         return {}
 

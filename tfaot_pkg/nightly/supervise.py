@@ -7,7 +7,6 @@ TensorFlow maps and never touches, several times what it uses.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -17,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.nightly.build_task import ANSWER, INTERNAL
-from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.build_task import INTERNAL
+from tfaot_pkg.nightly.outcome import Answer, Attempt, AttemptKind, Request
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.process import Ended, describe_exit, run_within
 from tfaot_pkg.process_tree import oom_kills
@@ -73,9 +72,7 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
         timeout=request.policy.timeout,
         memory=request.policy.memory,
     )
-    answer = scratch / ANSWER
-    told = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else None
-    attempt = _attempt(request, ended, told, start, killed_for_memory=oom_kills() > killed_before)
+    attempt = _attempt(request, ended, Answer.read(file), start, killed_for_memory=oom_kills() > killed_before)
     if attempt.kind != "verified":
         _say(request.log, f"error: {attempt.kind}: {attempt.error}")
         return attempt
@@ -85,17 +82,19 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     return replace(stored, memory=ended.memory)
 
 
-def _attempt(
-    request: Request, ended: Ended, told: Mapping[str, str] | None, start: float, *, killed_for_memory: bool
-) -> Attempt:
+def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, *, killed_for_memory: bool) -> Attempt:
     """What a build that ended so counts as."""
     policy, seconds = request.policy, time.monotonic() - start
 
-    def failed(kind: str, error: str, error_class: str) -> Attempt:
+    def failed(kind: AttemptKind, error: str, error_class: str) -> Attempt:
         return Attempt(
-            kind=kind,  # type: ignore[arg-type]
-            night=request.night, seconds=seconds, memory=ended.memory, error=error, error_class=error_class,
-        )  # fmt: skip
+            kind=kind,
+            night=request.night,
+            seconds=seconds,
+            memory=ended.memory,
+            error=error,
+            error_class=error_class,
+        )
 
     if ended.limit == "time":
         return failed("timed out", f"no end after {policy.timeout:g} s (policy.timeout)", "timed out")
@@ -104,11 +103,11 @@ def _attempt(
         return failed("out of memory", words, "out of memory")
     if ended.code == 0:
         return Attempt(kind="verified", night=request.night, seconds=seconds, memory=ended.memory)
-    killed = (told is None and ended.code == -signal.SIGKILL) or (told is not None and told.get("cause") == "killed")
+    killed = (told is None and ended.code == -signal.SIGKILL) or (told is not None and told.cause == "killed")
     if killed and killed_for_memory:
         return failed("out of memory", "the system killed it: the machine was out of memory", "out of memory")
     if told is not None:
-        return failed(told["kind"], told["error"], told["error_class"])
+        return failed(told.kind, told.error, told.error_class)
     if ended.code == -signal.SIGXFSZ:
         return failed(
             "build failed", f"a file of more than {policy.output:,} bytes (policy.output)", "output too large"

@@ -82,13 +82,12 @@ def plan(
 def document_of(made: NightPlan) -> dict[str, object]:
     """The plan as JSON values."""
     from tfaot_pkg.nightly.plan import summary
-    from tfaot_pkg.nightly.types import decision_document
 
     return {
         "definition": str(made.definition.path),
         "registry": str(made.definition.registry),
         "counts": dict(summary(made.decisions)),
-        "decisions": [decision_document(one) for one in made.decisions],
+        "decisions": made.decisions,
     }
 
 

@@ -210,7 +210,6 @@ def _unmade(versions: Sequence[str], session: Session) -> Mapping[str, str]:
 
 
 def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
-    from tfaot_pkg.nightly.types import outcome_document
 
     return {
         "night": done.night.name,
@@ -218,7 +217,7 @@ def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
         "counts": done.counts,
         "withheld": done.verdict.withheld,
         "exit_code": done.exit_code,
-        "outcomes": [outcome_document(one) for one in done.outcomes],
+        "outcomes": done.outcomes,
         "pruned": list(pruned.nights) if pruned is not None else [],
     }
 

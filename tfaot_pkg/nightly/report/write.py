@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,13 +10,14 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from tfaot_pkg.catalogue.render import HOME
 from tfaot_pkg.catalogue.site import Site
+from tfaot_pkg.documents import fields_of, write_indented
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.report.report import Report, TaskReport
 from tfaot_pkg.nightly.report.trends import UNITS, Trend, trend_plot, value_text
 from tfaot_pkg.nightly.report.wording import change_text, duration_text, regression_text, tone, verdict_text
-from tfaot_pkg.nightly.types import MODEL_FAULTS, outcome_document
+from tfaot_pkg.nightly.types import MODEL_FAULTS
 from tfaot_pkg.storage import locked, storage_errors
 
 _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
@@ -33,7 +33,7 @@ def write_report(report: Report, output: Path) -> None:
         output.mkdir(parents=True, exist_ok=True)
         with locked(output / _LOCK, what=f"the report {output}", timeout=_LOCK_TIMEOUT):
             site = Site(root=output)
-            site.write("report.json", json.dumps(document(report), indent=1).encode())
+            site.write("report.json", write_indented(document(report)))
             site.write("junit.xml", junit(report))
             site.write("summary.md", markdown(report).encode())
             write_pages(site, report, catalogue="../" if (output.parent / HOME).exists() else "")
@@ -58,22 +58,18 @@ def document(report: Report) -> dict[str, Any]:
         "before": report.before,
         "headline": report.headline,
         "exit_code": report.exit_code,
-        "counts": dict(report.counts),
+        "counts": report.counts,
         "withheld": report.withheld,
-        "pending": list(report.pending),
-        "gone": list(report.gone),
-        "groups": [
-            {"error_class": group.error_class, "models": list(group.models), "tasks": list(group.tasks)}
-            for group in report.groups
-        ],
+        "pending": report.pending,
+        "gone": report.gone,
+        "groups": report.groups,
         "tasks": [_task(task) for task in report.tasks],
     }
 
 
 def _task(task: TaskReport) -> dict[str, Any]:
-    change = {"kind": task.change.kind, "since": task.change.since, "before": task.change.before}
     trends = [_trend(one) for one in task.trends]
-    return {**outcome_document(task.outcome), "change": change, "hits": list(task.hits), "trends": trends}
+    return {**fields_of(task.outcome), "change": task.change, "hits": task.hits, "trends": trends}
 
 
 def _trend(trend: Trend) -> dict[str, Any]:
