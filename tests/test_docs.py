@@ -87,6 +87,39 @@ def test_the_glossary_is_short_and_its_words_are_used() -> None:
     assert [word for word in words if word.lower() not in text] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_of_the_repository_that_a_page_names_exist(page: Path) -> None:
+    """In code spans: paths below a folder of the repository, and modules and folders of tfaot_pkg by short names."""
+    tops = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name not in ("build", "dist")}
+    inside = {path.name for path in (ROOT / "tfaot_pkg").iterdir()}
+    missing = []
+    for span in re.findall(r"`([\w./-]+)`", page.read_text()):
+        first, slash, rest = span.partition("/")
+        if "NAME" in span:  # a path of a package, not of this repository
+            continue
+        if first in tops and slash:
+            places = [ROOT / span]
+        elif first in inside and (slash or first.endswith(".py")) and (not rest or rest.endswith((".py", ".txt", "/"))):
+            places = [ROOT / "tfaot_pkg" / span]
+        else:
+            continue
+        if not any(place.exists() for place in (*places, page.parent / span)):
+            missing.append(span)
+    assert missing == []
+
+
+def test_the_architecture_page_lists_the_folders_and_modules_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    listed = {
+        name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`([\w/]+)`", row)
+    }
+    package = ROOT / "tfaot_pkg"
+    folders = {f"{path.name}/" for path in package.iterdir() if path.is_dir() and not path.name.startswith("_")}
+    modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("_")}
+    assert listed >= folders
+    assert listed <= folders | modules
+
+
 @pytest.mark.sweep("make-a-package.md")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
