@@ -30,7 +30,7 @@ from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import load_and_plan
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.provenance.materials import VALIDATION
+from tfaot_pkg.provenance.documents import VALIDATION
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry

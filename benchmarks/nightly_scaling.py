@@ -21,7 +21,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfaot_pkg.keys import Key, sha256_bytes
@@ -65,7 +65,13 @@ class NoRegistry:
 
     def require(self) -> None: ...
 
-    def publish(self, decision: Decision, results: Results) -> None: ...
+    def renew(self) -> None: ...
+
+    def catch_up(self, results: Results, tasks: Sequence[Task]) -> Mapping[str, str]:
+        return {}
+
+    def publish(self, decision: Decision, results: Results) -> str:
+        return ""
 
 
 def plan(builds: int) -> list[Decision]:

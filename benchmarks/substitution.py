@@ -110,7 +110,7 @@ class Benchmark:
         if kernels == "auto":
             validate(
                 spec, snapshot, frozen, library,
-                key=keys.validation, inputs=inputs, pool=pool, cache=cache, progress=progress,
+                key=keys.validation, inputs=inputs, compiler=self._compiler, pool=pool, cache=cache, progress=progress,
             )  # fmt: skip
         calls = compiled.units[0].calls
         return library, sum(len(call.layers) for call in calls), len(frozen.layers), len(calls)

@@ -113,6 +113,7 @@ def bench(
     """
     from tfaot_pkg.bench.table import compare
 
+    # All options are checked first: a measurement takes minutes.
     request = _request(peers, batch_sizes, target, rounds, core)
     _require_places(output, plot)
     old = _read(since) if since else None

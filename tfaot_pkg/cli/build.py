@@ -293,6 +293,7 @@ def no_leftovers(prefix: Path, model: str | None) -> Iterator[None]:
 
 
 def _escaped(path: Path) -> str:
+    # Make and Ninja both read this: "$" is doubled, blanks and "#" get a backslash.
     text = str(path).replace("$", "$$")
     return "".join(f"\\{letter}" if letter in " #" else letter for letter in text)
 

@@ -201,6 +201,7 @@ def update(
 
     before = Lock.read(lock)
     opened = _opened(session, before, lock)
+    # Before anything is chosen: a registry that lost its signatures must not rewrite the lock file.
     check_trust(opened, before.registry)
     resolution = resolve_anew(opened, before, names or ())
     named = _registry(session, opened, lock) if session.registry is not None else _again(opened, before)

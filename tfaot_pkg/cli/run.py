@@ -19,8 +19,8 @@ from tfaot_pkg.temporary import remove_left
 from tfaot_pkg.wording import say, say_json
 
 INTERRUPTED = 128 + signal.SIGINT
-INTERNAL = 70
-_BROKEN_PIPE = 141
+INTERNAL = 70  # EX_SOFTWARE of sysexits.h
+_BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ended
 
 
 def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -> int:
@@ -37,6 +37,7 @@ def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -
         _report(error)
         return error.exit_code
     except Stopped as stop:
+        # A second Ctrl-C must not interrupt the cleaning up.
         ignore_signals()
         kill_running()
         remove_left()

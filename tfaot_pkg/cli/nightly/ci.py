@@ -90,6 +90,7 @@ def _job(
     from tfaot_pkg.nightly.ci import IN_REPOSITORY, Job, inside
     from tfaot_pkg.nightly.planning import state_folder
 
+    # CI services check the repository out to a folder of their own, so paths must be relative; other jobs run here.
     here = Path.cwd()
     kept = Path(os.path.abspath(state_folder(definition, state)))
     places = (definition.path, kept, kept.parent / "nightly-report", definition.registry)

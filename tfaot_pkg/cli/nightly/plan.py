@@ -31,6 +31,7 @@ ChangedSinceOption = Annotated[
 
 DEFINITION = Path("registry/registry.yaml")
 
+# Characters that Markdown or HTML would interpret in a cell of a table.
 _SPECIAL = re.compile(r"([|<>*`\[\]\\])")
 _HEADS = ("task", "what", "why")
 _STYLES = {"build": "bold yellow", "up to date": "green", "skip": "dim", "fail": "bold red"}
