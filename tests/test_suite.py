@@ -6,13 +6,17 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.kept import kept
-from tests.wording import reported
+from tests.wording import Snapshot, entries_without_a_test, read, reported
 from tfaot_pkg.process import CommandFailed, run
 
+Compare = Callable[..., tuple[int, str]]
 HERE = Path(__file__).resolve().parent
 
 _SWEEP = """
@@ -68,6 +72,10 @@ def test_a_sweep_that_names_a_case_that_is_not_there_stops_a_run_of_all_tests(tm
     assert "test_plain" in collect(tmp_path, files, "test_function.py")  # whoever runs a few tests names what they like
 
 
+def test_each_entry_of_the_snapshot_of_words_has_a_test(pytestconfig: pytest.Config) -> None:
+    assert not entries_without_a_test(pytestconfig), "`make wording` drops them"
+
+
 def test_what_runs_only_at_night_is_on_the_page_about_the_suite() -> None:
     named = re.findall(r"^\| `([^`]+\.py)` \|", (HERE / "README.md").read_text(), re.MULTILINE)
     marked = [
@@ -118,3 +126,113 @@ def test_what_no_run_has_asked_for_in_a_week_goes(tmp_path: Path) -> None:
         os.utime(folder / ".complete", (moment, moment))
     new = kept(tmp_path, "things", "new", nothing)
     assert {path for path in new.parent.iterdir() if path.is_dir()} == {young, new}
+
+
+_WORDED = """
+import pytest
+
+from tests.wording import reported, worded
+from tfaot_pkg.errors import SourceError
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_error(name, tmp_path):
+    with reported(SourceError):
+        raise SourceError(f"{tmp_path}/model: WORDS than 64 links: '{name}'", hint="remove it")
+
+def test_text():
+    worded("one")
+    SECOND
+"""
+
+
+@pytest.fixture
+def compare(tmp_path: Path) -> Compare:
+    """Runs `_WORDED` with a snapshot of its own: the exit code, and what pytest printed."""
+    (tmp_path / "conftest.py").write_text(
+        "from pathlib import Path\nimport tests.wording\nfrom tests.wording import *\nfrom tests.wording import _KEY\n"
+        "tests.wording.SNAPSHOT = Path(__file__).with_name('words')\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = .\n")
+
+    def run_with(*arguments: str, **changed: str) -> tuple[int, str]:
+        text = _WORDED
+        for part, default in {"WORDS": "more", "SECOND": "worded('two')"}.items():
+            text = text.replace(part, changed.get(part.lower(), default))
+        (tmp_path / "test_words.py").write_text(text)
+        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+        try:
+            return 0, run(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE.parent)}, timeout=60).stdout
+        except CommandFailed as failed:
+            return 1, failed.output
+
+    return run_with
+
+
+@pytest.mark.slow
+def test_new_words_fail_until_they_are_accepted(compare: Compare) -> None:
+    code, said = compare()
+    assert code and "has no words for test_words.py::test_error[a] #1 yet" in said
+    assert compare("--accept-wording", "--numprocesses", "2")[0] == 0
+    code, said = compare(words="further")
+    assert code and "only words changed" in said and "2 failed" in said
+    assert compare("--accept-wording", words="further")[0] == 0
+    assert compare(words="further")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "TrustError: a/b is longer than 64 'x'\nhint: use --all",
+        "SpecError: a/c is longer than 64 'x'\nhint: use --all",
+        "SpecError: a/b is longer than 65 'x'\nhint: use --all",
+        "SpecError: a/b is longer than 64 'y'\nhint: use --all",
+        "SpecError: a/b is longer than 64 'x'\nhint: use --force",
+        "SpecError: a/b is longer than 64 'x'",
+    ],
+)
+def test_facts_are_not_accepted_as_words(tmp_path: Path, changed: str) -> None:
+    key, was = ("test", 1), "SpecError: a/b is longer than 64 'x'\nhint: use --all"
+    snapshot = Snapshot(path=tmp_path / "words", accepts=True, entries={key: was})
+    assert "facts changed" in snapshot.difference(key, changed) and not snapshot.changed
+    assert not snapshot.difference(key, was.replace("is longer than", "exceeds"))
+    assert list(snapshot.changed) == [key]
+    snapshot.accepts_facts = True
+    assert not snapshot.difference(key, changed)
+    assert snapshot.changed == {key: changed}
+
+
+@pytest.mark.slow
+def test_an_entry_that_a_test_compares_no_longer_fails_it_until_it_is_dropped(compare: Compare, tmp_path: Path) -> None:
+    assert compare("--accept-wording")[0] == 0
+    code, said = compare(second="")
+    assert code and "no longer asks for: test_words.py::test_text #2" in said
+    assert compare("--accept-wording", second="")[0] == 0
+    assert (tmp_path / "words").read_text() == (
+        "test_words.py::test_error[a] #1\n    SourceError: <tmp>/model: more than 64 links: 'a'\n    hint: remove it\n"
+        "test_words.py::test_error[b] #1\n    SourceError: <tmp>/model: more than 64 links: 'b'\n    hint: remove it\n"
+        "test_words.py::test_text #1\n    one\n"
+    )
+
+
+def test_neighbours_with_the_same_words_share_them_in_the_file(tmp_path: Path) -> None:
+    words = {("a", 1): "same\n\nend", ("a", 2): "same\n\nend", ("b", 1): "other"}
+    snapshot = Snapshot(path=tmp_path / "words", changed={**words})
+    snapshot.save()
+    assert snapshot.path.read_text() == "a #1\na #2\n    same\n\n    end\nb #1\n    other\n"
+    assert read(snapshot.path) == words
+
+
+@pytest.mark.slow
+def test_an_entry_whose_test_is_gone_is_found_by_a_run_of_all_tests(compare: Compare, tmp_path: Path) -> None:
+    assert compare("--accept-wording")[0] == 0
+    with (tmp_path / "words").open("a") as file:
+        file.write("test_words.py::test_was #1\n    gone\n")
+    (tmp_path / "test_entries.py").write_text(
+        "from tests.wording import entries_without_a_test\n"
+        "def test_entries(pytestconfig): assert not entries_without_a_test(pytestconfig)\n"
+    )
+    code, said = compare()
+    assert code and "test_words.py::test_was #1" in said and "1 failed" in said
+    assert compare("test_entries.py")[0] == 0
+    assert compare("--accept-wording")[0] == 0
+    assert "gone" not in (tmp_path / "words").read_text()

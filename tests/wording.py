@@ -135,6 +135,7 @@ class Snapshot:
     accepts_facts: bool = False
     entries: dict[Key, str] = field(default_factory=dict)
     changed: dict[Key, str | None] = field(default_factory=dict)
+    without_test: list[str] = field(default_factory=list)
 
     def difference(self, key: Key, text: str) -> str:
         """What is wrong with `text` as the words of `key`: nothing if they are the same, or were accepted now."""
@@ -256,19 +257,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A run of all tests fails if an entry's test is gone. `make wording` drops such entries, and runs only what has words."""
+    """Find entries whose test is gone, in a run of all tests. `make wording` drops them, and runs only what has words."""
     snapshot = config.stash[_KEY]
     if config.args == config.getini("testpaths"):
         tests = {_name(item) for item in items}
         gone = [key for key in snapshot.entries if key[0] not in tests]
-        if gone and not snapshot.accepts:
-            raise pytest.UsageError(f"`make wording` drops entries without a test: {', '.join(map(_title, gone))}")
-        snapshot.changed.update(dict.fromkeys(gone))
+        if snapshot.accepts:
+            snapshot.changed.update(dict.fromkeys(gone))
+        snapshot.without_test.extend(map(_title, gone))
     if snapshot.accepts:
         known = {name for name, _ in snapshot.entries}
         left = [item for item in items if _name(item) not in known and not _asks(item)]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in set(left)]
+
+
+def entries_without_a_test(config: pytest.Config) -> list[str]:
+    """What no test of this run compares any more; nothing if only some tests were collected."""
+    return config.stash[_KEY].without_test
 
 
 def _asks(item: pytest.Item) -> bool:
