@@ -127,11 +127,12 @@ def _spec() -> str:
         "`{{ 'text' }}` (for text with braces), such as `'{{ model.name }}-{{ env.release }}'`. Relative paths are",
         "relative to the spec.\n",
         "The same as a JSON Schema for editors: `tfaot-pkg schema`, or [spec.schema.json](../spec.schema.json).",
+        "`tfaot-pkg schema model.name` describes one field.",
     ]
     for name, value in schema["properties"].items():
         form = schema["$defs"][_form_of(value)]
         required = " Required." if name in schema.get("required", ()) else ""
-        parts += [f"\n## {name}\n", f"{form['description']}{required}\n", _fields(form)]
+        parts += [f"\n## {name}\n", f"{form['description']}{required}\n", _fields(name, form)]
     return "\n".join(parts)
 
 
@@ -140,9 +141,13 @@ def _form_of(value: Mapping[str, Any]) -> str:
     return str(next(each["$ref"] for each in choices if "$ref" in each)).rpartition("/")[2]
 
 
-def _fields(form: Mapping[str, Any]) -> str:
+def _fields(section: str, form: Mapping[str, Any]) -> str:
     rows = [
-        (f"`{name}`", _shown(field.get("default"), required=name in form.get("required", ())), field["description"])
+        (
+            f'<a id="{section}.{name}"></a>`{name}`',
+            _shown(field.get("default"), required=name in form.get("required", ())),
+            field["description"],
+        )
         for name, field in form["properties"].items()
     ]
     return _table(("key", "default", "meaning"), rows)

@@ -81,21 +81,30 @@ def remove_toolchain(session: Session, version: VersionArgument) -> Result:
 @command()
 def schema(
     session: Session,
+    fields: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIELD]...", help="Describe these, such as model.name.")
+    ] = None,
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     registry: Annotated[
         bool, typer.Option("--registry", help="Print the schema of registry.yaml, the definition of a nightly.")
     ] = False,
 ) -> Result:
-    """Print the JSON Schema of a spec: editors complete and check specs with it.
+    """Print the JSON Schema of a spec, with which editors complete and check specs; or describe some of its fields.
 
-    Example: tfaot-pkg schema -o spec.schema.json
+    Examples: tfaot-pkg schema -o spec.schema.json; tfaot-pkg schema compilation.batch_sizes
     """
+    from tfaot_pkg.forms.fields import described_field, find_field
     from tfaot_pkg.nightly import form as of_registries
     from tfaot_pkg.spec import schema as of_specs
     from tfaot_pkg.storage import storage_errors, write_file
 
     made = (of_registries if registry else of_specs).json_schema()
+    if fields and output:
+        raise typer.BadParameter("--output takes the whole schema, no fields")
+    if fields:
+        text = "\n".join(described_field(made, name) for name in fields)
+        return Result(document={name: find_field(made, tuple(name.split(".")))[1] for name in fields}, text=text)
     text = json.dumps(made, indent=2) + "\n"
     if output is None:
         return Result(document=made, text=text)

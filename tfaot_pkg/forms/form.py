@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tfaot_pkg.errors import Fault, SpecError
 from tfaot_pkg.forms.document import MAX_BYTES, Document, Path
+from tfaot_pkg.forms.fields import Schema, fields_hint
 from tfaot_pkg.wording import counted, described, number, shown
 
 _F = TypeVar("_F", bound="Form")
@@ -141,8 +142,11 @@ def unknown_among(key: str, known: Collection[str]) -> str:
     return f"unknown key; the nearest known key is {nearest} (all: {', '.join(known)})"
 
 
-def faults_error(document: Document, *, hint: str) -> SpecError:
-    """All faults of `document` in the file's order, without repetitions; a flood of them is cut."""
+def faults_error(document: Document, *, schema: Schema, command: str) -> SpecError:
+    """All faults of `document` in the file's order, without repetitions; a flood of them is cut.
+
+    The hint names the fields of `schema` that they concern, as arguments of `command`, which describes them.
+    """
     ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
     faults = list(dict.fromkeys(fault for _, fault in ordered))
     if (more := len(faults) - _MAX_FAULTS) > 0:
@@ -150,4 +154,4 @@ def faults_error(document: Document, *, hint: str) -> SpecError:
         faults[_MAX_FAULTS:] = [
             Fault(file=document.file, line=line, path="", message=f"and {counted(more, 'more fault')}")
         ]
-    return SpecError(faults, hint=hint)
+    return SpecError(faults, hint=fields_hint(schema, (path for path, _ in ordered), command))

@@ -23,13 +23,14 @@ from tfaot_pkg.nightly.form import (
     KnownBrokenForm,
     ModelEntryForm,
     PolicyForm,
+    json_schema,
     quantity,
 )
 from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, NightlyDefinition, Policy
 from tfaot_pkg.spec.rules import path_fault
 from tfaot_pkg.wording import described
 
-_HINT = "`tfaot-pkg schema --registry` prints everything that the file may hold"
+_DESCRIBE = "tfaot-pkg schema --registry"
 # Texts that YAML may take for numbers.
 _TEXTS = frozenset(
     "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes".split()
@@ -45,7 +46,7 @@ def load_definition(path: Path) -> NightlyDefinition:
     form = _validated(document)
     _check_files(document, path.parent)
     if document.faults or form is None:
-        raise faults_error(document, hint=_HINT)
+        raise faults_error(document, schema=json_schema(), command=_DESCRIBE)
     return _definition(form, Path(os.path.abspath(path)))
 
 
@@ -64,7 +65,7 @@ def definition_error(definition: NightlyDefinition, faults: Iterable[tuple[Place
     document = read_document(_content(definition.path), str(definition.path))
     for path, message in faults:
         document.report(path, message)
-    return faults_error(document, hint=_HINT)
+    return faults_error(document, schema=json_schema(), command=_DESCRIBE)
 
 
 def line_of(definition: NightlyDefinition, path: Place) -> int:

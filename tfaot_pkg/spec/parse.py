@@ -24,6 +24,7 @@ from tfaot_pkg.spec.form import (
     ValidationForm,
 )
 from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault, inner_path_fault
+from tfaot_pkg.spec.schema import json_schema
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
@@ -52,7 +53,6 @@ _SECTIONS: dict[str, type[Form]] = {
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
 _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
 _INIT_HINT = "`tfaot-pkg init SAVED_MODEL` writes a first spec"
-_SCHEMA_HINT = "`tfaot-pkg schema` prints everything that a spec may hold"
 
 
 def load_spec(path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
@@ -70,7 +70,7 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     document = read_document(content, str(path))
     if not isinstance(document.data, dict):
         _report_no_mapping(document)
-        raise faults_error(document, hint=_SCHEMA_HINT)
+        raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
     given = _Defines(defines or {})
     failed = expand(document, given)
     _prepare(document)
@@ -78,7 +78,7 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     _check_source(document, failed)
     _check_validation(document)
     if document.faults or form is None:
-        raise faults_error(document, hint=_SCHEMA_HINT)
+        raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
     return replace(_spec(form, Path(os.path.abspath(path))), defines=given.used)
 
 
