@@ -1,4 +1,4 @@
-"""Ctrl-C and the system's request to end: one exception, once, which waits while something must not be torn apart."""
+"""Ctrl-C and SIGTERM: one exception, raised once, and delayed while an operation must not be interrupted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_AGAIN_AFTER = 0.001  # seconds
+_AGAIN_AFTER = 0.001  # seconds: the finalizer has returned by then, and a user does not notice
 
 
 class Stopped(BaseException):
-    """The user or the system wants this process to end. Not a KeyboardInterrupt, which typer would end silently."""
+    """The user or the system wants this process to end. Not a KeyboardInterrupt: typer exits silently on that."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -23,7 +23,7 @@ class Stopped(BaseException):
 
 
 class _Main:
-    """The main thread: its `shielded` blocks, the signal that it got (0: none), and whether that still waits."""
+    """State of the main thread: open `shielded` blocks, the signal received (0: none), whether it is still pending."""
 
     shields = 0
     taken = 0
@@ -31,7 +31,7 @@ class _Main:
 
 
 def take_signals() -> None:
-    """From now on the first signal is a `Stopped` in the main thread; more of them do not disturb the cleaning up."""
+    """From now on the first signal raises `Stopped` in the main thread; later ones do not interrupt the cleanup."""
     if threading.current_thread() is not threading.main_thread():
         return
     _Main.taken = 0
@@ -43,14 +43,14 @@ def take_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """What is being ended anyway is ended in peace, up to the interpreter's own end."""
+    """Ignore signals from now on: this process is exiting already, and the interpreter's own exit takes time."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """A signal that comes in the block is `Stopped` at its end. Other threads than the main one are never stopped."""
+    """A signal during the block raises `Stopped` at its end. Threads other than the main thread are never stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -82,7 +82,7 @@ class _Hook:
 
 
 def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
-    """Python drops what is raised in a finalizer, and a signal may come in one: it comes again, after that."""
+    """Python drops exceptions raised in a finalizer, and a signal may arrive in one: raise it again soon after."""
     if isinstance(unraisable.exc_value, Stopped):
         signal.signal(signal.SIGALRM, lambda *_: _raise_or_wait())
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER)

@@ -23,7 +23,7 @@ from tfaot_pkg.interruption import shielded
 from tfaot_pkg.process_tree import kill_tree, memory_of
 
 MOST_OUTPUT = 64 << 20
-"""Bytes that `run` takes of a program's output; one that prints more is killed."""
+"""Bytes of output that `run` keeps; a program that prints more is killed, because its output would fill our memory."""
 
 _TAIL_LINES = 30
 _TAIL_LENGTH = 20_000  # characters of these lines
@@ -37,7 +37,7 @@ _running_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a program that ended well printed."""
+    """What a program that succeeded printed."""
 
     stdout: str
     stderr: str
@@ -46,8 +46,8 @@ class Finished:
 class CommandFailed(Exception):
     """A program could not be started, failed, or ran out of time.
 
-    The text names the command in a form that can be pasted into a shell, and the end of its output.
-    Callers turn it into the error of their own family.
+    The text holds the command in a form that can be pasted into a shell, and the end of its output. Callers turn it
+    into an error of their own family.
     """
 
     def __init__(self, argv: Sequence[str], cwd: Path | None, reason: str, output: str) -> None:
@@ -71,10 +71,9 @@ def run(
 ) -> Finished:
     """Run `argv` to its end and return what it printed.
 
-    `env` replaces the environment where given; `timeout` is in seconds; `log` gets command and output appended;
-    `started` is told of the process.
-    The program leads a process group of its own, which is killed on a time-out, on Ctrl-C, and if it prints more than
-    MOST_OUTPUT: output without its middle could be taken for the whole. Raises CommandFailed.
+    `env`, if given, replaces the environment; `timeout` is in seconds; command and output are appended to `log`;
+    `started` is called with the process. The program is killed, with all that it started, on a time-out, on Ctrl-C, and
+    if it prints more than MOST_OUTPUT: truncated output could be mistaken for all of it. Raises CommandFailed.
     """
     words = [os.fspath(word) for word in argv]
     try:
@@ -102,7 +101,7 @@ def run(
 
 
 class _Talk:
-    """What a program is given and what it prints, as `subprocess.communicate`, but with an end to what is kept."""
+    """A program's input and output, as `subprocess.communicate`, but with a limit to the output that is kept."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes) -> None:
         assert process.stdout is not None and process.stderr is not None
@@ -128,7 +127,7 @@ class _Talk:
         return bytes(self._printed[self._stderr])
 
     def until_end(self, timeout: float | None) -> str:
-        """Talk until the program has ended; why it has to be killed, "" if it ended."""
+        """Pass input and output until the program ends. Returns why it must be killed, or "" if it ended."""
         end = None if timeout is None else time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
             for stream in self._printed:
@@ -155,16 +154,16 @@ class _Talk:
         return ""
 
     def _read(self, stream: Any) -> bool:
-        """Take what is there; whether more can come."""
+        """Read what is available. Returns whether more can come."""
         data = os.read(stream.fileno(), _PIECE)
         self._printed[stream] += data
         return bool(data)
 
     def _write(self) -> bool:
-        """Give what fits; whether there is more to give."""
+        """Write what fits. Returns whether input is left."""
         assert self._stdin is not None
         try:
-            self._left = self._left[os.write(self._stdin.fileno(), self._left[: select.PIPE_BUF]) :]  # does not block
+            self._left = self._left[os.write(self._stdin.fileno(), self._left[: select.PIPE_BUF]) :]  # never blocks
         except BrokenPipeError:
             self._left = self._left[:0]
         return bool(self._left)
@@ -184,8 +183,8 @@ def stream(
 ) -> str:
     """Run `argv` to its end, with every line of its output given to `on_line` at once; return the whole output.
 
-    As `run`, but for programs that work for minutes: both streams are one, `log` grows while it runs, and
-    `pass_fds` stay open in it. Raises CommandFailed.
+    For programs that run for minutes: both output streams are one, `log` grows while the program runs, and `pass_fds`
+    stay open in it. Raises CommandFailed.
     """
     words = [os.fspath(word) for word in argv]
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -278,7 +277,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start `argv` in a session of its own; the caller gives it to `end`. Raises OSError.
 
-    It is known to `kill_running` before an interruption can come between its start and the caller's care for it.
+    `kill_running` knows the process before a signal can come between its start and the caller's handling of it.
     """
     with shielded():
         process = subprocess.Popen(
@@ -297,7 +296,7 @@ def start(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what `start` gave, with all that it started, unless it has ended; it is gone when this returns."""
+    """Kill what `start` returned and all that it started, unless it has ended; none of it runs when this returns."""
     if process.poll() is None:
         kill_tree(process.pid)
         process.wait()
@@ -307,7 +306,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _attended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The block waits for `process`, which does not outlive an exception."""
+    """The block waits for `process`; an exception kills it."""
     try:
         yield
     finally:
@@ -315,9 +314,9 @@ def _attended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def kill_running() -> None:
-    """Kill what any thread of this process has started and waits for: `run` and `stream` raise CommandFailed.
+    """Kill all programs that threads of this process wait for: `run` and `stream` raise CommandFailed there.
 
-    Ctrl-C reaches the main thread only, and what other threads run may take minutes.
+    Python raises Ctrl-C in the main thread only; programs that other threads wait for may run for minutes.
     """
     with _running_lock:
         processes = list(_running)
@@ -329,7 +328,7 @@ def kill_running() -> None:
 def killed_by(code: int) -> int:
     """The number of the signal that ended a process with this exit code, 0 if none did.
 
-    What ran in a shell or in a sandbox ends with 128 and the signal's number.
+    A shell or a sandbox around the program ends with 128 plus the signal's number.
     """
     if code < 0:
         return -code

@@ -17,6 +17,7 @@ from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.wording import counted
 
 MOST_NODES = 120
+# Sugiyama's sweeps change little after a few: 8 are instant at 120 nodes.
 _TENSORS, _SWEEPS = 12, 8
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LANE, _MARGIN = 176, 46, 20, 34, 12, 12
 _CHARS = 22
@@ -24,7 +25,7 @@ _CHARS = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """`kind` is input, operation or output, `detail` a second line (a shape), `sources` places of those before it."""
+    """`kind` is input, operation or output, `detail` a second line (a shape), `sources` the indices of its inputs."""
 
     label: str
     detail: str
@@ -87,7 +88,7 @@ def _tensor_node(tensor: Tensor, kind: str, sources: tuple[int, ...]) -> GraphNo
 
 
 def nodes_of_document(document: Mapping[str, Any]) -> tuple[GraphNode, ...]:
-    """The nodes that a package's `graph.json` names. Raises ValueError for one that is not of the form."""
+    """The nodes in a package's `graph.json`. Raises ValueError for a document of another form."""
     try:
         nodes = tuple(_node(one, len(document["nodes"])) for one in document["nodes"])
     except (KeyError, TypeError, AttributeError) as error:
@@ -121,7 +122,7 @@ def _shape(shape: Sequence[int | None]) -> str:
 
 @dataclass(slots=True)
 class _Place:
-    """A node, or the place of a long edge in a layer (`node` None)."""
+    """A node, or the point at which a long edge crosses a layer (`node` is None)."""
 
     node: GraphNode | None
     layer: int
@@ -136,7 +137,7 @@ class _Place:
 
 
 def draw(nodes: Sequence[GraphNode]) -> Drawing:
-    """The drawing of `nodes`, of which there is at least one; the same for the same nodes."""
+    """The drawing of `nodes` (at least one); equal nodes give an equal drawing."""
     layers = _layers_of(nodes)
     places = [_Place(node, layer) for node, layer in zip(nodes, layers, strict=True)]
     rows: list[list[_Place]] = [[] for _ in range(max(layers) + 1)]
@@ -162,7 +163,7 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
 
 
 def _layers_of(nodes: Sequence[GraphNode]) -> list[int]:
-    """The length of the longest way to each node; edges that close a cycle count for nothing."""
+    """The length of the longest path to each node; edges that close a cycle are ignored."""
     layers: dict[int, int] = {}
     for start in range(len(nodes)):
         waiting, entered = [start], set[int]()
@@ -181,7 +182,7 @@ def _layers_of(nodes: Sequence[GraphNode]) -> list[int]:
 
 
 def _chain(first: _Place, last: _Place, rows: list[list[_Place]]) -> list[_Place]:
-    """The places of an edge from `first` to `last`, with new ones in the layers between."""
+    """The places of an edge from `first` to `last`, including new ones in the layers between."""
     chain = [first]
     for layer in range(first.layer + 1, last.layer):
         between = _Place(None, layer)
@@ -216,7 +217,7 @@ def _mean(places: Sequence[_Place], otherwise: float) -> float:
 
 
 def _set_x(rows: list[list[_Place]]) -> float:
-    """Set the left edges, each as near to its neighbours' middle as its row allows; the width of all."""
+    """Set the left edges, each as near to the mean of its neighbours as its row allows. Returns the total width."""
     for row in rows:
         _pack(row, [0.0] * len(row))
     for sweep in range(_SWEEPS):
@@ -238,7 +239,7 @@ def _middle(neighbours: Sequence[_Place], place: _Place) -> float:
 
 
 def _pack(row: list[_Place], wanted: Sequence[float]) -> None:
-    """Lay the row out in its order without overlap, as a whole where it is wanted on average."""
+    """Place the row in its order without overlap, so that the mean distance to the wanted positions is 0."""
     x = float("-inf")
     for place, wish in zip(row, wanted, strict=True):
         place.x = max(x, wish)
@@ -253,7 +254,7 @@ def _top(layer: int) -> int:
 
 
 def _edge(chain: Sequence[_Place]) -> str:
-    """A smooth line from the first box's foot to the last one's head."""
+    """A smooth line from the bottom of the first box to the top of the last."""
     x, y = _r(chain[0].x + _WIDTH / 2), _top(chain[0].layer) + _HEIGHT
     path = f"M{x} {y}"
     for place in chain[1:]:
@@ -283,7 +284,7 @@ _STEPS = (1, 2, 5)  # ticks of a decade
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A measurement on the drawing; `title` says it in words."""
+    """A measurement on the drawing; `title` is its text."""
 
     x: float
     y: float
@@ -301,7 +302,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A grid line: its place along the axis, and what it says."""
+    """A grid line: its position along the axis, and its label."""
 
     place: float
     label: str
@@ -321,9 +322,9 @@ class Plot:
 
 
 def latency_plot(rows: Sequence[tuple[str, int, float]]) -> Plot | None:
-    """The plot of (target, batch size, microseconds per call), all positive; None where two points are missing.
+    """The plot of (target, batch size, microseconds per call), all positive; None for fewer than two points.
 
-    What is drawn is microseconds per row: a horizontal line means that larger batches do not pay.
+    The plot shows microseconds per row: a horizontal line means that larger batches bring nothing.
     """
     if len(rows) < 2:
         return None
@@ -377,7 +378,7 @@ class _Axis:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten: the fewest in a row that hold [low, high]."""
+    """1, 2 and 5 times powers of ten: the fewest consecutive ones that enclose [low, high]."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
     grid = [step * 10.0**decade for decade in decades for step in _STEPS]
     first = max(value for value in grid if value <= low)

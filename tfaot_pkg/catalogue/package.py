@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.version import Version
 
 from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
@@ -23,12 +23,25 @@ from tfaot_pkg.static.layout import PREFIX, blob_path
 
 _DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD = 160, 40, 8, 24, 24
 _STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
-_FIELDS = 9
+
+
+class _Row(NamedTuple):
+    """A record in the JSON form, by position."""
+
+    model: str
+    version: str
+    description: str
+    license: str
+    toolchain: str
+    targets: tuple[str, ...]
+    published: str
+    deprecated: int
+    yanked: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A package in a list: its best version (its newest one where all are yanked), texts cut to what a list shows."""
+    """A package in a list: its best version (the newest if all are yanked), texts cut to the length of a row."""
 
     model: str
     version: str
@@ -45,34 +58,20 @@ class Record:
         return package_name(self.model)
 
     def as_list(self) -> list[object]:
-        """The JSON form, in the order of the fields; site.js reads it."""
+        """The JSON form, in the order of the fields: site.js reads it. A list, because names would double its size."""
         flags = [int(self.deprecated), int(self.yanked)]
         head = [self.model, self.version, self.description, self.license, self.toolchain]
         return [*head, list(self.targets), self.published, *flags]
 
     @classmethod
     def from_list(cls, value: object) -> Record:
-        """Raises ValueError for what is not such a list."""
-        if not isinstance(value, list) or len(value) != _FIELDS or not isinstance(value[5], list):
-            raise ValueError("not a record of the catalogue")
-        model, version, description, license_, toolchain, targets, published, deprecated, yanked = value
-        texts = (model, version, description, license_, toolchain, published, *targets)
-        if not all(isinstance(text, str) for text in texts):
-            raise ValueError("not a record of the catalogue")
-        return cls(
-            model=model,
-            version=version,
-            description=description,
-            license=license_,
-            toolchain=toolchain,
-            targets=tuple(targets),
-            published=published,
-            deprecated=bool(deprecated),
-            yanked=bool(yanked),
-        )
+        """The record in a list of `as_list`. Raises ValueError."""
+        row = convert(_Row, value)
+        flags = {"deprecated": bool(row.deprecated), "yanked": bool(row.yanked)}
+        return cls(**{**row._asdict(), **flags})
 
     def words(self) -> tuple[str, ...]:
-        """What the package is found by: the words of name, licence and description, at most 24, sorted."""
+        """The words under which search finds the package, from name, licence and description: at most 24, sorted."""
         found: dict[str, None] = {}
         for word in _words_of(f"{self.model} {self.model.replace('_', ' ')} {self.license} {self.description}"):
             if word not in _STOP:
@@ -85,7 +84,7 @@ def _words_of(text: str) -> list[str]:
 
 
 def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None) -> Record:
-    """The record of a package with these versions, of which there is at least one."""
+    """The record of a package with these versions (at least one)."""
     shown = shown_entry(entries)
     return Record(
         model=model_of(shown.name),
@@ -101,7 +100,7 @@ def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None)
 
 
 def shown_entry(entries: Sequence[RegistryEntry]) -> RegistryEntry:
-    """The version that a package's page is about: the best one, or the last where all are yanked."""
+    """The version that a package's page describes: the best one, or the last if all are yanked."""
     return newest(entries) or entries[-1]
 
 
@@ -111,7 +110,7 @@ def _cut(text: str, length: int) -> str:
 
 
 _LARGEST_DOCUMENT = 4 << 20
-_LONGEST_EDGES = 60_000  # characters; a knot that takes more says nothing
+_LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, and its page would exceed 200 KB
 _ROWS, _NOTES = 30, 12
 _LINE, _TEXT = 60, 1500
 """Rows of a table and characters of a text at most: a page stays below 200 KB whatever a publisher wrote."""
@@ -121,7 +120,7 @@ DocumentReader = Callable[[RegistryEntry, str], Mapping[str, Any] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """How to depend on a package in one of the ways; `id` is of the HTML element."""
+    """One way to depend on a package; `id` is that of the HTML element."""
 
     id: str
     title: str
@@ -130,7 +129,7 @@ class Snippet:
 
 
 def document_reader(reader: RegistryReader) -> DocumentReader:
-    """Reads the JSON document of an entry in a role; None where there is none that can be read."""
+    """Reads the JSON document of an entry with a role; None if it is missing or cannot be read."""
 
     def read(entry: RegistryEntry, role: str) -> Mapping[str, Any] | None:
         blob = entry.blobs.get(role)
@@ -147,7 +146,7 @@ def document_reader(reader: RegistryReader) -> DocumentReader:
 
 
 def snippets(entry: RegistryEntry) -> tuple[Snippet, ...]:
-    """Ways to depend on `entry`: its major version for those who resolve, exactly it for those who install."""
+    """Ways to depend on `entry`: on its major version for tools that resolve, on exactly it for `install`."""
     name, version = entry.name, Version(entry.version)
     release = ".".join(map(str, version.release[:2]))
     pre = ", include_prerelease" if version.is_prerelease else ""
@@ -191,7 +190,7 @@ def page_context(
     read: DocumentReader,
     link: Callable[[BlobRef], str],
 ) -> dict[str, object]:
-    """What package.html sees. `link` gives a blob's address, "" where it cannot be reached from the page."""
+    """The variables of package.html. `link` gives a blob's address, "" if the page cannot reach it."""
     shown = shown_entry(entries)
     latency = _latency(read(shown, "latency"))
     return {

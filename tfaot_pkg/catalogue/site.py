@@ -1,4 +1,4 @@
-"""The files of the site: names that need no escaping, each replaced in one step. What every page shares."""
+"""The files of the site, whose names need no escaping and which are replaced atomically; the parts that pages share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PREFIXES = {LIST: "l", WORDS: "w"}
 
 
 def node_file(tree: str, prefix: str) -> str:
-    """The path of a node, without its ending. Characters but a-z and 0-9 become `_HEX_`; site.js does the same."""
+    """The path of a node, without its suffix. Characters other than a-z and 0-9 become `_HEX_`, as in site.js."""
     coded = "".join(c if c in "abcdefghijklmnopqrstuvwxyz0123456789" else f"_{ord(c):x}_" for c in prefix)
     return f"{tree}/{_PREFIXES[tree]}{coded}"
 
@@ -52,7 +52,7 @@ class Site:
     def write(self, path: str, data: bytes) -> None:
         """Replace a file in one step. Raises OSError.
 
-        Not synced to the disk: all of it can be made again, and a publication must not wait for it.
+        Not synced to the disk: everything can be made again, and a publication must not wait for it.
         """
         final = self.root / path
         temporary = final.with_name(f".{final.name}.part")
@@ -75,18 +75,18 @@ class Site:
         self.write(path, render(template, path, context))
 
     def has_assets(self) -> bool:
-        """Whether style and script are there as this version of the tool has them. Raises OSError."""
+        """Whether style and script of this version of the tool exist. Raises OSError."""
         return all((self.root / name).exists() for name in _assets())
 
     def assets(self) -> None:
-        """Write style and script, under names that hold their digests. Raises OSError."""
+        """Write style and script, under names that hold their digests: browsers cache them forever. Raises OSError."""
         for name, data in _assets().items():
             if self.read(name) != data:
                 self.write(name, data)
             self.written.add(name)
 
     def remove_others(self, folders: Iterable[str]) -> None:
-        """Remove what is in `folders` but was not written through this object: older pages. Raises OSError."""
+        """Remove the files in `folders` that this object did not write: old pages. Raises OSError."""
         for top in folders:
             for folder, _, names in os.walk(self.root / top, topdown=False):
                 for name in names:

@@ -1,7 +1,7 @@
-"""A sorted list in many small files: a radix tree, so that adding to 100,000 items rewrites a handful of small files.
+"""A sorted list in many small files: a radix tree, in which adding to 100,000 items rewrites a handful of small files.
 
-A node holds what begins with its prefix: as a leaf up to `LEAF` items, else children by longer prefixes, with counts.
-Long common prefixes take one step. The browser walks the same files (site.js), people the pages made of them.
+A node holds the items that begin with its prefix: a leaf up to `LEAF` items, another node its children by longer
+prefixes, with counts. A long common prefix takes one step. The browser walks the same files (site.js).
 """
 
 from __future__ import annotations
@@ -9,21 +9,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json
 
 LEAF = 100
-"""Items of a leaf at most."""
+"""Items per leaf: search reads leaves one by one, and the largest is 19 kB with 100,000 packages (decision 17)."""
 
 Item = tuple[str, list[object]]
 """A key, unique in its tree, and a JSON value."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NodeFile:
+    """What a node's file holds."""
+
+    items: list[tuple[str, list[object]]]
+    children: dict[str, int] | None = None
+
+
 @dataclass(slots=True)
 class Node:
-    """What begins with `prefix`. `children` (prefix to count) is None in a leaf; an inner node's `items` has at most
-    one, whose key is the prefix itself.
+    """The items that begin with `prefix`. `children` (prefix to count) is None in a leaf; an inner node has at most one
+    item, whose key is the prefix itself.
     """
 
     prefix: str
@@ -42,34 +50,22 @@ class Node:
 
     @classmethod
     def parse(cls, prefix: str, data: bytes) -> Node:
-        """Raises ValueError."""
-        try:
-            document = read_json(data)
-            items = {str(key): _list(value) for key, value in document["items"]}
-            children = document.get("children")
-            if children is not None:
-                children = {str(key): int(count) for key, count in children.items()}
-        except (KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"not a node: {error}") from error
+        """The node with this prefix in its file. Raises ValueError."""
+        document = convert(_NodeFile, read_json(data))
+        children = document.children
         if children is not None and not all(len(key) > len(prefix) and key.startswith(prefix) for key in children):
             raise ValueError("children that do not belong to their node")
-        return cls(prefix, items, children)
-
-
-def _list(value: Any) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError("an item must be a list")
-    return value
+        return cls(prefix, dict(document.items), children)
 
 
 class Shelf(Protocol):
-    """Where nodes lie."""
+    """Storage of nodes."""
 
     def get(self, prefix: str) -> Node | None:
-        """The node, None where there is none. Raises ValueError where it is damaged."""
+        """The node, None if there is none. Raises ValueError if it is damaged."""
 
     def put(self, node: Node, path: Sequence[str]) -> None:
-        """Keep `node`; `path` are the prefixes of the nodes above it, the root first."""
+        """Store `node`; `path` are the prefixes of the nodes above it, the root first."""
 
 
 def build(
@@ -88,7 +84,7 @@ def build(
 def _grouped(
     items: Mapping[str, list[object]], prefix: str
 ) -> tuple[dict[str, list[object]], dict[str, dict[str, list[object]]]]:
-    """What stands in a node itself, and its children: groups by their next character."""
+    """The items of a node itself, and its children: groups by their next character."""
     own: dict[str, list[object]] = {}
     groups: dict[str, dict[str, list[object]]] = {}
     for key in sorted(items):
@@ -96,18 +92,18 @@ def _grouped(
             own[key] = items[key]
         else:
             groups.setdefault(key[: len(prefix) + 1], {})[key] = items[key]
-    # A group that must be split again goes by all that its keys share.
+    # A group that must be split again is named by the longest prefix that its keys share.
     return own, {(_shared(min(g), max(g)) if len(g) > LEAF else first): g for first, g in groups.items()}
 
 
 def _shared(one: str, other: str) -> str:
-    """The longest beginning of both."""
+    """The longest common prefix."""
     length = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:length]
 
 
 def find(shelf: Shelf, key: str) -> list[object] | None:
-    """The value of `key`. Raises ValueError where a node is damaged."""
+    """The value of `key`, None if there is none. Raises ValueError if a node is damaged."""
     node = shelf.get("")
     while node is not None:
         if key in node.items:
@@ -118,12 +114,12 @@ def find(shelf: Shelf, key: str) -> list[object] | None:
 
 
 def insert(shelf: Shelf, key: str, value: list[object]) -> None:
-    """Add or replace `key`: rewrites the nodes from its leaf to the root. Raises ValueError where one is damaged."""
+    """Add or replace `key`, and rewrite the nodes from its leaf to the root. Raises ValueError if one is damaged."""
     _insert(shelf, shelf.get("") or Node(""), key, value, ())
 
 
 def _insert(shelf: Shelf, node: Node, key: str, value: list[object], path: tuple[str, ...]) -> int:
-    """Insert below `node`, write what changes, children first; the node's count."""
+    """Insert below `node` and write what changes, children first. Returns the node's count."""
     if node.children is None or key == node.prefix:
         node.items[key] = value
         if node.children is None and len(node.items) > LEAF:
@@ -151,13 +147,13 @@ def _insert(shelf: Shelf, node: Node, key: str, value: list[object], path: tuple
 
 
 def _child_for(node: Node, key: str) -> str | None:
-    """The child that shares more than the node's own prefix with `key`."""
+    """The child that shares more with `key` than the node's own prefix does."""
     start = key[: len(node.prefix) + 1]
     return next((child for child in node.children or () if child.startswith(start)), None)
 
 
 def remove(shelf: Shelf, key: str) -> None:
-    """Take `key` out where it is there; nodes that become empty stay. Raises ValueError where one is damaged."""
+    """Remove `key` if it exists; nodes that become empty stay. Raises ValueError if one is damaged."""
     nodes: list[Node] = []
     node = shelf.get("")
     while node is not None:

@@ -1,11 +1,11 @@
-"""What `cms_tfaot_compile` writes: the files of a model where CMS's build scripts look for them.
+"""What `cms_tfaot_compile` reads and writes: a model's files, where CMS's build scripts look for them.
 
     NAME_bsN.o, NAME_common.o            with --dev below lib/
     model.h, NAME.h, NAME_tfaot.h,
     NAME_cmssw.h, NAME_bsN.h             with --dev below include/TOOL/
     TOOL.xml                             the tool file of SCRAM, which links the objects
 
-With --dev the tool can be used where it lies, and include/tfaot/ holds our headers. Without it CMSDIST moves the files:
+With --dev the tool can be used in place, and include/tfaot/ holds our headers. Without it CMSDIST moves the files:
 objects to lib/, headers to include/TOOL/, the tool file to etc/scram.d/.
 
 `targets_wanted` reads `--additional-flags`: words for TensorFlow's `saved_model_cli aot_compile_cpu`, as targets. That
@@ -35,9 +35,9 @@ from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS
 from tfaot_pkg.wording import shown
 
 TOOL_BASE = "@TOOL_BASE@"
-"""The base of a tool that is yet to be installed."""
+"""The base of a tool that is not installed yet: CMSDIST's scripts replace this text."""
 
-_TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # in capitals it is a variable, too
+_TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # SCRAM makes a variable of it, in capitals
 _BASE = re.compile(r"[A-Za-z0-9._+/@$~%{}-]+")  # SCRAM splits values at blanks; quotes would end the attribute
 _TEMPLATES = "cmsdist/include"
 
@@ -55,9 +55,9 @@ class Tool:
 
 
 def tool(name: str | None, base: str | None, *, model: str, dev: bool, folder: Path, cmssw_base: str) -> Tool:
-    """The tool that the options ask for; by default that of `model`, with --dev in `folder`, where the files are.
+    """The tool that the options ask for; by default that of `model`, and with --dev its base is `folder`.
 
-    Raises PrefixError for names that SCRAM cannot read, and where `folder` is none.
+    Raises PrefixError for names that SCRAM cannot read, and if `folder` is not a folder.
     """
     name = name or package_name(model)
     base = base or (_place(folder, cmssw_base) if dev else TOOL_BASE)
@@ -76,7 +76,7 @@ def tool(name: str | None, base: str | None, *, model: str, dev: bool, folder: P
 
 
 def _place(folder: Path, cmssw_base: str) -> str:
-    """`folder` by $CMSSW_BASE where it is inside of the area, else by its path."""
+    """`folder` relative to $CMSSW_BASE if it is inside the CMSSW area, else its path."""
     try:
         return cmssw_area(cmssw_base, folder).base
     except PrefixError:
@@ -116,7 +116,9 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
     return {
         **{file: standalone(text, ours) for file, text in functions.items()},
         **alias_header(spec, tool.name),
-        "model.h": render(f"{_TEMPLATES}/model.h.j2", context),  # after it: a model may be called model
+        "model.h": render(
+            f"{_TEMPLATES}/model.h.j2", context
+        ),  # last: alias_header gives this file too if the model is called model
         f"{name}_tfaot.h": standalone(generated, ours, also=("tfaot/version.h", "tfaot/model.h")),
         f"{name}_cmssw.h": standalone(render(f"{_TEMPLATES}/NAME_cmssw.h.j2", context), ours),
     }
@@ -125,7 +127,7 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
 def write_layout(files: Mapping[str, bytes], folder: Path, name: str) -> None:
     """Write `files` into `folder`, and remove the model's objects and headers of other batch sizes from there.
 
-    The tool file comes last: what it links is there. Raises StorageError.
+    The tool file is written last, when the files that it links exist. Raises StorageError.
     """
     stale = re.compile(rf"{re.escape(name)}_bs\d+\.[oh]")
     with storage_errors(f"write into {folder}"):
@@ -142,17 +144,17 @@ _CMSSW_WRAPPER = "tfaot/cmssw_wrapper.h"
 
 
 def our_headers() -> dict[str, str]:
-    """The text of every header that an include of ours can name, by that name."""
+    """The text of every header of ours, by the name in its `#include`."""
     folder = resources.headers()
     headers = {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.glob("tfaot/**/*.h"))}
     return headers | {_CMSSW_WRAPPER: (resources.templates() / "cmsdist" / "cmssw_wrapper.h").read_text()}
 
 
 def standalone(text: str, headers: Mapping[str, str], *, also: tuple[str, ...] = ()) -> str:
-    """The header `text` with `headers` (and those named in `also`) in it instead of included.
+    """The header `text`, with `headers` that it includes (and those named in `also`) copied into it.
 
-    Each header keeps its include guard and stands before those that need it, so that a program may include any of them
-    too, from there or from anywhere else.
+    CMSDIST moves single files, without a folder `tfaot/` beside them. Each copied header keeps its include guard and
+    comes before those that need it, so a program may include it from elsewhere as well.
     """
     order: list[str] = []
     for name in (*_INCLUDE.findall(text), *also):
@@ -161,7 +163,7 @@ def standalone(text: str, headers: Mapping[str, str], *, also: tuple[str, ...] =
 
 
 def _collect(name: str, headers: Mapping[str, str], order: list[str]) -> None:
-    """Put `name` into `order` after all that it includes. Includes have no circles: headers compile alone."""
+    """Append `name` to `order`, after all headers that it includes. Includes have no cycles: headers compile alone."""
     for needed in _INCLUDE.findall(headers[name]):
         if needed not in order:
             _collect(needed, headers, order)
@@ -176,7 +178,7 @@ def _without_includes(text: str) -> str:
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _DEFAULTS = {"x86_64": DEFAULT_TARGETS, "aarch64": ("aarch64",)}
 
-# The level that each of LLVM's CPUs has, after the x86-64 psABI: the highest of which it has all features.
+# The level of each of LLVM's CPUs by the x86-64 psABI: the highest whose features it all has.
 _LEVELS = {
     "x86-64": "x86-64 core2 penryn nocona k8 opteron athlon64 generic",
     "x86-64-v2": "x86-64-v2 nehalem westmere sandybridge ivybridge silvermont goldmont btver2",
@@ -185,7 +187,7 @@ _LEVELS = {
 }
 _CPUS = {cpu: target for target, cpus in _LEVELS.items() for cpu in cpus.split()}
 
-# Flags of the program that are told by the spec.
+# Flags of the program whose values stand in the spec.
 _IN_THE_SPEC = {
     "signature_def_key": "model.serving_key",
     "tag_set": "model.tags",
@@ -196,7 +198,7 @@ _IN_THE_SPEC = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What flags ask for: `targets` (empty: the spec's), and what is to be told about them."""
+    """What flags ask for: `targets` (empty: the spec's), and notes for the user."""
 
     targets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -239,7 +241,7 @@ def _wanted(architecture: str, cpu: str, compilation: Compilation, notes: list[s
 
 
 def _values(flags: str) -> tuple[dict[str, str], list[str]]:
-    """The flags by name, without dashes; and what cannot be read."""
+    """The flags by name, without dashes; and the faults of words that cannot be read."""
     try:
         words = shlex.split(flags)
     except ValueError as error:
@@ -260,15 +262,15 @@ def _values(flags: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _architecture(values: dict[str, str], faults: list[str]) -> str:
-    """The architecture of `--target_triple` ("" where it is not given): `x86_64`, `x86_64-pc-linux`, ...
+    """The architecture of `--target_triple` ("" if it is not given): `x86_64`, `x86_64-pc-linux`, ...
 
-    A triple that begins with `-` is for the architecture of this machine.
+    A triple that begins with `-` stands for the architecture of this machine.
     """
     triple = values.get("target_triple")
     if triple is None:
         return ""
     first, *system = triple.split("-")
-    if not first and system:  # CMSSW writes what Python's platform.processor() says there, which may be nothing
+    if not first and system:  # CMSSW puts platform.processor() there, which is empty on some systems
         first = platform.machine()
     if first.lower() not in _ARCHITECTURES:
         faults.append(f"--target_triple {shown(triple)}: there are no targets for this architecture")
@@ -278,7 +280,7 @@ def _architecture(values: dict[str, str], faults: list[str]) -> str:
 
 
 def _cpu(values: dict[str, str], faults: list[str]) -> str:
-    """The target of `--target_cpu`; "" where it is not given, or given as empty."""
+    """The target of `--target_cpu`; "" if it is not given or empty."""
     cpu = values.get("target_cpu", "")
     if cpu in TARGETS or not cpu:
         return cpu

@@ -42,7 +42,7 @@ _Dumper.add_representer(
 
 
 def spec_text(spec: ModelSpec, *, comment: str = "", with_source: bool = True) -> str:
-    """The text of a file at `spec.path` that `load_spec` reads as `spec` (but for its tuning and defines)."""
+    """The text of a file at `spec.path` that `load_spec` reads as `spec` (except its tuning and defines)."""
     document = shortened(spec)
     if with_source and spec.source != FolderSource(path=spec.folder):
         document["source"] = _source(spec.source, spec.folder)
@@ -55,7 +55,7 @@ def spec_text(spec: ModelSpec, *, comment: str = "", with_source: bool = True) -
 
 
 def shortened(spec: ModelSpec) -> dict[str, Any]:
-    """The sections of `spec` without what defaults say, and without files' places."""
+    """The sections of `spec` without default values and without paths of files."""
     default = ModelSpec(
         path=spec.path,
         model=ModelInfo(name="", version=""),
@@ -97,7 +97,7 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """`value` with texts that the spec's reader takes as they are, not for expressions."""
+    """`value` with its texts escaped, so that the spec's reader finds no expressions in them."""
     match value:
         case str():
             return value.replace("{", "{{ '{' }}") if any(mark in value for mark in MARKS) else value
@@ -112,24 +112,24 @@ def _literal(value: Any) -> Any:
 CONFIG = "aot_config.yaml"
 MODELS_FILE = "tfaot-models.file"
 
-# What cms-tfaot reads of an aot_config.yaml; more keys do it no harm.
+# The keys of an aot_config.yaml that cms-tfaot reads; it ignores others.
 _KNOWN = {
     "model": {"name", "version", "saved_model", "serving_key", "author", "description"},
     "compilation": {"batch_sizes", "namespace", "tf_xla_flags", "xla_flags"},
 }
-_PLAIN = re.compile(r"[A-Za-z0-9._/+@-]+")  # what a shell takes as it is
+_PLAIN = re.compile(r"[A-Za-z0-9._/+@-]+")  # needs no quotes in a shell
 _DATA_PACKAGE = re.compile(r"data-[A-Za-z0-9][A-Za-z0-9-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPackage:
-    """A data package of CMSDIST that holds the model's files; `path` is their folder in it ("" for the usual one)."""
+    """A data package of CMSDIST that holds the model's files, in its folder `path` ("": the usual folder)."""
 
     name: str
     path: str = ""
 
     def folder(self, model: str) -> str:
-        """The folder of the files as the shell of a build script names it. Raises SpecError."""
+        """The folder of the files, as a path in a build script. Raises SpecError."""
         if not _DATA_PACKAGE.fullmatch(self.name):
             raise SpecError(
                 f"{shown(self.name)} is no data package of CMSDIST", hint="write it as data-PhysicsTools-Taggers"
@@ -143,7 +143,7 @@ class DataPackage:
 class Exported:
     """`spec_file` and `config` by their names in the output folder, with their texts.
 
-    `models_lines` go into the list of models; `notes` say what is to be done, and what CMSDIST does not take.
+    `models_lines` go into the list of models; `notes` tell the user what to do, and what CMSDIST cannot express.
     """
 
     spec_file: str
@@ -154,9 +154,9 @@ class Exported:
 
 
 def export_spec(spec: ModelSpec, *, data: DataPackage | None = None, branch: str = "master") -> Exported:
-    """The files of CMSDIST for `spec`. A folder as source needs a data package; `branch` is the one of a git source.
+    """The files of CMSDIST for `spec`. A folder as source needs a data package; `branch` is that of a git source.
 
-    Raises SpecError where CMSDIST cannot express the spec.
+    Raises SpecError if CMSDIST cannot express the spec.
     """
     package = spec.model.package_name
     context, where = _source_context(spec, data, branch)
@@ -173,7 +173,7 @@ def export_spec(spec: ModelSpec, *, data: DataPackage | None = None, branch: str
 
 
 def _source_context(spec: ModelSpec, data: DataPackage | None, branch: str) -> tuple[dict[str, object], str]:
-    """What the template sees of the source, and the place of aot_config.yaml in words."""
+    """The template's variables for the source, and a description of where aot_config.yaml goes."""
     none: dict[str, object] = {"git": None, "archive": None, "branch": _plain(branch, "the branch")}
     match spec.source:
         case GitSource(url=url, subdir=subdir):
@@ -202,7 +202,7 @@ def _source_context(spec: ModelSpec, data: DataPackage | None, branch: str) -> t
 
 
 def _config(spec: ModelSpec, where: str) -> tuple[str, list[str]]:
-    """The text of aot_config.yaml, which lies in the root of the source; and notes."""
+    """The text of aot_config.yaml, which goes into the root of the source; and notes."""
     notes = []
     root = spec.source.path if isinstance(spec.source, FolderSource) else None
     inputs = spec.validation.inputs
@@ -220,7 +220,7 @@ def _config(spec: ModelSpec, where: str) -> tuple[str, list[str]]:
 
 
 def _unknown_to_cms_tfaot(spec: ModelSpec) -> list[str]:
-    """Keys of the written form that cms-tfaot does not read."""
+    """Keys in the spec's text that cms-tfaot does not read."""
     return [
         f"{section}.{key}"
         for section, values in shortened(spec).items()

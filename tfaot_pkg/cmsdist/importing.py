@@ -1,4 +1,4 @@
-"""From a `tfaot-model-*.spec` of CMSDIST to a spec, with a note for each line that says more than that can hold."""
+"""From a `tfaot-model-*.spec` of CMSDIST to a spec, with a note for each line that could not be translated."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ COMPILES = "tfaot-compile"
 """What the spec files of models include."""
 
 SHA256_MACRO = "source_sha256"
-"""A macro of ours, which RPM ignores: the SHA-256 digest of an archive."""
+"""A macro of ours, which RPM ignores: the SHA-256 of an archive, which a spec must have and CMSDIST does not give."""
 
-# What compiles models in CMSDIST; here a toolchain does.
+# Packages that compile models in CMSDIST: not dependencies here, where a toolchain compiles.
 _TOOLS = frozenset({"py3-cms-tfaot", "py-cms-tfaot", "tensorflow-xla-runtime", "tensorflow", "py3-tensorflow"})
 _TARGETS = {"x86_64": DEFAULT_TARGETS, "amd64": DEFAULT_TARGETS, "aarch64": ("aarch64",)}
 _HINT = f"a model's spec file defines aot_config and says `## INCLUDE {COMPILES}`"
@@ -36,7 +36,7 @@ _BATCH_SIZES = (1,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """`spec` (its path is where it is to be written), its `text`, and what it lacks."""
+    """`spec` (its path is the output file), its `text`, and notes about what was not translated."""
 
     spec: ModelSpec
     text: str
@@ -45,7 +45,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFiles:
-    """Where the model's files may be: a folder that the user names, and what fetches a source (None: it is not)."""
+    """Where to look for the model's files: a folder that the user names, and a function that fetches a source."""
 
     folder: Path | None = None
     fetch: Callable[[Source], Path] | None = None
@@ -54,10 +54,10 @@ class ModelFiles:
 def import_spec(
     file: Path, output: Path, *, defines: Mapping[str, str] | None = None, files: ModelFiles | None = None
 ) -> Imported:
-    """Translate the spec file `file` of CMSDIST into a spec that is to be written to `output`.
+    """Translate the spec file `file` of CMSDIST into a spec for the file `output`, which is not written.
 
-    `defines` are values of macros. Raises SpecError where `file` is no such file or says nothing of a model, with
-    its line; SourceError and NetworkError where a source cannot be fetched.
+    `defines` are values of macros. Raises SpecError, with its line, if `file` is not such a file or describes no model;
+    SourceError and NetworkError if a source cannot be fetched.
     """
     given = dict(defines or {})
     try:
@@ -117,10 +117,10 @@ class _Importer:
             else:
                 self._note(tag.line, f"is not translated: {tag.tag}: {shown(tag.value)}")
 
-    # Where the files come from.
+    # The source of the model's files.
 
     def _source(self, place: Tagged) -> Source | None:
-        """The source that the file names, its root the folder of aot_config.yaml; None where it names none."""
+        """The source that the file names, whose root is the folder of aot_config.yaml; None if it names none."""
         first: Tagged | None = None
         for tag in self.rpm.tags:
             if tag.tag in ("source", "source0") and tag.value.lower() not in ("", "none"):
@@ -170,7 +170,7 @@ class _Importer:
         return None if subdir is None else ArchiveSource(url=tag.value, sha256=digest.value.lower(), subdir=subdir)
 
     def _inner_folder(self, place: Tagged, unpacked: str) -> str | None:
-        """The folder of aot_config.yaml inside of the source; None where it is elsewhere."""
+        """The folder of aot_config.yaml within the source; None if it is elsewhere."""
         if place.value.startswith(("/", "$", "~")):
             self._note(place.line, f"the source is not translated: {shown(place.value)} is no place in it")
             return None
@@ -196,10 +196,10 @@ class _Importer:
             raise SpecError(f"{self.files.folder} holds no {inner} and no {name}", hint="give the folder that holds it")
         return found_file
 
-    # What they say.
+    # The spec's other sections.
 
     def _merged(self, found: Path, source: Source | None, place: Tagged) -> ModelSpec:
-        """The spec that the aot_config.yaml `found` is, with the version and the source of the spec file."""
+        """The aot_config.yaml `found` as a spec, with the version and the source of the spec file."""
         config = parse_spec(found.read_bytes(), found)
         version = self._version(config.model.version)
         if self.rpm.name != config.model.package_name:
@@ -211,7 +211,7 @@ class _Importer:
         return replace(config, path=self.output, model=replace(config.model, version=version), source=chosen)
 
     def _with_model(self, source: Source, folder: str, place: Tagged) -> Source:
-        """`source` with `folder`, seen from where its root is, as root."""
+        """`source` whose root is `folder`, a path relative to the present root."""
         assert not isinstance(source, FolderSource)
         subdir = _inside(posixpath.join(source.subdir, Path(folder).as_posix()))
         if subdir is None:
@@ -233,7 +233,7 @@ class _Importer:
         )
 
     def _version(self, configured: str) -> str:
-        """The spec file's version, which CMSDIST releases by; `configured` where that can be none here."""
+        """The spec file's version, which is CMSDIST's; `configured` if that version is not valid here."""
         version = self.rpm.version
         if fault := version_fault(version):
             if not configured:
@@ -256,12 +256,12 @@ class _Importer:
 
 
 def _without_variable(place: str) -> str:
-    """`place` below the folder that the variable at its beginning names."""
+    """`place` without the variable or slash at its beginning."""
     return re.sub(r"^(\$\{?\w+\}?)?/+", "", place)
 
 
 def _inside(folder: str) -> str | None:
-    """`folder` without detours, "" for the root; None where it leads out."""
+    """`folder`, normalized, "" for the root; None if it leads out of the source."""
     path = posixpath.normpath(folder) if folder else "."
     if path.startswith(("/", "..")):
         return None

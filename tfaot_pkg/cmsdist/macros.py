@@ -1,7 +1,7 @@
-"""RPM macros, as far as spec files of models use them; nothing is ever executed.
+"""RPM macros, as far as models' spec files use them; nothing is executed.
 
-Understood: `%name`, `%{name}`, `%{?name}`, `%{?name:text}`, `%{!?name:text}`, `%%`. As in RPM, the value of a macro is
-expanded where the macro is used, and a macro that is not defined stays as it is written.
+Supported: `%name`, `%{name}`, `%{?name}`, `%{?name:text}`, `%{!?name:text}`, `%%`. As in RPM, the value of a macro is
+expanded where the macro is used, and an undefined macro stays in the text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from tfaot_pkg.wording import shown
 
 _MAX_DEPTH = 64  # as in RPM
+# Macros that use others twice each grow exponentially: a few lines of a hostile file must not fill our memory.
 _MAX_LENGTH = 65_536
 _MAX_USES = 10_000
 
@@ -20,11 +21,11 @@ _BRACED = re.compile(r"([!?]*)([A-Za-z_][A-Za-z0-9_]*)(?:(:)(.*))?", re.DOTALL)
 
 
 class MacroFault(Exception):
-    """What is wrong with a text, in words."""
+    """A text whose macros cannot be expanded; the message says why."""
 
 
 class Macros:
-    """Macros by name, those of `fixed` for good; `unknown` is told each name that is used but not defined."""
+    """Macros by name; those in `fixed` never change. `unknown` is called with each undefined name."""
 
     def __init__(self, values: Mapping[str, str], fixed: Mapping[str, str], unknown: Callable[[str], None]) -> None:
         self._values = {**values, **fixed}
@@ -44,7 +45,7 @@ class Macros:
         return name in self._values
 
     def expand(self, text: str) -> str:
-        """`text` with its macros expanded. Raises MacroFault: shell and Lua macros, circles, braces that do not end."""
+        """`text` with its macros expanded. Raises MacroFault: shell and Lua macros, cycles, missing braces."""
         self._uses = 0
         return self._expand(text, 0)
 
@@ -65,7 +66,7 @@ class Macros:
         return result
 
     def _one(self, text: str, percent: int, depth: int) -> tuple[str, int]:
-        """The value of what begins at `percent`, and where it ends."""
+        """The value of the macro that begins at `percent`, and the position after it."""
         start = percent + 1
         following = text[start : start + 1]
         if following == "%":
@@ -132,7 +133,7 @@ class _Condition:
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()
-        self._tokens: list[Value | tuple[str]] = []  # an operator is a tuple, to be told from a string
+        self._tokens: list[Value | tuple[str]] = []  # an operator is a tuple, a value a string or number
         position = 0
         while position < len(self._text):
             found = self._TOKEN.match(self._text, position)
@@ -152,7 +153,7 @@ class _Condition:
         return MacroFault(f"%if {self._text}: the condition is not understood")
 
     def _next_is(self, *operators: str) -> str:
-        """The operator that comes next, taken; "" where it is another."""
+        """Consume and return the next operator if it is one of these, else return ""."""
         if self._tokens and isinstance(self._tokens[0], tuple) and self._tokens[0][0] in operators:
             operator = self._tokens.pop(0)
             assert isinstance(operator, tuple)

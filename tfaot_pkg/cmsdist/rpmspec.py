@@ -1,6 +1,6 @@
-"""A spec file of CMSDIST, read line by line: tags and macros of its preamble, and notes about all else.
+"""A spec file of CMSDIST, read line by line: the tags and macros of its preamble, and notes about all other lines.
 
-The first line says `### RPM GROUP NAME VERSION`, `## INCLUDE NAME` puts in a file of CMSDIST; the rest is RPM's.
+The first line is `### RPM GROUP NAME VERSION`, `## INCLUDE NAME` includes a file of CMSDIST; the rest is RPM's syntax.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TAG = re.compile(r"([A-Za-z][A-Za-z0-9]*)(?:\([^)]*\))?\s*:\s*(.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A line of which something could not be translated; `line` counts from 1."""
+    """A line that could not be translated, or not all of it; `line` counts from 1."""
 
     file: str
     line: int
@@ -42,7 +42,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged:
-    """`TAG: VALUE`, or a macro's value, and the line that says so."""
+    """`TAG: VALUE`, or a macro's value, and its line."""
 
     line: int
     tag: str
@@ -51,7 +51,7 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpmSpec:
-    """What a spec file says: everything expanded, for one architecture."""
+    """The content of a spec file, with macros expanded, for one architecture."""
 
     file: str
     group: str
@@ -68,7 +68,7 @@ class RpmSpec:
 
 
 def read_rpm_spec(content: bytes, file: str, defines: Mapping[str, str], wanted: tuple[str, ...] = ()) -> RpmSpec:
-    """Read `content`; `defines` are macros that no line of it changes, `wanted` macros whose values are asked for.
+    """Read `content`; `defines` are macros that no line can change, `wanted` macros whose values the caller needs.
 
     `_target_cpu` in `defines` chooses the architecture. Raises SpecError with all faults, each with its line.
     """
@@ -91,7 +91,7 @@ def read_rpm_spec(content: bytes, file: str, defines: Mapping[str, str], wanted:
 
 @dataclass(slots=True)
 class _Branch:
-    """An `%if` that is open."""
+    """An open `%if`."""
 
     line: int
     active: bool

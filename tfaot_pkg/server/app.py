@@ -1,4 +1,4 @@
-"""The rules of rules.py spoken in HTTP: an ASGI application that gives files of one folder and takes nothing."""
+"""The rules of rules.py over HTTP: an ASGI application that serves files of one folder, read-only."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tfaot_pkg.server.rules import ServedFile, find_file
 
 _WHOLE = 4 << 20
-"""Text up to this size (bytes) is read at once, so that head and body are of one state; larger text is never packed."""
-_WORTH_PACKING = 512
+"""Bytes. Text up to this size is read at once, so that headers and body are of one state of the file; larger text is
+never compressed."""
+_WORTH_PACKING = 512  # bytes: gzip saves no packet below that
 
 _SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 _PAGE_POLICY = (
@@ -52,10 +53,11 @@ def _answer(root: Path, scope: Scope) -> Response:
         found = find_file(root, scope["path"])
         if found is not None:
             return _file(found, Headers(scope=scope))
-        if find_file(root, scope["path"] + "/") is not None:  # else its page's relative links lead elsewhere
+        # Without the slash, the page's relative links would resolve to the folder above.
+        if find_file(root, scope["path"] + "/") is not None:
             return Response(None, 301, {**_SAFE, "location": scope["path"] + "/", "cache-control": "no-cache"})
         return _refusal(404)
-    except FileNotFoundError:  # collected in between
+    except FileNotFoundError:  # `registry collect` removed it after it was found
         return _refusal(404)
     except OSError:
         return _refusal(503)
@@ -70,14 +72,14 @@ def _refusal(status: int) -> Response:
 
 
 def _file(file: ServedFile, request: Headers) -> Response:
-    """The answer for a file that is there. Raises OSError."""
+    """The response for an existing file. Raises OSError."""
     if not file.compressible or file.status.st_size > _WHOLE or "range" in request:
         return _unchanged(file, request) or FileResponse(
             file.path, headers=_headers(file), media_type=file.content_type, stat_result=file.status
         )
     handle = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(handle, "rb") as opened:
-        file = ServedFile(  # as it is now: it may have been replaced since it was found
+        file = ServedFile(  # its state now: it may have been replaced since it was found
             path=file.path,
             status=os.fstat(handle),
             content_type=file.content_type,
@@ -111,7 +113,7 @@ def _headers(file: ServedFile) -> dict[str, str]:
 
 
 def _unchanged(file: ServedFile, request: Headers) -> Response | None:
-    """304 where the client has this very file (RFC 9110, 13.1.2 and 13.1.3)."""
+    """304 if the client has this state of the file (RFC 9110, 13.1.2 and 13.1.3)."""
     known = request.get("if-none-match")
     if known is not None:
         tags = [tag.strip().removeprefix("W/") for tag in known.split(",")]

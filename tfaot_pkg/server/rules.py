@@ -1,6 +1,6 @@
-"""Which files of a registry's folder the world may see, under which content type, and for how long it may keep them.
+"""Which files of a registry's folder are public, their content types, and how long caches may keep them.
 
-Decisions only, no HTTP: app.py speaks it. registry/nginx.conf says the same in nginx's words.
+Decisions only; app.py does the HTTP. registry/nginx.conf states the same rules for nginx.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMPRESSED_ALREADY = (BINARY, "image/png", "image/webp", "image/x-icon", "font/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFile:
-    """A file that may be given to anyone."""
+    """A file that anyone may read."""
 
     path: Path
     status: os.stat_result
@@ -53,21 +53,21 @@ class ServedFile:
 
     @property
     def is_page(self) -> bool:
-        """Whether a browser runs it as a document of its own."""
+        """Whether a browser shows it as a document, in which scripts could run."""
         return self.content_type.startswith(("text/html", "image/svg"))
 
     @property
     def etag(self) -> str:
-        """Changes with every replacement: files are replaced by renaming, so the inode is another one."""
+        """Changes with every replacement: files are replaced by renaming, which gives a new inode."""
         return f'"{self.status.st_mtime_ns:x}-{self.status.st_ino:x}-{self.status.st_size:x}"'
 
 
 def find_file(root: Path, url_path: str) -> ServedFile | None:
-    """The file below `root` that the decoded path of a URL means; None for all that is not to be seen.
+    """The file below `root` for the decoded path of a URL; None for everything that is not public.
 
-    A path that ends in `/` means the page of that folder (index.html). Nothing is followed: no `..`, no link at any
-    level below `root`, no name that begins with a dot, no lock, no half-written file, no key. Names that would need
-    escaping (a second decoding, say) do not occur in a registry. Raises OSError for a disk that fails.
+    A path that ends in `/` stands for that folder's index.html. No `..` and no link below `root` is followed; names
+    that begin with a dot, lock files, half-written files and keys are not served. Names that need escaping do not occur
+    in a registry and are rejected too: a second decoding cannot change their meaning. Raises OSError (disk failure).
     """
     names = names_in(url_path)
     if names is None:
@@ -89,7 +89,7 @@ def find_file(root: Path, url_path: str) -> ServedFile | None:
 
 
 def names_in(url_path: str) -> tuple[str, ...] | None:
-    """The names that a URL's decoded path consists of; None where it holds one that is never served."""
+    """The names in a URL's decoded path; None if one of them is never served."""
     if not url_path.startswith("/"):
         return None
     text = url_path[1:] + ("index.html" if url_path.endswith("/") else "")
@@ -107,7 +107,7 @@ def _may_be_seen(name: str) -> bool:
 
 
 def content_type(relative: str) -> str:
-    """Of the file `relative` to the registry. Blobs are never anything that a browser would run."""
+    """The type of the file `relative` to the registry. Blobs come from publishers: never a type that browsers run."""
     path = PurePosixPath(relative)
     if path.parts[0] == "blobs":
         return BINARY
@@ -117,7 +117,7 @@ def content_type(relative: str) -> str:
 
 
 def cache_control(relative: str) -> str:
-    """For ever where the name says the content (a digest, a version of signed metadata), else: ask each time."""
+    """Forever if the name determines the content (a digest, a version of signed metadata); else check each time."""
     path = PurePosixPath(relative)
     if path.parts[0] == "blobs" or _HASHED.search(path.name):
         return FOREVER

@@ -29,10 +29,10 @@ from tfaot_pkg.static.layout import CONFIG
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a client may take: times in seconds, sizes in bytes.
+    """Limits for one client: times in seconds, sizes in bytes.
 
-    `head` is for all of a request's head (and for the rest of a body that nobody wants), `idle` for the pause between
-    two requests, `stall` for a client that does not read what is sent to it.
+    `head` is the time for a request's whole head (and for the rest of a body, which is dropped), `idle` the pause
+    between two requests, `stall` the time in which a client must read some of the response.
     """
 
     head: float = 10
@@ -43,7 +43,7 @@ class Limits:
 
 
 def protocol_with(limits: Limits) -> type[H11Protocol]:
-    """The protocol class for uvicorn, which makes its instances itself."""
+    """The protocol class with `limits`: uvicorn takes a class and makes the instances itself."""
 
     class Limited(LimitedProtocol):
         LIMITS = limits
@@ -52,7 +52,7 @@ def protocol_with(limits: Limits) -> type[H11Protocol]:
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 within `LIMITS`. If there are too many connections, the one that has waited longest makes room."""
+    """HTTP/1.1 within `LIMITS`. If there are too many connections, the one that has been idle longest is closed."""
 
     LIMITS = Limits()
 
@@ -63,7 +63,7 @@ class LimitedProtocol(H11Protocol):
         self._reading: asyncio.TimerHandle | None = None
         self._unsent = 0
         self.waits_since: float | None = None
-        """Since when nothing is done for the client, because it asks for nothing; None while it is answered."""
+        """Since when the server has waited for the client; None while it answers a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn itself does
         super().connection_made(transport)
@@ -102,7 +102,7 @@ class LimitedProtocol(H11Protocol):
         self._expect_reading()
 
     def _expect(self, what: Literal["head", "rest", "nothing"]) -> None:
-        """What the client is to send now. It has `head` seconds for that, and `idle` to begin the next request."""
+        """Start the timer for what the client is to send: `head` seconds, or `idle` to begin the next request."""
         self._expect_nothing_more()
         self._expected = what
         self.waits_since = self.loop.time()
@@ -113,14 +113,14 @@ class LimitedProtocol(H11Protocol):
         self._asking = self.waits_since = None
 
     def _end(self) -> None:
-        """The client has sent too little: what it was sent before may still go out."""
+        """The client was too slow. A response that is still in the buffer may go out first."""
         if self.transport.get_write_buffer_size():
             self.transport.close()
         else:
             self.transport.abort()
 
     def _expect_reading(self) -> None:
-        """The client is to read some of what waits for it."""
+        """Start the timer in which the client must read some of the buffered response."""
         _cancel(self._reading)
         self._unsent = self.transport.get_write_buffer_size()
         if self._unsent:
@@ -137,7 +137,7 @@ class LimitedProtocol(H11Protocol):
             one for one in self.connections if isinstance(one, LimitedProtocol) and not one.transport.is_closing()
         ]
         waiting = [(one.waits_since, id(one), one) for one in others if one.waits_since is not None]
-        min(waiting)[2].transport.abort()  # this one waits too
+        min(waiting)[2].transport.abort()  # never empty: this new connection waits too
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
@@ -147,14 +147,14 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 LIMITS = Limits()
 _GRACE = 5
-"""Seconds that running transfers have to end after Ctrl-C."""
+"""Seconds that running transfers have to finish after Ctrl-C."""
 
 
 def serve(root: Path, *, host: str, port: int, ready: Callable[[str], None], limits: Limits = LIMITS) -> None:
     """Serve the registry in `root` until SIGINT or SIGTERM; `ready` gets the address once it accepts connections.
 
-    Port 0 takes a free one. A line per request goes to standard error. Raises RegistryError where `root` is no
-    registry, NetworkError where the address cannot be had.
+    Port 0 takes a free one. A line per request goes to standard error. Raises RegistryError if `root` is not
+    a registry, NetworkError if the address cannot be bound.
     """
     if not (root / CONFIG).is_file():
         raise RegistryError(
@@ -195,9 +195,9 @@ def _shown(host: str, listening: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """A server for which Ctrl-C is the normal end, so it is not raised again when all is done.
+    """A server that exits normally on Ctrl-C: uvicorn would raise the signal again after its shutdown.
 
-    `ready` is called when requests and signals are answered.
+    `ready` is called once requests and signals are handled.
     """
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
@@ -224,7 +224,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _log() -> Iterator[None]:
-    """Uvicorn's lines, faults included, on standard error with the time; its chatter at the start is left out."""
+    """Uvicorn's log lines and errors on standard error, with the time; without its messages at the start."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
     loggers = {"uvicorn.access": logging.INFO, "uvicorn.error": logging.WARNING}
