@@ -94,7 +94,7 @@ def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without
     night = strict.run(lambda: decisions)
     assert Counter(kinds(night.outcomes).values()) == {"build failed": 2, "withheld": 2}
     assert (night.exit_code, registry.published) == (WITHHELD, [])
-    assert "2 of 4 builds newly failed, and policy.max_failures allows 40%" in str(night.verdict)
+    assert "2 of 4 builds newly failed, more than policy.max_failures (40%)" in str(night.verdict)
     seen = Seen()
     lenient = coordinator(
         tmp_path, home_of(tmp_path), program=("/no/such/program",), publisher=registry, watch=seen,

@@ -66,7 +66,7 @@ def test_the_table_says_why_nothing_is_published() -> None:
     table.gate(Verdict(built=4, failed=2, limit=0.2))
     text = "\n".join(drawn(table, width=200))
     assert "1 task\n" in text and "StringJoin (node join)" in text
-    assert "2 of 4 builds newly failed, and policy.max_failures allows 20%" in text
+    assert "2 of 4 builds newly failed, more than policy.max_failures (20%)" in text
 
 
 EVIL = "a\x1b]0;owned\x07 \x1b[2J\u202e [red]b"
@@ -167,6 +167,6 @@ def test_what_was_withheld_is_told_in_one_line(tmp_path: Path) -> None:
         "broken@1.0.0+tf2.17.1: build failed: it is broken",
         f"  log: {night.night.folder}/logs/broken@1.0.0+tf2.17.1.log",
         "  by hand: tfaot-pkg build /no/spec.yaml --tensorflow 2.17.1 --target x86-64-v3 -o broken-prefix",
-        "nothing was published: 1 of 4 builds newly failed, and policy.max_failures allows 10%",
+        "nothing was published: 1 of 4 builds newly failed, more than policy.max_failures (10%)",
         "night 2026-11-21.1: 1 build failed, 3 withheld",
     ]

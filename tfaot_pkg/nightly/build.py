@@ -1,4 +1,4 @@
-"""Building one task: its package, verified, with what is compared from night to night. Runs in build_task.py."""
+"""Building one task: its verified package, and the figures that reports compare. Runs in build_task.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Folders(Folders):
-    """Toolchains and downloads are shared, logs are this build's own; so is the build cache where `own` is given."""
+    """Toolchains and downloads are shared, logs are this build's own; so is the build cache if `own` is given."""
 
     scratch: Path
     own: Path | None = None
@@ -50,8 +50,8 @@ class _Folders(Folders):
 def build(request: Request, scratch: Path) -> None:
     """Put the verified result of `request` into its state folder. Raises all errors of a build.
 
-    StorageError too where the task's files are not what they were when the night was planned; RebuildError where the
-    policy asks for two builds and these differ.
+    Also StorageError if the task's files changed since the night was planned, and RebuildError if the policy asks for
+    two builds and they differ.
     """
     start = time.monotonic()
     decision = request.decision
@@ -59,6 +59,7 @@ def build(request: Request, scratch: Path) -> None:
     folders = _Folders(cache=request.cache, data=scratch / "data", scratch=scratch)
     pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True))
     plan = pipeline.plan(spec)
+    # A night signs what it planned: files that changed since then are the next night's business.
     if plan.key != decision.key:
         raise _changed(decision, plan)
     require_verified(not_run_targets(spec), request.policy.unverified_targets)
@@ -80,12 +81,12 @@ def build(request: Request, scratch: Path) -> None:
 
 
 def builder() -> str:
-    """Who builds here, for the record: nobody is believed for it (the publisher checks what was built again)."""
+    """Who builds here, for the record. Nothing trusts it: the publisher checks the result again."""
     return f"user {os.getuid()} on {platform.node()}, tfaot-pkg {__version__} (code {code_digest(__name__)[:12]})"
 
 
 def _changed(decision: Decision, plan: Plan) -> StorageError:
-    """For a task that would not be what was planned: its files, the compiler or this tool are not what they were."""
+    """The error for a task whose files, compiler or tool changed since it was planned."""
     name, toolchain = decision.task.spec.name, decision.task.toolchain
     found = changes(decision.inputs, plan.components, toolchain=toolchain, where=lambda _: name)
     return StorageError(
@@ -95,7 +96,7 @@ def _changed(decision: Decision, plan: Plan) -> StorageError:
 
 
 def _require_same(made: Build, spec: ModelSpec, folders: Folders) -> None:
-    """Build again, with an empty cache. Raises RebuildError where any file differs."""
+    """Build again, with an empty cache. Raises RebuildError if any file differs."""
     pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=False))
     again = pipeline.build(pipeline.plan(spec))
     found = differences(made.tree.root, again.tree.root)
@@ -126,7 +127,7 @@ def _figures(made: Build, release: Release, seconds: float) -> Figures:
 
 
 def _latency(blobs: Mapping[str, Path | bytes]) -> dict[str, dict[str, float]]:
-    """Nanoseconds of one run by target and batch size; empty where nothing could be timed here."""
+    """Nanoseconds of one run by target and batch size; empty if this machine could time nothing."""
     content = blobs.get(LATENCY)
     if not isinstance(content, bytes):
         return {}

@@ -1,7 +1,7 @@
 """One build, in a process of its own: `python -m tfaot_pkg.nightly.build_task REQUEST.json`.
 
-What it verified is in the state folder when it ends with 0; a failure is told in a file beside the request. Whoever
-started it (supervise.py) holds it to its limits, and when that one ends, this does too.
+If it exits with 0, the verified result is in the state folder; a failure is in a file beside the request. supervise.py
+starts it and enforces its limits; if that process ends, this one is killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ INTERNAL = 70
 
 
 def main(request_file: Path) -> int:
-    """Build what the file asks for; the exit code."""
+    """Build the request in the file. Returns the exit code."""
+    # First, before the imports that take a second: a parent that ends meanwhile would leave this build running.
     die_with_parent()
     from tfaot_pkg.errors import TfaotError, ToolchainError
     from tfaot_pkg.nightly.build import build
@@ -39,22 +40,22 @@ def main(request_file: Path) -> int:
         answer = Answer(kind=kind_of(error), error=error.message, error_class=class_of(error), cause=cause)
         answer.write(request_file)
         return error.exit_code
-    except Exception:  # noqa: BLE001 (a fault of this tool: the log has it, and whoever waits is told)
+    except Exception:  # noqa: BLE001 (a bug of this tool: the log gets the traceback, the exit code tells the supervisor)
         _say(traceback.format_exc().rstrip())
         return INTERNAL
     return 0
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process when the one that started it ends, however that ends."""
+    """Let the kernel kill this process when its parent ends, even by SIGKILL."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if parent == 1 or os.getppid() != parent:  # it has ended already
+    if parent == 1 or os.getppid() != parent:  # it ended before the call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _copy_end(log: Path | None) -> None:
-    """The end of what the failed stage logged: its file goes with this build."""
+    """Print the end of the failed stage's log, which is removed with this build."""
     if log is not None and log.exists():
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL_OF_LOG))
@@ -65,7 +66,7 @@ def _copy_end(log: Path | None) -> None:
 def _say(text: str) -> None:
     from tfaot_pkg.wording import say
 
-    say(text)  # a log is read in a terminal too
+    say(text)  # makes text from models safe for a terminal, in which logs are read too
 
 
 if __name__ == "__main__":

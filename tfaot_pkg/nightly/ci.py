@@ -26,7 +26,7 @@ _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A Conan remote as jobs have to know it; with `allow_http` its address may be plain HTTP."""
+    """A Conan remote for a job; with `allow_http` its address may be plain HTTP."""
 
     name: str
     url: str
@@ -34,16 +34,16 @@ class Remote:
 
     @property
     def arguments(self) -> str:
-        """What `conan-remote add` gets."""
+        """The arguments of `conan-remote add`."""
         return f"{self.name} {self.url}{' --allow-http' if self.allow_http else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`definition`, `state`, `report` and `registry` are paths as the job sees them, `program` is tfaot-pkg, `folder`
-    is where it runs; `at` is HH:MM. With `signed` the job hands over keys, for `remotes` users and passwords.
+    """`definition`, `state`, `report` and `registry` are paths on the job's machine, `program` is tfaot-pkg, `folder`
+    its working folder; `at` is HH:MM. With `signed` the job passes keys, with `remotes` users and passwords.
 
-    Raises SpecError for a word that would mean something to a shell.
+    Raises SpecError for a word with characters that are special in a shell or a unit file.
     """
 
     definition: str
@@ -79,13 +79,13 @@ class Job:
 
     @property
     def passwords(self) -> tuple[str, ...]:
-        """The variables that Conan reads users and passwords of the remotes from."""
+        """The variables from which Conan reads users and passwords of the remotes."""
         names = [remote.name.replace("-", "_").upper() for remote in self.remotes]
         return tuple(f"{kind}_{name}" for name in names for kind in ("CONAN_LOGIN_USERNAME", "CONAN_PASSWORD"))
 
 
 def inside(path: Path, folder: Path) -> str:
-    """`path` as seen from `folder`, where it is in it. Raises SpecError elsewhere: a CI job has no other folder."""
+    """`path` relative to `folder`. Raises SpecError if it is outside: a CI job sees no other folder."""
     if not path.is_relative_to(folder):
         raise SpecError(
             f"{path} is outside of {folder}, which is all that a CI job sees",
@@ -96,7 +96,7 @@ def inside(path: Path, folder: Path) -> str:
 
 System = Literal["github", "gitlab", "jenkins", "systemd", "cron"]
 IN_REPOSITORY: frozenset[str] = frozenset({"github", "gitlab", "jenkins"})
-"""Those whose jobs see a checkout of the repository, and nothing else of a machine."""
+"""Systems whose jobs see a checkout of the repository only."""
 
 FILES: dict[System, tuple[str, ...]] = {
     "github": ("nightly.yml",),
@@ -131,18 +131,18 @@ _SCHEDULER = re.compile(r"(tcp|tls)://[A-Za-z0-9.:\[\]-]+:[0-9]{1,5}", re.ASCII)
 _SCRIPT_WORD = re.compile(r"[A-Za-z0-9_./+-]+", re.ASCII)
 _NAME = "tfaot-nightly"
 _OWN_MEMORY = 2**30
-"""Bytes of a worker itself, beside the build that it runs."""
+"""Bytes for the worker process itself, in addition to the build that it runs."""
 
 _GIB, _PATIENCE, _BUILDS = 2**30, 300, 8
-"""`_PATIENCE`: seconds after which a worker that finds no scheduler ends; `_BUILDS`: how many of the longest builds a
-worker's time lasts for."""
+"""`_PATIENCE`: seconds after which a worker without a scheduler ends; `_BUILDS`: a worker's time limit, in builds of
+policy.timeout each."""
 
 
 def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: str = "logs") -> str:
     """The script of one worker, which runs one build at a time within the limits of `policy`.
 
-    Submit it as often as builds are to run at a time. `logs` is a folder that has to be there. Raises SpecError (not an
-    address of a scheduler, not a plain path), TfaotError where dask-jobqueue is not installed.
+    Submit it once for each build that is to run at a time. `logs` is an existing folder. Raises SpecError (not the
+    address of a scheduler, not a plain path), TfaotError if dask-jobqueue is not installed.
     """
     if not _SCHEDULER.fullmatch(scheduler):
         raise SpecError(f"--scheduler: must be an address such as tcp://HOST:8786, got {scheduler!r}")
@@ -170,7 +170,7 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
     if system == "htcondor":
         make = htcondor.HTCondorJob
         common["disk"] = f"{(4 * policy.output + _GIB) / _GIB:g} GiB"
-        common["name"] = "htcondor--$F(MY.JobId)--"  # HTCondor fills it in, one name per worker
+        common["name"] = "htcondor--$F(MY.JobId)--"  # HTCondor replaces the macro: one name per worker
         profile = dask.config.get("jobqueue.htcondor.job-extra-directives", None) or {}
         common["job_extra_directives"] = {"batch_name": _NAME, **profile}
     else:

@@ -25,17 +25,17 @@ from tfaot_pkg.nightly.outcome import Request
 from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.nightly.types import Policy
 
-_distributed: Any = distributed  # mostly without types
+_distributed: Any = distributed  # it has few types
 _SETTINGS = {
-    "distributed.scheduler.allowed-failures": 0,  # a lost worker's task comes back to us, who count its tries
-    # Builds take minutes: what Dask does many times a second while they run would be most of the coordinator's work.
+    "distributed.scheduler.allowed-failures": 0,  # a lost worker's task comes back to us: `attempts` counts its tries
+    # Builds take minutes: Dask's checks, many per second, would be most of the coordinator's work meanwhile.
     "distributed.admin.tick.interval": "1 s",
     "distributed.admin.tick.limit": "1 minute",
     "distributed.admin.system-monitor.interval": "5 s",
     "distributed.worker.memory.monitor-interval": "1 s",
     "distributed.worker.profile.enabled": False,
-    "distributed.worker.daemon": False,  # so that builds, which have children, may run in them
-    "distributed.logging.distributed": "critical",  # what it finds is an outcome, and told as such
+    "distributed.worker.daemon": False,  # daemonic processes may not have children, which builds have
+    "distributed.logging.distributed": "critical",  # its findings become outcomes, and are reported as such
 }
 _CONNECT_TIMEOUT = 30.0  # seconds
 _LOOK_INTERVAL = 2.0  # seconds, between looks at how many workers there are
@@ -45,8 +45,8 @@ class DaskExecutor:
     """Give one of `slots` (a cluster is made on this machine), `scheduler` (its address) or `scheduler_file`.
 
     `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started; `timeout`, in
-    seconds, is for connecting. Raises NetworkError, and so do the methods, where the scheduler does not answer, and
-    where it has had no worker for `worker_wait` seconds; `note` is told that builds wait for one.
+    seconds, is for connecting. Constructor and methods raise NetworkError if the scheduler does not answer, or has had
+    no worker for `worker_wait` seconds; `note` gets a message when builds wait for one.
     """
 
     def __init__(
@@ -103,19 +103,19 @@ class DaskExecutor:
         return list(self._running)
 
     def workers(self) -> dict[str, int]:
-        """The process of each worker by its address."""
+        """The process id of each worker, by address."""
         found: dict[str, int] = self._client.run(os.getpid)
         return found
 
     def close(self) -> None:
-        for future in list(self._futures.values()):  # those that end take themselves out
+        for future in list(self._futures.values()):  # a copy: futures that end remove themselves
             future.cancel()
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
 
     def _capacity(self) -> int:
-        """How many builds run at once; clusters of others grow and shrink. Raises NetworkError."""
+        """How many builds run at once; a cluster that is not ours grows and shrinks. Raises NetworkError."""
         if self._fixed:
             return self._fixed
         try:
@@ -126,7 +126,7 @@ class DaskExecutor:
         return max(1, sum(threads.values()))
 
     def _require_workers(self, workers: int) -> None:
-        """Raise NetworkError if there has been none for too long."""
+        """Raise NetworkError if there has been no worker for too long."""
         if workers:
             self._alone_since = None
             return
@@ -146,7 +146,7 @@ class DaskExecutor:
         )
 
     def _fill(self) -> None:
-        """Give Dask as much as can run: what waited at a worker would be lost with it."""
+        """Submit only as many builds as can run: those that wait at a worker would be lost with it."""
         room = self._capacity() - len(self._running) if self._waiting or self._running else 0
         for _ in range(min(room, len(self._waiting))):
             request = self._waiting.popleft()
@@ -155,10 +155,10 @@ class DaskExecutor:
 
     def _start(self, request: Request) -> None:
         self._tries += 1
-        name = f"{request.decision.task.id}-{request.night}-{self._tries}"  # anew each time: Dask remembers results
+        name = f"{request.decision.task.id}-{request.night}-{self._tries}"  # unique: Dask keeps results by name
         try:
             future = self._client.submit(perform, request, key=name, pure=False)
-        except Exception as error:  # noqa: BLE001 (whatever it is: Dask could not take it)
+        except Exception as error:  # noqa: BLE001 (any error: Dask did not take the task)
             self._done.put((request, lost(request, error)))
             return
         self._futures[name] = future
@@ -182,9 +182,9 @@ def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:
             local_directory=str(scratch),
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
-            security=True,  # else whoever is on this machine could have us run anything
+            security=True,  # TLS: else any user of this machine could have the scheduler run code as us
         )
-    except Exception as error:  # what keeps its processes from starting comes as whatever it met there
+    except Exception as error:  # its processes may fail to start with any exception
         raise NetworkError(
             f"no Dask cluster could be started on this machine: {type(error).__name__}: {error}",
             hint="the same command takes up the night; --no-dask does so without a cluster",
@@ -205,7 +205,7 @@ def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> A
 
 
 def _wait_for(file: Path, timeout: float) -> None:
-    """A scheduler that has just been started writes its file soon; Dask itself would wait for it for ever."""
+    """Wait for the file of a scheduler that was just started; Dask itself would wait forever."""
     end = time.monotonic() + timeout
     while not file.exists():
         if time.monotonic() > end:

@@ -19,11 +19,11 @@ from tfaot_pkg.registry.requirement import Requirement
 from tfaot_pkg.spec.names import package_name
 
 _TOOLCHAIN = "tensorflow "
-"""What an entry's toolchain begins with."""
+"""The prefix of an entry's `toolchain`."""
 
 
 class Unserved(RegistryError):
-    """What a package needs is not in the registry: whoever installed it would be refused."""
+    """A package that another one needs is not in the registry: installing would fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Dependent:
 
     @classmethod
     def of_entry(cls, entry: RegistryEntry) -> Dependent:
-        """Raises RegistryError where the entry needs what cannot be read."""
+        """Raises RegistryError if a requirement of the entry cannot be read."""
         packages = [Requirement.parse(text).package for text in entry.dependencies]
         return cls(
             id=f"{entry.model}@{entry.version}",
@@ -52,12 +52,12 @@ class Dependent:
 
 
 def dependencies_of(task: Task) -> tuple[str, ...]:
-    """What the index says that the package of `task` needs: any version of these packages, sorted."""
+    """The requirements of `task`'s package in the index: any version of these packages, sorted."""
     return tuple(sorted(map(package_name, task.depends)))
 
 
 def require_served(dependencies: Iterable[str], reader: RegistryReader | None, needed_by: str) -> None:
-    """Raise Unserved where `reader` has no version of one of these packages that may be installed."""
+    """Raise Unserved if `reader` has no installable version of one of these packages."""
     for package in dependencies:
         if reader is None or all(entry.yanked is not None for entry in reader.entries(package)):
             raise Unserved(
@@ -69,7 +69,7 @@ def require_served(dependencies: Iterable[str], reader: RegistryReader | None, n
 def published_dependents(reader: RegistryReader) -> Iterator[Dependent]:
     """The newest version, for each toolchain, of all packages that need others. Raises RegistryError, TrustError.
 
-    Also those that no definition names any more: they can be installed as long as what they need can be.
+    Also those that no definition names any more: they stay installable as long as their requirements are.
     """
     for name in reader.names():
         for entry in newest_by_toolchain(reader.entries(name)):
@@ -95,13 +95,13 @@ def by_place(decisions: Sequence[Decision]) -> dict[Place, Decision]:
 
 
 def needed(decision: Decision, places: Mapping[Place, Decision]) -> list[Decision]:
-    """What must not have failed for `decision` to be published: its dependencies, for the same toolchain."""
+    """The dependencies of `decision`, for the same toolchain: it is published only if none of them failed."""
     wanted = [(model, decision.task.toolchain) for model in decision.task.depends]
     return [places[place] for place in wanted if place in places]
 
 
 def in_order(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """`decisions` with each one's dependencies before it. Raises SpecError where there is a circle."""
+    """`decisions`, each after its dependencies. Raises SpecError for a cycle."""
     places = by_place(decisions)
     by_id = {one.task.id: one for one in decisions}
     graph = {name: [need.task.id for need in needed(one, places)] for name, one in sorted(by_id.items())}

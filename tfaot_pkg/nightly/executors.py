@@ -1,7 +1,7 @@
 """Where builds run: threads of the coordinator, or a Dask cluster. Each build is a process of its own either way.
 
-The standard library's executor imports no Dask. With either one, the result of a build is in the state folder before
-anything is said of it, so that a lost worker costs only what was in flight.
+`LocalExecutor` imports no Dask. With either, a build's result is in the state folder before it is reported, so a lost
+worker loses only the builds that were running.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.process import kill_running
 
-_SHARE = 0.9  # of the memory: the coordinator and the system need the rest
+_SHARE = 0.9  # of the machine's memory; the coordinator and the system need the rest
 Done = tuple[Request, Attempt]
 
 
@@ -34,13 +34,13 @@ class Executor(Protocol):
         """Have `request` performed as soon as a slot is free. Does not wait."""
 
     def next(self, timeout: float | None) -> Done | None:
-        """One that has ended; None where none has within `timeout` seconds."""
+        """A request that has ended; None if none ends within `timeout` seconds."""
 
     def running(self) -> Sequence[str]:
-        """The tasks that are at work, the oldest first."""
+        """The tasks that are being built, the oldest first."""
 
     def close(self) -> None:
-        """Stop what runs. To be called once, however the night ends."""
+        """Kill running builds. Called once, however the night ends."""
 
 
 class LocalExecutor:
@@ -66,7 +66,7 @@ class LocalExecutor:
         self._running[request.decision.task.id] = None
         try:
             attempt = perform(request)
-        except Exception as error:  # noqa: BLE001 (whatever it is: the night waits for an answer)
+        except Exception as error:  # noqa: BLE001 (any error: the night waits for an attempt)
             attempt = lost(request, error)
         del self._running[request.decision.task.id]
         self._done.put((request, attempt))
@@ -78,13 +78,13 @@ class LocalExecutor:
 
 
 def slots_here(memory: int) -> int:
-    """How many builds of `memory` bytes each fit onto this machine: at most one per processor that is ours."""
+    """How many builds of `memory` bytes each fit onto this machine: at most one per processor that we may use."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, min(len(os.sched_getaffinity(0)), int(_SHARE * total) // memory))
 
 
 def next_of(done: queue.SimpleQueue[Done], timeout: float | None) -> Done | None:
-    """The next item of `done`; None where none comes within `timeout` seconds."""
+    """The next item of `done`; None if there is none within `timeout` seconds."""
     try:
         return done.get(timeout=timeout)
     except queue.Empty:
@@ -92,7 +92,7 @@ def next_of(done: queue.SimpleQueue[Done], timeout: float | None) -> Done | None
 
 
 def lost(request: Request, error: BaseException) -> Attempt:
-    """What became of `request` where whoever performed it failed."""
+    """The attempt at `request` if its executor failed."""
     words = str(error) if isinstance(error, TfaotError) else f"{type(error).__name__}: {error}"
     return Attempt(
         kind="infrastructure failed",
@@ -109,7 +109,7 @@ FIRST_PAUSE = 5.0
 def attempts(
     executor: Executor, requests: Sequence[Request], *, retries: int, pause: float = FIRST_PAUSE
 ) -> Iterator[tuple[Request, Attempt, int]]:
-    """Perform all `requests`; each with what came of it in the end, and the number of tries, in the order of ending."""
+    """Perform all `requests`; yield each with its last attempt and the number of tries, as they end."""
     tries: Counter[str] = Counter()
     waiting: list[tuple[float, str, Request]] = []
     for request in requests:

@@ -44,7 +44,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Reads what decides about tasks. `digest` gives the SHA-256 of a file."""
+    """Reads the inputs of tasks. `digest` gives the SHA-256 of a file."""
 
     folders: Folders
     progress: Progress
@@ -54,9 +54,9 @@ class Inputs:
     _compilers: dict[str, Compiler | TfaotError] = field(default_factory=dict)
 
     def plan(self, spec: ModelSpec, task: Task, release: str) -> Plan:
-        """The keys, and what they are made from, of `task` (which is of `spec`) at the version `release`.
+        """The keys of `task` (of `spec`) at the version `release`, and their components: the same as the pipeline's.
 
-        The same as the pipeline's. Raises SpecError, SourceError, NetworkError, CompilerError.
+        Raises SpecError, SourceError, NetworkError, CompilerError.
         """
         wanted = at_release(spec, task, release)
         architecture = TARGETS[wanted.compilation.targets[0]].architecture
@@ -80,7 +80,7 @@ _Key = TypeVar("_Key")
 
 
 def _once(known: dict[_Key, _Value | TfaotError], key: _Key, find: Callable[[], _Value]) -> _Value:
-    """What `find` gave, or raised, when it was first asked for `key`."""
+    """The result or the error of the first call of `find` for `key`."""
     if key not in known:
         try:
             known[key] = find()
@@ -93,7 +93,7 @@ def _once(known: dict[_Key, _Value | TfaotError], key: _Key, find: Callable[[], 
 
 
 _RACY = 2_000_000_000
-"""Nanoseconds: the coarsest clock of file systems in use counts in steps of 2 s."""
+"""Nanoseconds: the coarsest time stamps of file systems in use (FAT) have steps of 2 s."""
 _DIGITS = 16
 _SPECS = TypeAdapter(dict[str, ModelSpec])  # a spec's source is one of three types, which msgspec cannot tell apart
 
@@ -112,9 +112,9 @@ class _CacheFile:
 
 @dataclass(slots=True)
 class PlanCache:
-    """Digests of files, parsed specs, and which targets a published validation did not run.
+    """Digests of files, parsed specs, and the targets that published validations did not run.
 
-    Used entries are kept; `clock` is the time in ns since 1970, as the file systems' clocks have it.
+    `used` are the entries that this plan needed; `clock` gives the time in ns since 1970, as file systems do.
     """
 
     digests: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class PlanCache:
     def write(self, file: Path, *, whole: bool) -> None:
         """Write it to `file` if it changed. If that fails, the next plan is slow, nothing else.
 
-        `whole` says that everything was planned: what was not used then is dropped.
+        With `whole`, everything was planned: entries that were not used are dropped.
         """
         tables: dict[str, Mapping[str, Any]] = {
             "digests": self.digests,
@@ -176,12 +176,12 @@ class PlanCache:
             key = self._key_of(path, defines)
             if key not in self.specs:
                 found = load_spec(path, defines)
-                if self._key_of(path, defines) != key:  # the files changed in between: what was read has another key
+                if self._key_of(path, defines) != key:  # changed meanwhile: which content was read is unknown
                     return found
                 self.specs[key] = found
                 self.changed = True
         except OSError:
-            return load_spec(path, defines)  # says what is wrong
+            return load_spec(path, defines)  # raises the error with its reason
         self.used.add(key)
         return self.specs[key]
 
@@ -191,7 +191,7 @@ class PlanCache:
         return sha256_bytes(canonical_json([str(path), *digests, dict(defines)]))
 
     def validation(self, digest: str, read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        """Which targets the validation with this SHA-256 did not run; `read` finds out."""
+        """The targets that the validation with this SHA-256 did not run; `read` reads them."""
         if digest not in self.not_run:
             self.not_run[digest] = read()
             self.changed = True
@@ -205,7 +205,7 @@ def cache_file(folders: Folders, state: Path) -> Path:
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when a file does. The second is set by the kernel alone: programs can set the first back."""
+    """Values that change with a file. Programs can set st_mtime back; only the kernel sets st_ctime."""
     status = os.stat(path)
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
 

@@ -56,9 +56,9 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A spec that cannot be had or read.
+    """A spec that cannot be fetched or read.
 
-    `name` and `version` are what it says of its model as far as that can be made out, else made from its place, and "".
+    `name` and `version` are those in it if they can be read, else a name made from its path, and "".
     """
 
     name: str
@@ -71,7 +71,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Those that could be read, each after those that it depends on, and the others."""
+    """Models whose specs could be read, each after its dependencies, and the others."""
 
     readable: tuple[Model, ...]
     unreadable: tuple[Unreadable, ...]
@@ -86,7 +86,7 @@ def load_models(
 ) -> Models:
     """All models of `definition`; `read` gives the spec at a path with these values of `env.*`.
 
-    Raises SpecError where they do not go together: a name twice, unknown names, cycles of dependencies.
+    Raises SpecError if they contradict each other: duplicate names, unknown names, cycles of dependencies.
     """
     readable: list[Model] = []
     unreadable: list[Unreadable] = []
@@ -113,12 +113,12 @@ def _unreadable(
 
 
 def _shown(origin: GitSpec) -> str:
-    """A spec in another repository: the repository's name, and its place in it."""
+    """The name of a spec in another repository: the repository's name and the path in it."""
     return f"{origin.url.rstrip('/').rpartition('/')[2]} {origin.path}"
 
 
 def _called(path: Path) -> tuple[str, str]:
-    """Name and version in a spec, whatever else is wrong with it; "" where they are not usable."""
+    """Name and version in a spec with other faults; "" if they are not valid."""
     try:
         document = read_document(path.read_bytes(), path.name)
     except OSError:
@@ -128,9 +128,9 @@ def _called(path: Path) -> tuple[str, str]:
 
 
 def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Path | None]]:
-    """Entry by entry the specs: a spec that is named by itself is not taken by a pattern that matches it too.
+    """The specs of each entry: a spec that has an entry of its own is left out of patterns that match it.
 
-    None stands for one in another repository.
+    None stands for a spec in another repository.
     """
     folder = definition.path.parent
     single = {
@@ -145,20 +145,20 @@ def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Pa
 
 
 def _fetched(entry: ModelEntry, folders: Folders, progress: Progress) -> Path:
-    """The spec in another repository, at its commit. Raises as `fetch_git`, SourceError where it is not in there."""
+    """The spec in another repository, at its commit. Raises as `fetch_git`, and SourceError if it is not in it."""
     origin = entry.origin
     assert origin is not None
     root = fetch_git(origin.url, origin.revision, folders=folders, progress=progress)
     try:
         return inside(root, origin.path, what="spec.path")
-    except SourceError as error:  # which names a folder of our cache
+    except SourceError as error:  # its text names a folder of our cache
         raise SourceError(
             f"{origin.path} is not in {without_secrets(origin.url)} at {origin.revision}", hint=error.hint
         ) from error
 
 
 def _faults(models: Sequence[Model], *, complete: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with the models together, by paths. Unknown names may be unread specs'."""
+    """Contradictions between models, by path in the definition. Unknown names may be those of unread specs."""
     first: dict[str, Model] = {}
     for model in models:
         name = model.spec.model.name
@@ -181,7 +181,7 @@ def _faults(models: Sequence[Model], *, complete: bool) -> Iterator[tuple[tuple[
 
 
 def _in_order(models: Sequence[Model]) -> tuple[Model, ...]:
-    """As the definition has them, but for models that come after those that they depend on."""
+    """The models, each after its dependencies, else in the definition's order."""
     by_name = {model.spec.model.name: model for model in models}
     return tuple(by_name[name] for name in _sorted(models) if name in by_name)
 
@@ -195,10 +195,10 @@ _TIMEOUT = 60.0
 
 
 def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Model | Unreadable], bool]:
-    """Whether a model differs between `revision` and the files as they are, in the definition's repository.
+    """A function: whether a model differs between `revision` and the files now, in the definition's repository.
 
-    Files that git does not know yet (and does not ignore) count. A spec in another repository is touched where the
-    definition is. Raises SourceError: no repository, no such revision, no git.
+    Untracked files count, unless git ignores them. A spec in another repository counts as changed if the definition
+    changed. Raises SourceError: no repository, no such revision, no git.
     """
     folder = definition.path.parent
     root = Path(_git(folder, "rev-parse", "--show-toplevel").removesuffix("\n"))
@@ -218,7 +218,7 @@ def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Mod
 
 
 def _files_of(spec: ModelSpec) -> list[Path]:
-    """Files and folders of this file system that decide about the model."""
+    """Files and folders of this file system from which the model is built."""
     places = [spec.path, tuning_path(spec.path)]
     if isinstance(spec.source, FolderSource):
         places.append(spec.source.path / spec.model.saved_model)
@@ -231,7 +231,7 @@ def _commit(folder: Path, revision: str) -> str:
     try:
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return _git(folder, *words).strip()
-    except SourceError as error:  # git itself and the repository were found to be there before
+    except SourceError as error:  # git and the repository were found before: only the revision can be missing
         raise SourceError(
             f"--changed-since: there is no revision {shown(revision)} in the repository of {folder}",
             hint="in a shallow clone, fetch it first: git fetch --depth=1 origin REV",
@@ -262,8 +262,7 @@ def _git(folder: Path, *arguments: str) -> str:
 def spec_for(task: Task, release: str) -> ModelSpec:
     """The spec of `task`, read now, that gives the version `release`.
 
-    Raises SpecError, StorageError if it is not of the model and the version that were planned: what planning remembers
-    lies in the state folder.
+    Raises SpecError, and StorageError if it is not the model and the version that were planned.
     """
     spec = load_spec(task.spec, task.defines)
     if (spec.model.name, spec.model.version) != (task.model, task.version):
@@ -276,6 +275,6 @@ def spec_for(task: Task, release: str) -> ModelSpec:
 
 
 def at_release(spec: ModelSpec, task: Task, release: str) -> ModelSpec:
-    """`spec`, which is the one of `task`, at `release`. Pure. Raises SpecError (targets that do not go together)."""
+    """`spec`, that of `task`, at `release`. Pure. Raises SpecError (targets of several architectures)."""
     spec = override(spec, targets=task.targets, tensorflow=task.toolchain)
     return replace(spec, model=replace(spec.model, version=release))

@@ -28,10 +28,10 @@ AttemptKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Build `decision` in `night`: the result goes into the state folder `state`, what is printed to the end of `log`.
+    """Build `decision` in `night`: the result goes into the state folder `state`, output to the end of `log`.
 
-    `cache` holds toolchains, downloads and the build cache, which builds share. `program` is what builds (with the path
-    of a file of this request as its last argument), in place of build_task.py.
+    `cache` holds toolchains, downloads and the build cache, which builds share. `program` builds in place of
+    build_task.py; its last argument is the path of the request's file.
     """
 
     decision: Decision
@@ -43,7 +43,7 @@ class Request:
     program: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
-        """Write the file that the program that builds reads."""
+        """Write the file that the build program reads."""
         path.write_bytes(documents.write(self))
 
     @classmethod
@@ -83,9 +83,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What came of a request. `seconds` is the time that it took, `memory` the most bytes that were seen in use.
+    """The result of a request. `seconds` is its duration, `memory` the most bytes that were seen in use.
 
-    `error`, `error_class` and `builder` are as in `Outcome`; `night` is the one that the result is of.
+    `error`, `error_class` and `builder` are as in `Outcome`; `night` is the night of the build.
     """
 
     kind: AttemptKind
@@ -99,7 +99,7 @@ class Attempt:
 
     @property
     def is_final(self) -> bool:
-        """Whether trying again in the same night cannot help."""
+        """Whether another try in the same night would end in the same way."""
         return self.kind != "infrastructure failed"
 
 
@@ -126,7 +126,7 @@ _LONGEST = 100
 
 
 def kind_of(error: TfaotError) -> AttemptKind:
-    """What a build that ended with `error` counts as."""
+    """The kind of an attempt that ended with `error`: model faults are never tried again, faults of machines are."""
     match error:
         case ValidationError():
             return "validation failed"
@@ -135,7 +135,7 @@ def kind_of(error: TfaotError) -> AttemptKind:
         case NetworkError():
             return "infrastructure failed"
         case StorageError():
-            # The only limit on files here is the task's own.
+            # The only limit of file sizes here is the task's own (policy.output).
             return "build failed" if any(words in error.message for words in _TOO_LARGE) else "infrastructure failed"
         case ToolchainError():
             return _ENDS.get(error.cause, "build failed")
@@ -144,7 +144,7 @@ def kind_of(error: TfaotError) -> AttemptKind:
 
 
 def class_of(error: TfaotError) -> str:
-    """A few words that equal failures of different models share: "unsupported operation StringJoin"."""
+    """A few words that similar failures of different models share: "unsupported operation StringJoin"."""
     unsupported = sorted(set(_UNSUPPORTED.findall(error.message)))
     if unsupported:
         return f"unsupported operation{'s' * (len(unsupported) > 1)} {', '.join(unsupported)}"
@@ -171,7 +171,7 @@ def outcome_for(
     error_class: str = "",
     log: str = "",
 ) -> Outcome:
-    """What became of `decision`; `log` is a path in the night's folder, `attempt` the last of `tries`."""
+    """The outcome of `decision`; `log` is a path in the night's folder, `attempt` the last of `tries`."""
     task = decision.task
     return Outcome(
         task=task.id,
@@ -193,9 +193,9 @@ def outcome_for(
 
 
 def settled(decision: Decision, unsent: str = "") -> Outcome:
-    """The outcome of a task that is not built. What cannot be planned has its error for a reason.
+    """The outcome of a task that is not built. If it could not be planned, its error is the decision's reason.
 
-    `unsent` says why what is published is not on all remotes.
+    `unsent` says why not all remotes have what is published.
     """
     match decision.action:
         case "up to date" if unsent:
@@ -211,15 +211,15 @@ def settled(decision: Decision, unsent: str = "") -> Outcome:
 
 
 def refusal(decision: Decision, why: str) -> Outcome:
-    """The outcome of a task that is not what the definition asks for.
+    """The outcome of a task in the stored plan that the definition does not ask for.
 
-    It has no command that builds it by hand: that would be one with somebody else's spec.
+    It has no command that builds it by hand: that command would build the spec of whoever changed the plan.
     """
     return replace(outcome_for(decision, "infrastructure failed", error=why), command="")
 
 
 def class_for(kind: OutcomeKind, attempt: Attempt) -> str:
-    """Failures of publishing have none from their build."""
+    """The error class of an outcome; for failures of publishing, the build's attempt has none."""
     if kind == "dependency failed":
         return "dependency failed"
     if kind == "upload failed":
@@ -230,10 +230,10 @@ def class_for(kind: OutcomeKind, attempt: Attempt) -> str:
 
 
 def command_for(task: Task) -> str:
-    """One line for a shell that builds `task` here, into a prefix of its own.
+    """A shell command that builds `task` into a prefix of its own.
 
-    A spec of another repository is fetched first, at its commit: it may be missing from this machine's cache, and is
-    from that of whoever reads a report elsewhere. What cannot be planned fails as it did there.
+    It first fetches a spec of another repository, at its commit: the machine of the report's reader does not have it
+    in its cache. A task that could not be planned fails in the same way.
     """
     spec, fetch = str(task.spec), ""
     if task.origin is not None:
@@ -256,7 +256,7 @@ def command_for(task: Task) -> str:
 
 
 def _fetch(origin: GitSpec, folder: str) -> str:
-    """Commands that put the commit's files into `folder`; they may be repeated. A clone has no commits of forks."""
+    """Commands that put the commit's files into `folder`, and may be repeated. `git clone` has no commits of forks."""
     commands = (
         ["git", "init", "--quiet", folder],
         ["git", "-C", folder, "fetch", "--quiet", "--depth=1", origin.url, origin.revision],
@@ -266,7 +266,7 @@ def _fetch(origin: GitSpec, folder: str) -> str:
 
 
 def first_words(error: str) -> str:
-    """The first line of an error; where that only announces the next one ("...:"), both."""
+    """The first line of an error; the first two if the first ends in a colon."""
     first, _, rest = error.partition("\n")
     announced = rest.partition("\n")[0].strip() if first.endswith(":") else ""
     return f"{first} {announced}".rstrip()

@@ -24,7 +24,7 @@ PlanAt = Callable[[str], Plan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which tasks are looked at: by a pattern for names, toolchains (none: all), and whether a model was touched."""
+    """The tasks to plan: a pattern for names, toolchains (none: all), and a filter of models that changed."""
 
     model: str = "*"
     toolchains: tuple[str, ...] = ()
@@ -38,9 +38,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A task with what the registry has of it: the newest build's entry and number, None and 0 where there is none.
+    """A task with the entry and number of its newest build in the registry, None and 0 if there is none.
 
-    `sibling` is then a build of the same version for another toolchain, if there is one.
+    Then `sibling` is a build of the same version for another toolchain, if there is one.
     """
 
     task: Task
@@ -57,7 +57,7 @@ def candidates(
     selection: Selection,
     entries: Callable[[str], Sequence[RegistryEntry]],
 ) -> tuple[Candidate, ...]:
-    """All tasks that `selection` takes; `entries` gives a package's versions. Raises what `entries` raises."""
+    """All tasks in `selection`; `entries` gives a package's versions. Raises what `entries` raises."""
     found = []
     for model in filter(selection.takes, models.readable):
         versions = entries(package_name(model.spec.model.name))
@@ -89,10 +89,10 @@ def sibling_of(task: Task, versions: Sequence[RegistryEntry]) -> RegistryEntry |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What the registry says of published packages beyond its index.
+    """What the registry knows of published packages beyond its index.
 
-    `unverified` gives the reasons why a package counts as such, `source` the digest of the model's files from which it
-    was built, None if nothing is known of them. Both raise nothing.
+    `unverified` gives the reasons why a package counts as unverified, `source` the digest of the model's files from
+    which it was built, None if that is unknown. Neither raises.
     """
 
     unverified: Callable[[RegistryEntry], tuple[Reason, ...]]
@@ -102,10 +102,10 @@ class Published:
 def decide(
     candidate: Candidate, plan_at: PlanAt, known: Published, changed_source: ChangedSource = "refuse"
 ) -> Decision:
-    """What is to be done; a build's reasons are those that need no record (`explained` adds the others).
+    """The decision; a build's reasons are those that need no records (`explained` adds the others).
 
     With `changed_source` "refuse", a version whose model changed fails instead of becoming the next build of that
-    version, or its first one for another toolchain: whoever depends on the version expects the same model.
+    version, or its first one for another toolchain: users of the version expect the same model.
     """
     task, published = candidate.task, candidate.published
     doubts: tuple[Reason, ...] = ()
@@ -134,12 +134,13 @@ def decide(
 
 
 def explained(decision: Decision, candidate: Candidate, records: Records, where: reasons.Where) -> Decision:
-    """`decision` with all reasons; what is not built stays as it is. Pure."""
+    """`decision` with all reasons if it is a build, else unchanged. Pure."""
     if decision.action != "build":
         return decision
     found = (*reasons.last_outcome(records.outcomes.get(decision.task.id)), *decision.reasons)
     published = candidate.published
-    if published is not None and not decision.reasons:  # doubts mean that the inputs are the same
+    # A decision with reasons is a doubt about the package (yanked, unverified): its inputs are the same.
+    if published is not None and not decision.reasons:
         before = records.components.get(published.key)
         toolchain = decision.task.toolchain
         found += (
@@ -157,7 +158,7 @@ def failed(task: Task, error: TfaotError) -> Decision:
 
 
 def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Selection) -> Iterator[Decision]:
-    """The decisions about a spec that cannot be read: for each toolchain, where that does not depend on the spec."""
+    """The decisions about a spec that cannot be read: one per toolchain, if that does not depend on the spec."""
     for toolchain in one.entry.toolchains or definition.toolchains or ("",):
         if toolchain in (selection.toolchains or (toolchain,)):
             task = Task(
@@ -174,7 +175,7 @@ def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Select
 
 
 def targets_place(definition: NightlyDefinition, entry: ModelEntry, number: int) -> tuple[str | int, ...]:
-    """Where the definition gives the targets of an entry's models; () where their specs do."""
+    """The path of the targets of an entry's models in the definition; () if their specs give them."""
     if entry.targets:
         return ("models", number, "targets")
     return ("targets",) if definition.targets else ()
@@ -185,7 +186,7 @@ def _decision(task: Task, action: str, why: tuple[Reason, ...], release: str, ke
 
 
 def _yanked(published: RegistryEntry) -> tuple[Reason, ...]:
-    """A yanked build is not there for those who ask for the version: another one takes its place."""
+    """A yanked build is not chosen by those who ask for the version: build another."""
     return () if published.yanked is None else (reasons.yanked(published.version, published.yanked),)
 
 
@@ -199,13 +200,13 @@ def _require_same_source(task: Task, published: RegistryEntry, plan: Plan, known
 
 
 def _depends(published: RegistryEntry, task: Task) -> tuple[Reason, ...]:
-    """Whether the index says of `published` that it needs other packages than the definition says now."""
+    """The reason if `published` needs other packages in the index than in the definition now."""
     before, now = set(published.dependencies), set(dependencies_of(task))
     return () if before == now else (reasons.depends(before, now),)
 
 
 def _require_version(task: Task) -> None:
-    """The build number becomes a part of the version: not every version can take it."""
+    """Raise SpecError for a version to which no build number can be appended."""
     if fault := version_fault(task.release(1)):
         raise SpecError(
             f"{task.spec}: model.version: {task.version} cannot get a build number ({task.release(1)}): {fault}",
@@ -214,7 +215,7 @@ def _require_version(task: Task) -> None:
 
 
 def summary(decisions: Sequence[Decision]) -> Mapping[str, int]:
-    """How many there are of each action."""
+    """The number of decisions per action."""
     counts = dict.fromkeys(("build", "up to date", "skip", "fail"), 0)
     for decision in decisions:
         counts[decision.action] += 1
@@ -226,9 +227,10 @@ _FIELDS = ("spec", "origin", "defines", "targets", "depends")
 
 
 def not_planned(stored: Sequence[Decision], planned: Sequence[Decision]) -> dict[str, str]:
-    """What of the plan `stored` may not be published because `planned`, made from the definition now, says otherwise.
+    """The tasks of the plan `stored` that may not be published, with the reason: `planned`, made now, says otherwise.
 
-    By task, with why. What is "up to date" by now was published before the night was cut off.
+    Builders can write into the state folder, and must not be able to have something signed that the definition does
+    not ask for. A task that is "up to date" by now was published before the night was cut off.
     """
     now = {one.task.id: one for one in planned}
     refused = {}

@@ -37,7 +37,7 @@ from tfaot_pkg.targets import TARGETS
 
 
 def state_folder(definition: NightlyDefinition, given: Path | None = None) -> Path:
-    """The nightly's own folder: as `given`, else beside the registry, never in it."""
+    """The state folder: `given`, else beside the registry, never in it, where servers would publish it."""
     return given.absolute() if given is not None else definition.registry.with_name("nightly-state")
 
 
@@ -51,10 +51,10 @@ def plan_night(
     toolchains: tuple[str, ...] = (),
     changed_since: str | None = None,
 ) -> NightPlan:
-    """What is to be done, and why. `model` is a pattern for names; `changed_since` a git revision.
+    """The decisions with their reasons. `model` is a pattern for names; `changed_since` a git revision.
 
-    What concerns one model is a decision about it. Raises SpecError (specs that do not go together), SourceError (not
-    a repository, no such revision), RegistryError, TrustError, StorageError.
+    An error of one model becomes a decision about it. Raises SpecError (specs that contradict each other), SourceError
+    (not a repository, no such revision), RegistryError, TrustError, StorageError.
     """
     touched = touched_since(definition, changed_since) if changed_since is not None else lambda _: True
     selection = Selection(
@@ -92,7 +92,7 @@ def plan_night(
 
 
 def load_and_plan(path: Path, *, state: Path | None, folders: Folders, progress: Progress) -> NightPlan:
-    """`plan_night` of everything that the definition at `path` names."""
+    """`plan_night` of the whole definition at `path`."""
     definition = load_definition(path)
     return plan_night(definition, state=state_folder(definition, state), folders=folders, progress=progress)
 
@@ -100,7 +100,7 @@ def load_and_plan(path: Path, *, state: Path | None, folders: Folders, progress:
 def _explained(
     definition: NightlyDefinition, found: tuple[Candidate, ...], decisions: list[Decision], state: State
 ) -> tuple[Decision, ...]:
-    """The decisions with their reasons; past nights are read only where something is to be built."""
+    """The decisions with their reasons; past nights are read only if something is to be built."""
     building = [one for one, decision in zip(found, decisions, strict=True) if decision.action == "build"]
     if not building:
         return tuple(decisions)
@@ -113,7 +113,7 @@ def _explained(
 
 
 class _Where:
-    """Lines of fields; a spec is read for them only where one is asked for."""
+    """The lines of fields; a spec is read for them only when one is needed."""
 
     def __init__(self, definition: NightlyDefinition) -> None:
         self._definition = definition
@@ -128,7 +128,7 @@ class _Where:
             return f"{self._definition.path.name}:{line_of(self._definition, elsewhere)}"
         document, field = self._document(model.spec.path), tuple(path.split("."))
         name = model.spec.path.name
-        if field[0] == "source" and ("source",) not in document.lines:  # a folder beside the spec, or above it
+        if field[0] == "source" and ("source",) not in document.lines:  # the spec's folder, or one above
             field = ("model", "saved_model")
         return f"{name}:{document.lines[field]}" if field in document.lines else name
 
@@ -156,7 +156,7 @@ class _Validation:
 
 
 def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, known: PlanCache) -> tuple[Reason, ...]:
-    """Whether there are targets of `entry` that ran nowhere and would run here."""
+    """The reason to build `entry` again if targets of it ran nowhere, and this machine can run them."""
     blob = entry.blobs.get(VALIDATION)
     if blob is None or registry is None:
         return (reasons.unverified(()),)

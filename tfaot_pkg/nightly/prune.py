@@ -1,8 +1,8 @@
-"""`nightly prune`: take out of the state folder what no later night, report or plan asks for.
+"""`nightly prune`: remove from the state folder what no later night, report or plan needs.
 
-The last nights stay whole, with what was built in them; the history stays for good. Of a night that goes, what the
-newest packages of the registry were made from is kept (`keep_inputs`): plans explain the next change by it. The lock is
-held, so no night runs meanwhile; a kill in between leaves what the next call takes away.
+The last nights stay whole, with their results; the history stays forever. Of a night that is removed, the inputs of the
+registry's newest packages are kept (`keep_inputs`): plans explain the next change by it. The lock is
+held, so no night runs meanwhile; what a kill leaves behind, the next call removes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LEFT = ".*.part"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was removed, or would be: nights by name, results by key, and their size in bytes; `kept` are the nights
-    that stay, the oldest first.
+    """What was removed, or would be: nights by name, results by key, and their size in bytes; `kept` are the remaining
+    nights, the oldest first.
     """
 
     nights: tuple[str, ...]
@@ -41,12 +41,12 @@ class Pruned:
 
 
 def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: bool = False) -> Pruned:
-    """Remove all nights but the last `keep` (at least 1) that are over, and one that was cut off after them; and the
-    results of builds that no night which stays has asked for.
+    """Remove all nights except the last `keep` (at least 1) that are over and one that was cut off after them; and the
+    results of builds that no remaining night asked for.
 
-    `registry` is the one that the nights publish into, None where there is none yet. A dry run may be made beside a
-    night that runs. Raises StorageError (a night runs, a plan is damaged, disk), RegistryError, TrustError; nothing is
-    removed before everything was read.
+    `registry` is the one into which the nights publish, None if there is none yet. A dry run is possible while a night
+    runs. Raises StorageError (a night runs, a plan is damaged, disk), RegistryError, TrustError; nothing is removed
+    before everything was read.
     """
     with nullcontext() if dry_run or not state.root.exists() else state.lock():
         nights = state.nights()
@@ -63,7 +63,7 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
             for path in (*(one.folder for one in gone), *results, *left):
                 _remove(path)
             for folder in state.root.glob("results/??"):
-                with suppress(OSError):  # it has others
+                with suppress(OSError):  # not empty
                     folder.rmdir()
         return Pruned(
             nights=tuple(one.name for one in gone),
@@ -75,7 +75,7 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
 
 
 def _kept(nights: Sequence[NightFolder], keep: int) -> Sequence[NightFolder]:
-    """Pure but for looking whether a night is over. The last one stays in any case: the next run takes it up."""
+    """The nights that stay. A last night that was cut off stays in any case: the next run resumes it."""
     cut_off = len(nights) > 0 and not nights[-1].is_over
     return nights[-(keep + cut_off) :]
 
@@ -94,7 +94,7 @@ def _left_over(state: State) -> Iterator[Path]:
 
 
 def _newest_keys(registry: RegistryReader) -> frozenset[Key]:
-    """The keys with which a plan compares: of the highest build number of each version for each toolchain."""
+    """The keys that a plan compares with: the highest build number of each version for each toolchain."""
     newest: dict[tuple[str, str], RegistryEntry] = {}
     for name in registry.names():
         for entry in sorted(registry.entries(name), key=lambda one: one.rank):
@@ -111,7 +111,7 @@ def _size(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Readers see it whole or not at all."""
+    """Remove it in one step for readers: they see all of it or nothing."""
     with storage_errors(f"remove {path}"):
         if not path.is_dir():
             path.unlink()

@@ -35,11 +35,11 @@ Remote = tuple[ConanRemote, Credentials]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Publishes into the registry in the folder `registry`, which is made where it is missing, and to `remotes`.
+    """Publishes into the registry in the folder `registry`, which is made if it is missing, and to `remotes`.
 
-    A remote that cannot be reached keeps nothing back: what it misses is noted in the state folder, and sent by the
-    next night that reaches it. `unreached` says why, by remote; `note` tells people. `recheck` gives what may be
-    published of a stored result.
+    A remote that cannot be reached does not stop a publication: the state folder notes what it misses, and the next
+    night that reaches it sends that. `unreached` has the reasons by remote; `note` shows them to people. `recheck`
+    checks a stored result and returns what may be published.
     """
 
     registry: Path
@@ -52,7 +52,7 @@ class Publisher:
     unreached: dict[str, str] = field(default_factory=dict)
 
     def require(self) -> None:
-        """Raise what publishing would fail with for want of keys or access: asked before builds that take hours.
+        """Raise the error with which publishing would fail without keys or access, before builds that take hours.
 
         TrustError (keys), RegistryError (something else is in the folder), ConanError (a remote refuses the user).
         """
@@ -67,9 +67,9 @@ class Publisher:
                 self._give_up(remote, error)
 
     def renew(self) -> None:
-        """Sign anew what grows old in a signed registry, or has expired. Raises TrustError, StorageError.
+        """Sign expiring and expired metadata of a signed registry again. Raises TrustError, StorageError.
 
-        A night that publishes nothing would else let the signatures run out, and no reader would take the registry.
+        Else the metadata would expire after some nights that publish nothing, and readers would reject the registry.
         """
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         if registry is not None and registry.is_signed:
@@ -77,10 +77,10 @@ class Publisher:
                 self.note(note)
 
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
-        """Send the remotes what they miss of earlier nights; what still cannot be sent, by task, with why.
+        """Send the remotes the packages that they miss. Returns the tasks that still cannot be sent, with the reason.
 
-        Notes in the state folder say what is missing. From which spec a package was made (it may have a recipe, which
-        runs) is not believed from there: `tasks`, of the definition, say it, and what is of no such task is left.
+        Notes in the state folder say what is missing. Their specs are not trusted, because builders can write there and
+        a spec may have a recipe, which runs: `tasks`, from the definition, give the specs, and other notes are ignored.
         Raises RegistryError, TrustError, StorageError.
         """
         uploads, left = Uploads(root=results.root), dict[str, str]()
@@ -91,17 +91,17 @@ class Publisher:
                     continue
                 decision = replace(noted, task=known[noted.task.id])
                 release = self._published(decision)
-                if release is None:  # its night was cut off before the registry had it, or it is yanked now
+                if release is None:  # its night was cut off before its publication, or it is yanked now
                     uploads.end(remote.name, decision)
                 elif why := self._sent(decision, release, [(remote, credentials)], uploads):
                     left[decision.task.id] = why
         return left
 
     def publish(self, decision: Decision, results: Results) -> str:
-        """Publish the verified result of `decision`. The same again does nothing, and completes what was cut off.
+        """Publish the verified result of `decision`. A second call completes what was cut off, or does nothing.
 
-        Returns why it is not on all remotes, or "". Raises RegistryError (the version is there with other content),
-        Unserved (what it needs is not there), TrustError, StorageError, and what `recheck` raises.
+        Returns why not all remotes have it, or "". Raises RegistryError (the version exists with other content),
+        Unserved (a dependency is not published), TrustError, StorageError, and what `recheck` raises.
         """
         release = results.release(decision.key)
         if release.entry.key != decision.key or release.entry.version != decision.release:
@@ -109,7 +109,7 @@ class Publisher:
         dependencies = dependencies_of(decision.task)
         require_served(dependencies, FolderRegistry.find(self.registry, keys=self.keys), decision.task.id)
         with self.recheck(decision, release) as own:
-            # Before the registry: what that has is up to date, and no later night would look at it but for the notes.
+            # Before the registry: a task whose version is in the registry is up to date, and later nights skip it.
             why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
             registry = FolderRegistry.create(self.registry, keys=self.keys)
             entry = replace(release.entry, dependencies=dependencies)
@@ -117,7 +117,7 @@ class Publisher:
         return why
 
     def _published(self, decision: Decision) -> Release | None:
-        """What the registry has of `decision`, None where it is not there or was yanked."""
+        """The published package of `decision`, None if it is missing or yanked."""
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         for entry in registry.entries(package_name(decision.task.model)) if registry is not None else ():
             if (entry.key, entry.yanked) == (decision.key, None):
@@ -126,7 +126,7 @@ class Publisher:
         return None
 
     def _sent(self, decision: Decision, release: Release, remotes: Sequence[Remote], uploads: Uploads) -> str:
-        """Send the package to `remotes`; why some do not have it, or ""."""
+        """Send the package to `remotes`. Returns why some do not have it, or ""."""
         for remote, _ in remotes:
             uploads.begin(remote.name, decision)
         reached = [one for one in remotes if one[0].name not in self.unreached]
@@ -137,7 +137,7 @@ class Publisher:
     def _upload(
         self, decision: Decision, release: Release, remotes: Sequence[Remote], uploads: Uploads
     ) -> dict[str, str]:
-        """Send the package to `remotes`; those that do not have it, with why."""
+        """Send the package to `remotes`. Returns those that do not have it, with the reason."""
         spec = spec_for(decision.task, decision.release)
         if (spec.model.package_name, spec.model.version) != (release.entry.name, release.entry.version):
             raise TrustError(f"the spec {decision.task.spec} is not the one of {release.entry}")
@@ -159,7 +159,7 @@ class Publisher:
         return failed
 
     def _upload_to(self, remote: ConanRemote, credentials: Credentials, package: ConanPackage, model: str) -> None:
-        """Raises NetworkError if it failed twice; a remote that does not answer any more is not tried again tonight."""
+        """Raises NetworkError if it failed twice; a remote that stopped responding is not tried again in this night."""
         send = partial(
             upload, self._home(f"upload-{model}"), package.reference, package.recipe_revision,
             remote=remote, credentials=credentials, progress=self.progress,
@@ -175,7 +175,7 @@ class Publisher:
             send()
 
     def _give_up(self, remote: ConanRemote, error: NetworkError) -> None:
-        """Each further try would wait until it is given up."""
+        """Do not try the remote again: each try would wait for its time-out."""
         self.unreached[remote.name] = error.message
         self.note(f"{error.message}; the next night that reaches it sends what it misses")
 
@@ -196,7 +196,7 @@ class Uploads:
             write_file(path, write(decision))
 
     def end(self, remote: str, decision: Decision) -> None:
-        """Note that `remote` has it, or will never need it."""
+        """Note that `remote` has it, or does not need it any more."""
         path = self._path(remote, decision)
         with storage_errors(f"remove {path}"):
             path.unlink(missing_ok=True)

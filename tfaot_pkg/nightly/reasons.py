@@ -1,4 +1,4 @@
-"""Why a task is built: what its package was made from when it was last built, against what decides about it now."""
+"""Why a task is built: the inputs of its last build, compared with its inputs now. Pure."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
 _SHOWN_FILES = 4
 _SHOWN_CHARACTERS = 80
 _VERSION = f"{SPEC}model.version"
-"""Differs between all builds of a model: it holds their numbers."""
+"""Ignored: it holds the build number, which differs between all builds of a model."""
 _COMPILER_PARTS = ("", "linker ", "C library ", "machine ")
-"""What the parts of a compiler's identity are (cxx/compiler.py)."""
+"""The labels of the parts of a compiler's identity (cxx/compiler.py)."""
 
 Where = Callable[[str], str]
 """Where a field of the spec ("compilation.batch_sizes") is given: `spec.yaml:14`."""
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str, where: Where) -> tuple[Reason, ...]:
-    """What differs between the components of two keys of a task that is built with `toolchain`. Pure."""
+    """The differences between the components of two keys of a task that is built with `toolchain`."""
     return (
         *_spec(before, now, where),
         *_source(before, now),
@@ -52,9 +52,9 @@ def changes(before: Mapping[str, str], now: Mapping[str, str], *, toolchain: str
 
 
 def last_outcome(outcome: Outcome | None) -> tuple[Reason, ...]:
-    """What the last try says, where it did not end well."""
+    """The reason from the last outcome, if it was a failure or withheld."""
     if outcome is not None and outcome.kind in FAILURES:
-        # Classes such as "timed out" only say the kind again.
+        # Classes such as "timed out" only repeat the kind.
         said = outcome.error_class if outcome.error_class not in ("", outcome.kind) else first_words(outcome.error)
         kind = "" if outcome.kind == "build failed" else outcome.kind
         return (Reason(what="last build failed", detail=": ".join(filter(None, (kind, said)))),)
@@ -68,7 +68,7 @@ def known_broken(broken: KnownBroken) -> Reason:
 
 
 def unverified(targets: tuple[str, ...]) -> Reason:
-    """For `targets` of a published package that ran nowhere; none where nothing says that any did."""
+    """For `targets` of a published package that ran nowhere; no targets mean that there is no validation report."""
     detail = f"{', '.join(targets)} did not run where it was built" if targets else "no record of a validation"
     return Reason(what="previously unverified", detail=detail)
 
@@ -157,7 +157,7 @@ def _compiler(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Rea
 
 
 def _flags(these: Mapping[str, str], others: Mapping[str, str]) -> str:
-    """The compiler's flags that the others are without."""
+    """The compiler's flags in these components that the others lack."""
     known = others.get(FLAGS, "").split()
     return " ".join(flag for flag in these.get(FLAGS, "").split() if flag not in known)
 
@@ -174,7 +174,7 @@ def _tool(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]
 
 
 def _code(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """Later stages use the code of earlier ones: the first that differs says where all begins."""
+    """Later stages use the code of earlier ones, so their digests change too: name the first that differs."""
     changed = {name.removeprefix(CODE) for name in _differing(before, now, CODE)}
     if first := next((name for name in STAGES if name in changed), ""):
         yield f"its own code changed, from the stage {first!r} on"

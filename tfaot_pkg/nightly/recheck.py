@@ -1,8 +1,8 @@
-"""What a builder left is checked again before it is signed: builders run untrusted models, and share their folders.
+"""Checking a build's result again before it is signed: builders run untrusted models, and share their folders.
 
-The publisher believes nothing that lies in the state folder. It takes a copy of its own, compares everything with what
-was planned and with the package's own documents, inspects the compiled files, validates the shared library against
-TensorFlow in its own sandbox, and links all other compiled files again, which must give the same bytes.
+The publisher trusts nothing in the state folder. It makes a copy of its own, compares everything with the plan and with
+the package's own documents, inspects the compiled files, validates the shared library against TensorFlow in its own
+sandbox, and links all other compiled files again, which must give the same bytes.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _HINT = "the state folder, or the machine that built it, was tampered with or is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """Checks results, each in a folder and with workers of its own: a model has no say in what is found of others."""
+    """Checks results, each in a folder and with workers of its own: no model can influence the check of another."""
 
     folders: Folders
     progress: Progress = field(default_factory=Silent)
 
     @contextmanager
     def __call__(self, decision: Decision, release: Release) -> Iterator[Release]:
-        """`release` with blobs that nobody else can change, for as long as the block runs.
+        """`release` with copies of its blobs, which nobody else can change, while the block runs.
 
-        Raises TrustError if it is not what `decision` was to give, ValidationError if the library's answers are wrong,
+        Raises TrustError if it is not the result of `decision`, ValidationError if the library's answers are wrong,
         StorageError if the model changed since the night was planned, and the errors of freezing it.
         """
         with temporary_folder(prefix="tfaot-publish-") as scratch:
@@ -84,7 +84,7 @@ class Recheck:
         return plan
 
     def _require_valid(self, release: Release, plan: Plan, root: Path, tree: Tree) -> None:
-        """The library gives TensorFlow's answers, and all that describes it says what is found out here."""
+        """The library gives TensorFlow's answers, and its index line and texts are those that are made here."""
         pipeline = Pipeline(folders=self.folders, progress=self.progress)
         environment = pipeline.environment_of(plan)
         library, programs = plan.library_in(root / "lib"), tuple(sorted(root.glob("bin/*")))
@@ -101,7 +101,7 @@ class Recheck:
 
 
 def _copied(release: Release, folder: Path) -> Release:
-    """`release` with blobs of our own. Raises TrustError where one is not what the entry says."""
+    """`release` with copies of its blobs. Raises TrustError if one differs from the entry's digest."""
     copies: dict[str, Path | bytes] = {}
     with storage_errors(f"copy the stored result of {release.entry}"):
         folder.mkdir()
@@ -117,7 +117,7 @@ def _copied(release: Release, folder: Path) -> Release:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Neither wait for a pipe nor follow a link: both could stand where a file was."""
+    """Do not wait for a pipe and do not follow a link: a builder could put either in the place of a file."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
@@ -152,7 +152,7 @@ def _require_documents(release: Release, root: Path, tree: Tree, plan: Plan) -> 
 
 
 def _require_one_code(release: Release, library: NativeLibrary, programs: tuple[Path, ...], plan: Plan) -> None:
-    """The static library, objects and programs have the code of the shared library, which is validated."""
+    """The static library, objects and programs have the code of the shared library, which was validated."""
     try:
         with temporary_folder(prefix="tfaot-relink-") as scratch:
             require_one_code(library, programs, plan, scratch)
@@ -161,9 +161,9 @@ def _require_one_code(release: Release, library: NativeLibrary, programs: tuple[
 
 
 def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> None:
-    """All files but the compiled ones and those that tell of the build are those that are made here.
+    """All files, except the compiled ones and those about the build, are equal to those that are made here.
 
-    Headers and build files run, or are compiled, in their users' builds.
+    Headers and build files are compiled, or run, in their users' builds.
     """
     share = f"share/{contents.package_name}"
     told = {f"{share}/{FILES[role]}" for role in (PROVENANCE, SBOM, VALIDATION)} | {f"{share}/{REFERENCE_FILE}"}
@@ -174,7 +174,7 @@ def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> N
 
 
 def _require_entry(release: Release, expected: RegistryEntry) -> None:
-    """The index line says what the spec, the toolchain, the model and the library say, and nothing else."""
+    """The index line agrees with the spec, the toolchain, the model and the library, and has nothing else."""
     entry = release.entry
     for each in fields(RegistryEntry):
         given, value = getattr(entry, each.name), getattr(expected, each.name)
@@ -206,7 +206,7 @@ _ONCE = ".gnu.linkonce."
 
 
 class OtherCode(Exception):
-    """Which file of a package is not what the others are linked from, and why."""
+    """A file of a package has other code than the shared library; the message names it, with the reason."""
 
 
 def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Plan, work: Path) -> None:
@@ -242,7 +242,7 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
 
 
 def confined(compiler: Compiler, work: Path) -> Compiler:
-    """`compiler`, whose programs run in a sandbox: they read the system's and our files, and write below `work`."""
+    """`compiler` in a sandbox, because its input may be hostile: it reads only our and the system's files."""
     programs = [found for name in (*compiler.command[:1], *compiler.tools.values()) if (found := shutil.which(name))]
     prefixes = {Path(program).resolve().parents[1] for program in programs}
     own = (resources.templates(), resources.headers(), resources.kernels())
@@ -288,9 +288,9 @@ def _require_objects(library: NativeLibrary, names: Sequence[str], whole: Path, 
 
 
 def _globals(data: memoryview, name: str) -> list[str]:
-    """The symbols that an object defines for others.
+    """The global symbols that an object defines.
 
-    What objects are linked to must not depend on their order, as it does where a linker takes the first of several.
+    Linked code must not depend on the order of objects, as it does if a linker takes the first of several sections.
     """
     elf = read_elf(data)
     for section in elf.sections:

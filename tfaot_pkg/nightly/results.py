@@ -1,7 +1,7 @@
-"""What builds gave, by key: a folder each, which appears whole, or a file beside it where a build failed.
+"""Results of builds by key: a folder, which appears in one step, or a file beside it if the build failed.
 
-A task whose key is here is not built again. A failure has a file of its own, so that whoever comes late (a worker that
-was given up, of a coordinator that was killed) can never put it in the place of what another one verified.
+A task whose key has a result is not built again. Failures are in files of their own, so a late worker (one that was
+given up, or whose coordinator was killed) can never replace a verified result with a failure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Document:
 
 
 FAILED = ".failed.json"
-"""The end of the names of failures' files."""
+"""Suffix of the files of failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Results:
         return self.folder(key).with_name(f"{key}{FAILED}")
 
     def get(self, key: Key, night: str) -> Attempt | None:
-        """What building `key` gave: verified in whatever night, or failed in `night`; None where it must be tried."""
+        """The result of `key`: verified in any night, or failed in `night`; None if it must be built."""
         verified = _read(self.folder(key) / "result.json")
         if verified is not None and verified.kind == "verified":
             return verified
@@ -57,7 +57,7 @@ class Results:
         return failed if failed is not None and failed.night == night else None
 
     def put(self, key: Key, attempt: Attempt, release: Release | None = None) -> None:
-        """Record what came of building `key`; `release` is what a verified build left. The first verified one stays."""
+        """Record the result of `key`; `release` is that of a verified build. The first verified result stays."""
         folder = self.folder(key)
         content = write(_Document(attempt=attempt))
         with storage_errors(f"write {folder}"):
@@ -68,7 +68,7 @@ class Results:
             if present is not None and present.kind == "verified":
                 return
             if folder.exists():
-                remove_folder(folder)  # one that cannot be read
+                remove_folder(folder)  # damaged: `get` could not read it
             with new_folder(folder) as temporary:
                 write_file(temporary / "line", release.entry.line())
                 for role, blob in release.blobs.items():
@@ -76,7 +76,7 @@ class Results:
                 write_file(temporary / "result.json", content)
 
     def release(self, key: Key) -> Release:
-        """What a verified build of `key` left to be published. Raises StorageError where it is damaged."""
+        """The release of a verified build of `key`, for publication. Raises StorageError if it is damaged."""
         from tfaot_pkg.publish import Release  # planning needs results, but not this
         from tfaot_pkg.registry.entry import parse_index
 
@@ -93,7 +93,7 @@ class Results:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for one build, which goes with the block."""
+        """A temporary directory for one build, removed after the block."""
         with storage_errors(f"write {self.root}"):
             root = self.root / "scratch"
             root.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ class Results:
 
 
 def _read(path: Path) -> Attempt | None:
-    """None where it is missing, or cannot be read: then it is made again."""
+    """The attempt in a file; None if it is missing or damaged: then the task is built again."""
     with storage_errors(f"read {path}"):
         text = path.read_bytes() if path.exists() else b""
     try:

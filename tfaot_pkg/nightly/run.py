@@ -1,12 +1,11 @@
 """The coordinator of a night: plan, build, gate, publish, record.
 
-Everything that it knows is on disk before it acts on it, so that it may be killed at any moment: the next one takes up
-the night where it stands, and the end is the same. Order of a night: `plan.json`; results by key as builds end, and
-the outcomes of those that failed; `gate.json`; for each version in turn the registry, then its outcome; the history;
-`night.json`.
+It writes everything that it knows to disk before it acts on it, so it may be killed at any moment: the next coordinator
+resumes the night, with the same end. Order of a night: `plan.json`; results by key as builds end, and the outcomes of
+those that failed; `gate.json`; for each version in turn the registry, then its outcome; the history; `night.json`.
 
-What decides about signatures is not believed from the disk, which builders can write to: a night works with the plan
-that it made itself, and one that is taken up is compared with a new one (`not_planned`).
+Nothing that decides about signatures is trusted from the disk, to which builders can write: a night works with the plan
+that it made itself, and compares the plan of a night that it resumes with a new one (`not_planned`).
 """
 
 from __future__ import annotations
@@ -33,42 +32,42 @@ from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, Ou
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
 """Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
 
-_TRIED = ("build", "fail")  # what the gate and the history count
+_TRIED = ("build", "fail")  # actions that the gate and the history count
 
 
 class PublisherPort(Protocol):
-    """What publishes (publisher.py)."""
+    """The publisher (publisher.py)."""
 
     def require(self) -> None:
-        """Raise what publishing would fail with for want of keys or access."""
+        """Raise the error with which publishing would fail without keys or access."""
 
     def renew(self) -> None:
-        """Sign anew what grows old in the registry."""
+        """Sign expiring metadata of the registry again."""
 
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> Mapping[str, str]:
-        """Complete what earlier nights could not send to all remotes; what is still missing, by task, with why.
+        """Send remotes what earlier nights could not. Returns the tasks that still miss, with the reason.
 
-        `tasks` are those of the definition: others are left as they are.
+        `tasks` are those of the definition; others are ignored.
         """
 
     def publish(self, decision: Decision, results: Results) -> str:
-        """Publish the verified result of `decision`, or do nothing where that is done; why not all remotes have it."""
+        """Publish the verified result of `decision`, unless done. Returns why not all remotes have it, or ""."""
 
 
 class Watch(Protocol):
-    """Who looks at a night."""
+    """Displays the progress of a night."""
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
-        """`again`: the night was cut off, and `known` are the outcomes that it had."""
+        """With `again`, the night was cut off, and `known` are its outcomes so far."""
 
     def stored(self, count: int) -> None:
-        """`count` tasks need no build: an earlier one verified them, or failed in this night."""
+        """`count` tasks need no build: an earlier build verified them, or failed in this night."""
 
     def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
-        """`count` tasks are to be built now; `running` tells which are at work."""
+        """`count` tasks are to be built now; `running` gives those that are being built."""
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
-        """A build ended; what is verified is not published yet."""
+        """A build ended; a verified result is not published yet."""
 
     def gate(self, verdict: Verdict) -> None:
         """All builds have ended."""
@@ -79,7 +78,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:
-    """A night that is over, with the outcome of every task in the order of the plan."""
+    """A finished night, with the outcome of every task in the order of the plan."""
 
     night: NightFolder
     outcomes: tuple[Outcome, ...]
@@ -91,7 +90,7 @@ class NightRun:
 
     @property
     def exit_code(self) -> int:
-        """0 where all is well."""
+        """0 if nothing failed."""
         if self.verdict.withheld:
             return WITHHELD
         if OF_MACHINES & self.counts.keys():
@@ -101,10 +100,10 @@ class NightRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinator:
-    """What a night works with.
+    """The environment of a night.
 
     `executor` makes the executor for a number of builds; `prepare` makes the toolchains of these versions and returns
-    those that cannot be made, with why. `cache` is shared by builds; `program` builds in place of build_task.py;
+    those that cannot be made, with the reason. `cache` is shared by builds; `program` builds in place of build_task.py;
     `pause` is in seconds, before the first new try after a fault of the machines.
     """
 
@@ -126,21 +125,21 @@ class Coordinator:
         whole: Callable[[], Sequence[Decision]] | None = None,
         new: bool = False,
     ) -> NightRun:
-        """Run a night to its end: the one that was cut off (unless `new`), else one of what `plan` gives.
+        """Run a night to its end: the one that was cut off (unless `new`), or one that `plan` makes.
 
-        `whole` plans all of the definition, if `plan` only does a part. Raises StorageError (another coordinator runs,
-        disk), what `plan` raises, and what publishing would fail with for want of keys or access.
+        `whole` plans the whole definition, if `plan` plans a part. Raises StorageError (disk, another coordinator),
+        what `plan` raises, and the error with which publishing would fail without keys or access.
         """
         with self.state.lock():
             self.publisher.require()
-            self.publisher.renew()  # before the plan, which reads the registry
+            self.publisher.renew()  # before the plan, which reads the registry: expired metadata would stop it
             nights = self.state.nights()
             cut_off = nights[-1] if nights and not nights[-1].is_over and not new else None
             if cut_off is None:
                 decisions = plan()
                 return _Night(self, self.state.new_night(decisions, self.today()), decisions).run()
             verdict = cut_off.verdict()
-            if verdict is None:  # nothing is published yet: what changed meanwhile counts
+            if verdict is None:  # nothing is published yet, so the night may follow changes since its plan
                 decisions = plan()
                 cut_off.plan_anew(decisions)
                 return _Night(self, cut_off, decisions).run(again=True)
@@ -150,9 +149,9 @@ class Coordinator:
 
 
 class _Night:
-    """One night at work: `verdict` is what the gate said before it was cut off.
+    """One running night: `verdict` is that of the gate before the night was cut off.
 
-    `refused` says by task why a build of its plan is not published.
+    `refused` says by task why a build in its plan is not published.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class _Night:
         self._refused = refused
         self._places = by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
-        self._failing = coordinator.state.failing()  # for the gate; read here, so that damage is told before builds
+        self._failing = coordinator.state.failing()  # read now: damage is reported before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
 
     def run(self, *, again: bool = False) -> NightRun:
@@ -196,7 +195,7 @@ class _Night:
         self._record(*(settled(one, missing.get(one.task.id, "")) for one in undone))
 
     def _build(self) -> None:
-        """Build what is neither known nor stored."""
+        """Build the tasks that have neither an outcome nor a stored result."""
         wanted = [one for one in self._decisions if one.action == "build" and one.task.id not in self._outcomes]
         results = self._with.state.results
         stored = {one.task.id: results.get(one.key, self._night.name) for one in wanted}
@@ -217,7 +216,7 @@ class _Night:
                 self._known(request.decision, attempt, tries)
 
     def _with_toolchain(self, decisions: Sequence[Decision]) -> list[Decision]:
-        """Those of `decisions` that can be built; where the toolchain cannot be made, that is the outcome."""
+        """The `decisions` that can be built; a toolchain that cannot be made is the outcome of the others."""
         broken = self._with.prepare(sorted({one.task.toolchain for one in decisions})) if decisions else {}
         for decision in decisions:
             if why := broken.get(decision.task.toolchain):
@@ -256,7 +255,7 @@ class _Night:
         return verdict
 
     def _published(self, decision: Decision, verdict: Verdict) -> Outcome:
-        """Publish what was verified, where that is allowed: its outcome."""
+        """Publish a verified result, if that is allowed. Returns its outcome."""
         attempt, tries = self._verified[decision.task.id]
         if verdict.withheld:
             return self._outcome(decision, "withheld", attempt, tries, error=str(verdict))

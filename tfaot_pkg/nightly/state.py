@@ -3,14 +3,14 @@
     results/<key[:2]>/<key>/   one verified build: result.json, and what is to be published
                 <key>.failed.json  how the last build that failed ended
     nights/<DATE>.<N>/         sequence, plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (at its end)
-    inputs.jsonl               what packages were made from whose nights are gone (prune.py)
+    inputs.jsonl               inputs of packages whose nights were removed (prune.py)
     history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
     scratch/                   of running builds; emptied when a night begins
 
-Whatever is killed at whatever moment leaves whole files, a line that is cut off at most, which the next writer drops.
+A kill at any moment leaves whole files, and at most one incomplete line, which the next writer drops.
 
 Nights are ordered by their sequence number, not by their dates: a clock that was wrong once must not make one night the
-last one for ever. Nights and lines of the history that were written before there were numbers come first, by name.
+last one forever. Nights and history lines from before there were numbers come first, by name.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a night may publish: `failed` of the `built` tasks failed, and a share of `limit` may.
+    """Whether a night may publish: `failed` of the `built` tasks failed, and at most a share of `limit` may.
 
-    What had failed before, and does again, is not counted: else a few models that stay broken would stop all others.
+    Tasks that failed before and fail again are not counted: else a few broken models would withhold all others.
     """
 
     built: int
@@ -50,11 +50,11 @@ class Verdict:
 
     @property
     def withheld(self) -> bool:
-        """Where nothing was verified, there is nothing to withhold."""
+        """False if nothing was verified: there is nothing to withhold."""
         return self.built > self.failed > self.limit * self.built
 
     def __str__(self) -> str:
-        return f"{self.failed} of {self.built} builds newly failed, and policy.max_failures allows {self.limit:.0%}"
+        return f"{self.failed} of {self.built} builds newly failed, more than policy.max_failures ({self.limit:.0%})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class NightFolder:
         return self.folder / "logs"
 
     def log(self, task: str) -> Path:
-        """What the builds of a task printed."""
+        """The output of a task's builds."""
         return self.logs / f"{task}.log"
 
     @property
@@ -131,11 +131,11 @@ class NightFolder:
         return self._summary.exists()
 
     def decisions(self) -> tuple[Decision, ...]:
-        """The plan that it works on."""
+        """The plan of the night."""
         return _read(_Plan, self.folder / "plan.json").decisions
 
     def plan_anew(self, decisions: Sequence[Decision]) -> None:
-        """Replace the plan; outcomes of tasks about which is decided otherwise now are forgotten."""
+        """Replace the plan; keep only the failures of tasks whose decision stays the same."""
         same = {(one.task.id, one.release, one.key) for one in decisions}
         kept = [one for one in self.outcomes() if (one.task, one.release, one.key) in same and one.kind in FAILURES]
         with storage_errors(f"write {self.folder}"):
@@ -143,23 +143,23 @@ class NightFolder:
             write_file(self._outcomes, b"".join(map(write, kept)))
 
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What is known so far, in the order in which it came."""
+        """The outcomes so far, in the order in which they were recorded."""
         return tuple(_outcome_of(line, self._outcomes, number) for number, line in read_lines(self._outcomes))
 
     def add(self, *outcomes: Outcome) -> None:
-        """Record outcomes, for good."""
+        """Append outcomes; they are on disk when this returns."""
         with storage_errors(f"write {self._outcomes}"):
             append_lines(self._outcomes, [canonical_json(plain(one)) for one in outcomes])
 
     def verdict(self) -> Verdict | None:
-        """What the gate said; None where it was not asked yet."""
+        """The verdict of the gate; None before it was reached."""
         if not self._gate.exists():
             return None
         gate = _read(_Gate, self._gate)
         return Verdict(built=gate.built, failed=gate.failed, limit=gate.limit)
 
     def set_verdict(self, verdict: Verdict) -> None:
-        """Record what the gate said: it holds for this night, whatever happens while publishing."""
+        """Record the verdict of the gate: it holds for this night, even if publishing is cut off."""
         with storage_errors(f"write {self._gate}"):
             write_file(self._gate, write(_Gate(built=verdict.built, failed=verdict.failed, limit=verdict.limit)))
 
@@ -183,7 +183,7 @@ class NightFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """The nightly's folder `root`, made when something is first written. Methods raise StorageError."""
+    """The state folder `root`, made by the first write. Methods raise StorageError."""
 
     root: Path
 
@@ -193,7 +193,7 @@ class State:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the one coordinator, or StorageError, which names the one that is. Scratch of killed builds goes."""
+        """Be the only coordinator; else StorageError names the other. Removes folders of killed builds."""
         with ExitStack() as held:
             with storage_errors(f"write {self.root}"):
                 what = f"the nightly in {self.root}"
@@ -202,7 +202,7 @@ class State:
             yield
 
     def _drop_scratch(self) -> None:
-        """All of it at once: a build whose coordinator is gone must not fail for want of some file, and say why."""
+        """In one step: a build that outlives its coordinator must not report that some of its files are missing."""
         scratch = self.root / "scratch"
         if scratch.exists():
             with storage_errors(f"write {self.root}"):
@@ -231,7 +231,7 @@ class State:
     def history(self, *, before: NightFolder | None = None) -> Iterator[tuple[str, Outcome]]:
         """Every build of every night, or of those before one: (the night's name, outcome), the first night first.
 
-        None comes twice.
+        Without duplicates, which a kill of `_compact` leaves.
         """
         lines = {
             (line["night"], line["task"]): (line, path, number)
@@ -245,9 +245,9 @@ class State:
                 yield line["night"], _outcome_of(line, path, number)
 
     def failing(self) -> frozenset[tuple[str, str]]:
-        """(model, toolchain) of what failed when it was last tried.
+        """(model, toolchain) of the tasks whose last try failed.
 
-        A night that was withheld does not count: what broke in it is news until it is mended or let through.
+        Withheld nights do not count: their failures stay new until they are fixed or a night publishes despite them.
         """
         lines = list(self.history())
         withheld = {night for night, one in lines if one.kind == "withheld"}
@@ -255,7 +255,7 @@ class State:
         return frozenset(place for place, kind in last.items() if kind in FAILURES)
 
     def add_history(self, night: NightFolder, outcomes: Iterable[Outcome]) -> None:
-        """Record the builds of `night`; those that are recorded already are not again. Older months are moved away."""
+        """Record the builds of `night` that are not recorded yet, and move older months into files of their own."""
         known = {line["task"] for line in _builds(self._history) if line["night"] == night.name}
         new = [one for one in outcomes if one.task not in known]
         head = {"night": night.name, _SEQUENCE: night.sequence}
@@ -268,7 +268,7 @@ class State:
     def _compact(self, month: str) -> None:
         """Move the lines of months before `month` into files of their own.
 
-        Copied before they are removed: a kill in between leaves lines twice, which readers and the next call drop.
+        Copied before they are removed: a kill in between leaves duplicates, which readers and the next call drop.
         """
         lines = list(_builds(self._history))
         for old in sorted({_month(line["night"]) for line in lines} - {month}):
@@ -347,9 +347,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 _NIGHTS = 60
-"""How many nights are looked at for outcomes: what failed is tried every night, so the last one mostly says all."""
+"""The nights in which outcomes are searched: failed tasks are built every night, so mostly the last one has all."""
 _DAYS = 7
-"""From a build to its publication at most."""
+"""The longest time from a build to its publication: a withheld result may be published by a later night."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,9 +361,9 @@ class Records:
 
 
 def read_records(state: State, keys: Mapping[Key, str], tasks: Collection[str]) -> Records:
-    """What is known of packages with these `keys` (by the time of their publication, ISO 8601) and of `tasks`.
+    """The records of packages with these `keys` (with the time of their publication, ISO 8601) and of `tasks`.
 
-    A night whose files are damaged says nothing.
+    Nights with damaged files are skipped.
     """
     components = {key: one for key, one in _kept_inputs(state).items() if key in keys}
     outcomes: dict[str, Outcome] = {}
@@ -378,9 +378,9 @@ def read_records(state: State, keys: Mapping[Key, str], tasks: Collection[str]) 
 
 
 def keep_inputs(state: State, nights: Sequence[NightFolder], keys: Collection[Key] | None) -> None:
-    """Keep what is known of packages with these `keys` (None: of all) from `nights`, which are about to be removed.
+    """Keep the inputs of packages with these `keys` (None: of all) from `nights`, which are about to be removed.
 
-    What was kept before of other packages is dropped. Raises StorageError.
+    Inputs that were kept before of other packages are dropped. Raises StorageError.
     """
     known = _kept_inputs(state)
     for night in nights:
@@ -394,7 +394,7 @@ def keep_inputs(state: State, nights: Sequence[NightFolder], keys: Collection[Ke
 
 
 def _kept_inputs(state: State) -> dict[Key, Mapping[str, str]]:
-    """What earlier calls of `keep_inputs` kept; nothing where the file is damaged."""
+    """The inputs that earlier calls of `keep_inputs` kept; none if the file is damaged."""
     try:
         return {line["key"]: line["inputs"] for _, line in read_lines(_inputs_file(state))}
     except (StorageError, KeyError, TypeError):
@@ -406,7 +406,7 @@ def _inputs_file(state: State) -> Path:
 
 
 def _may_be_of(night: NightFolder, published: str) -> bool:
-    """Whether what was published then may have been built in `night`: in that one, or in one that was withheld."""
+    """Whether a package that was published then may have been built in `night`, at most _DAYS earlier."""
     try:
         waited = date.fromisoformat(published[:10]) - date.fromisoformat(night.name[:10])
     except ValueError:

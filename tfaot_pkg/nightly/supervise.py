@@ -1,6 +1,6 @@
-"""Holding one build to its limits, from outside, and saying what became of it.
+"""Running one build within its limits, and turning its end into an `Attempt`.
 
-Time and memory are watched from here, because the build may be hung; files are limited by the kernel (RLIMIT_FSIZE).
+Time and memory are watched from this process, because the build may hang; the kernel limits files (RLIMIT_FSIZE).
 Memory is what the build's processes have for themselves (process_tree.py): an address-space limit would count what
 TensorFlow maps and never touches, several times what it uses.
 """
@@ -26,7 +26,7 @@ _MIB = 2**20
 
 
 def perform(request: Request) -> Attempt:
-    """Build what is asked for, unless that was done: what came of it. Raises nothing that a machine's fault explains.
+    """Perform the request, unless its result exists, and return the attempt. Errors of the machine become attempts too.
 
     Runs anywhere that sees the state folder and the cache: in a thread of the coordinator, or in a Dask worker.
     """
@@ -78,12 +78,12 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
         return attempt
     stored = Results(root=request.state).get(request.decision.key, request.night)
     if stored is None:
-        return _infrastructure(request, start, "the build ended well, but left no result", "no result")
+        return _infrastructure(request, start, "the build succeeded, but left no result", "no result")
     return replace(stored, memory=ended.memory)
 
 
 def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, *, killed_for_memory: bool) -> Attempt:
-    """What a build that ended so counts as."""
+    """The attempt for a build that ended in this way."""
     policy, seconds = request.policy, time.monotonic() - start
 
     def failed(kind: AttemptKind, error: str, error_class: str) -> Attempt:
@@ -99,7 +99,7 @@ def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, 
     if ended.limit == "time":
         return failed("timed out", f"no end after {policy.timeout:g} s (policy.timeout)", "timed out")
     if ended.limit == "memory":
-        words = f"it used {ended.memory / _MIB:,.0f} MiB; policy.memory allows {policy.memory / _MIB:,.0f} MiB"
+        words = f"exceeded policy.memory: used {ended.memory / _MIB:,.0f} MiB, limit {policy.memory / _MIB:,.0f} MiB"
         return failed("out of memory", words, "out of memory")
     if ended.code == 0:
         return Attempt(kind="verified", night=request.night, seconds=seconds, memory=ended.memory)
@@ -114,7 +114,7 @@ def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, 
         )
     if ended.code == INTERNAL:
         return failed("infrastructure failed", f"internal error: {_last_line(request.log)}", "internal error")
-    words = f"the build ended without a word ({describe_exit(ended.code)})"
+    words = f"the build ended without an answer ({describe_exit(ended.code)})"
     return failed("infrastructure failed", words, f"build process: {describe_exit(ended.code)}")
 
 

@@ -1,7 +1,7 @@
 """The values that a night passes through: definition, task, decision, outcome.
 
-`NightlyDefinition` (what is to be kept fresh) -> `Decision` per task (why it is built, or not) -> `Outcome` per task
-(what became of it). All of them are JSON documents too: plans, records and the history hold them.
+`NightlyDefinition` (what to keep up to date) -> `Decision` per task (whether and why it is built) -> `Outcome` per task
+(its end). Decisions and outcomes are JSON documents too, in plans and in the history: readers ignore unknown names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 from tfaot_pkg.keys import Key
 
 Action = Literal["build", "up to date", "skip", "fail"]
-"""`fail`: its spec or source is such that it cannot even be planned; the reason's `what` is the error's kind."""
+"""`fail`: its spec or source cannot be read, so it cannot be planned; the reason's `what` is the error's kind."""
 
 OutcomeKind = Literal[
     "published",
@@ -31,31 +31,31 @@ OutcomeKind = Literal[
     "out of memory",
     "infrastructure failed",
 ]
-"""`withheld`: verified, but so much else failed in that night that nothing was published. `upload failed`: the registry
-has it, but not every Conan remote."""
+"""`withheld`: verified, but too many other builds of the night failed, so nothing was published. `upload failed`: the
+registry has it, but not every Conan remote."""
 
 MODEL_FAULTS: frozenset[OutcomeKind] = frozenset(
     {"build failed", "validation failed", "not reproducible", "timed out", "out of memory"}
 )
-"""Faults of a model: trying again does not help. All others are of the machines, or of another model."""
+"""Faults of a model: another try ends in the same way. All others are of machines, or of another model."""
 
 OF_MACHINES: frozenset[OutcomeKind] = frozenset({"infrastructure failed", "upload failed"})
-"""Faults of machines: the next night mends them by itself, if they are gone by then."""
+"""Faults of machines: the next night tries again, and succeeds if they are gone."""
 
 FAILURES: frozenset[OutcomeKind] = MODEL_FAULTS | {"dependency failed", "infrastructure failed"}
 
 
 ChangedSource = Literal["refuse", "build"]
-"""What becomes of a published version whose model's files changed."""
+"""What to do about a published version whose model's files changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Limits of a night. `max_failures` is the share of tasks built that may newly fail before nothing is published;
-    `timeout` is in seconds and `memory` and `output` in bytes, per build; `retries` are of infrastructure failures.
-    With `reproduce` every build is made twice and compared. `keep_nights` is None where all of them stay. A night whose
-    cluster has no worker for `worker_wait` seconds ends.
-    `unverified_targets` are published without validation where no machine of the night can run their code.
+    """Limits of a night. If a larger share than `max_failures` of the builds newly fails, nothing is published;
+    `timeout` is in seconds, `memory` and `output` in bytes, each per build; `retries` are of infrastructure failures.
+    With `reproduce` every build is made twice and compared. `keep_nights` is None if all of them stay. A night ends if
+    its cluster has no worker for `worker_wait` seconds.
+    `unverified_targets` are published without validation if no machine of the night can run their code.
     """
 
     max_failures: float = 0.2
@@ -72,7 +72,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBroken:
-    """A model that is known not to build with a toolchain: it is not tried."""
+    """A model that is known not to build with a toolchain: it is skipped."""
 
     since: date
     issue: str
@@ -110,9 +110,9 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyDefinition:
-    """What a registry is to hold: registry.yaml. Empty `toolchains` and `targets` stand for each spec's own.
+    """The wanted content of a registry: registry.yaml. Empty `toolchains` and `targets` stand for each spec's own.
 
-    `registry` is an absolute path. `remotes` are Conan remotes that get the packages too.
+    `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded.
     """
 
     path: Path
@@ -126,9 +126,9 @@ class NightlyDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One model to be kept fresh for one toolchain and one set of targets. `defines` are for reading its spec.
+    """One model to keep up to date for one toolchain and one set of targets. `defines` are for reading its spec.
 
-    `origin` is where the spec was fetched from, or was to be, where that is another repository.
+    `origin` is the place of a spec in another repository.
     """
 
     model: str
@@ -142,9 +142,9 @@ class Task:
 
     @property
     def id(self) -> str:
-        """`digits@1.0.0+tf2.17.1`: also the beginning of the versions that it publishes.
+        """`digits@1.0.0+tf2.17.1`; published versions begin like this.
 
-        Where a spec cannot be read, so much of it as is known.
+        If the spec cannot be read, the known parts.
         """
         version = f"@{self.version}" if self.version else ""
         return f"{self.model}{version}{f'+tf{self.toolchain}' if self.toolchain else ''}"
@@ -156,7 +156,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why a task is built, or not: `what` is a component ("source", "spec", "toolchain", ...), `detail` says what about
+    """Why a task is built, or not: `what` is a component ("source", "spec", "toolchain", ...), `detail` the change of
     it ("compilation.batch_sizes (spec.yaml:14): [1, 4] -> [1, 8]").
     """
 
@@ -169,9 +169,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be done about a task. `release` is the version to be published, or that is published; `key` the
-    package's at that version (empty with `fail`); `inputs` the components of the key by name (package_key.py), only
-    where it is built: what explains the next change.
+    """What to do about a task. `release` is the version to be published, or that is published; `key` the package's key
+    at that version (empty with `fail`); `inputs` the components of the key by name (package_key.py), only for a build:
+    they explain the next change.
     """
 
     task: Task
@@ -192,7 +192,7 @@ class NightPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What is compared from night to night. Sizes are in bytes, times in seconds; latencies are nanoseconds of one run
+    """The figures that reports compare. Sizes are in bytes, times in seconds; latencies are nanoseconds of one run
     by target and batch size; `error` is the largest difference to TensorFlow's outputs.
     """
 
@@ -204,9 +204,9 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a task in a night. `error` is the first error in its words, `error_class` a short one that equal
+    """The end of a task in a night. `error` is the text of the first error, `error_class` a short one that similar
     failures share ("unsupported operation StringJoin"), `log` a path in the night's folder, `command` builds it by
-    hand; `builder` says who built it and on which machine, in that one's own words.
+    hand; `builder` is the builder's own statement of user and machine, which nobody verified.
     """
 
     task: str

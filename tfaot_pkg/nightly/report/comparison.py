@@ -1,7 +1,7 @@
-"""What is different from the nights before. Pure.
+"""Differences from earlier nights, and failures grouped by what they share. Pure.
 
-Tasks are compared by id. Where the plan holds one version only of a model for a toolchain, what earlier versions did
-counts as its past too: a failure is mended by a new version as often as not.
+Tasks are compared by id. If the plan has only one version of a model for a toolchain, the outcomes of earlier versions
+count as its past too: often a new version fixes a failure.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Past = Sequence[tuple[str, Outcome]]
 """A task's outcomes before tonight: (the night's name, outcome), the oldest first."""
 
 UNTRIED: frozenset[OutcomeKind] = frozenset({"skipped"})
-"""Outcomes that say nothing about whether a model builds."""
+"""Outcomes that do not show whether a model builds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How an outcome differs from the last one known. `since` is the day of the first of the failures in a row that end
-    tonight, or that ended before tonight (`fixed`); `before` what came of it last, None where it is new.
+    """How an outcome differs from the last one. `since` is the day of the first of the consecutive failures up to
+    tonight, or up to the night before (`fixed`); `before` is the kind of the last outcome, None if the task is new.
     """
 
     kind: ChangeKind
@@ -38,7 +38,7 @@ def day_of(night: str) -> str:
 
 
 def pasts(tonight: Iterable[Outcome], earlier: Iterable[tuple[str, Outcome]]) -> dict[str, Past]:
-    """What each task of `tonight` did in earlier nights, by id; `earlier` begins with the first night."""
+    """The earlier outcomes of each task of `tonight`, by id; `earlier` begins with the first night."""
     outcomes = list(tonight)
     found: dict[str, dict[str, Outcome]] = {one.task: {} for one in outcomes}
     versions = Counter((one.model, one.toolchain) for one in outcomes)
@@ -47,7 +47,7 @@ def pasts(tonight: Iterable[Outcome], earlier: Iterable[tuple[str, Outcome]]) ->
         task = outcome.task if outcome.task in found else only.get((outcome.model, outcome.toolchain))
         if task is not None:
             known = found[task].get(name)
-            if known is None or known.task != task:  # of two versions in one night, the one that is tonight's counts
+            if known is None or known.task != task:  # of two versions in one night, tonight's counts
                 found[task][name] = outcome
     return {task: list(past.items()) for task, past in found.items()}
 
@@ -66,7 +66,7 @@ def change_of(outcome: Outcome, night: str, past: Past) -> Change:
 
 
 def _first_of_last_failures(past: Past) -> str:
-    """The day of the first of those failures that reach to the end of `past`; empty where it ends otherwise."""
+    """The day of the first of the failures at the end of `past`; empty if it does not end in a failure."""
     first = ""
     for name, outcome in reversed(past):
         if outcome.kind not in FAILURES:
@@ -76,7 +76,7 @@ def _first_of_last_failures(past: Past) -> str:
 
 
 def counts(outcomes: Iterable[Outcome]) -> Mapping[OutcomeKind, int]:
-    """How many there are of each kind, those that occur, the worst first."""
+    """The number of outcomes of each kind that occurs, the worst kind first."""
     found = Counter(one.kind for one in outcomes)
     return {kind: found[kind] for kind in ORDER if found[kind]}
 
@@ -112,7 +112,7 @@ class Group:
 
 
 def groups_of(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
-    """The failures by error class (by kind where they have none), what hits most models first."""
+    """The failures by error class (by kind if they have none), those of most models first."""
     found: dict[str, list[Outcome]] = defaultdict(list)
     for one in outcomes:
         if one.kind in FAILURES:
@@ -132,9 +132,9 @@ def blast_radius(
     tasks: Iterable[Task], outcomes: Iterable[Outcome], published: Iterable[Dependent] = ()
 ) -> dict[str, tuple[str, ...]]:
     """For each failed task the ids of those that depend on it, directly or not, with the same toolchain: the nearest
-    first. Tasks on which nothing depends are left out, and those that failed for a dependency's sake alone.
+    first. Left out are tasks without dependents, and those that failed only because a dependency did.
 
-    `published` are packages of the registry: those count of which the night has no task, which says it better.
+    `published` are packages of the registry: only those count for which the night has no task.
     """
     planned = [Dependent.of_task(task) for task in tasks]
     known = {(one.model, one.toolchain) for one in planned}

@@ -1,4 +1,4 @@
-"""The part of a log that tells why. Logs hold whatever compilers and models print: no byte of them is trusted. Pure."""
+"""The part of a log that shows the reason of a failure. Logs hold what compilers and models print: untrusted. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-# What XML 1.0 does not allow, and what lets text show in another order than it has (bidirectional controls).
+# Characters that XML 1.0 forbids, and bidirectional controls, which display text in another order than it has.
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _ERROR = re.compile(
     r"(?:^|[\s:\]])(?:fatal |internal )?error:|^\w*(?:Error|Exception):|^Traceback \(|\*\*\* ", re.IGNORECASE
@@ -25,7 +25,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """The lines around the first error, and the last ones; `parts` are apart in the log. `path` is the whole of it."""
+    """The lines around the first error, and the last lines; lines between `parts` are cut. `path` is the whole log."""
 
     path: str
     parts: tuple[tuple[Line, ...], ...]
@@ -41,8 +41,8 @@ def plain(text: str) -> str:
 
 
 def excerpt(text: str, path: str, error: str = "") -> Excerpt | None:
-    """What to show of a log; the first error is the first line that looks like one, or that holds the first line of
-    `error`. None for an empty log.
+    """The part of a log to show; the first error is the first line that looks like one, or that contains the first line
+    of `error`. None for an empty log.
     """
     lines = plain(text).rstrip("\n").split("\n")
     if lines == [""]:

@@ -24,12 +24,12 @@ EXIT_CODES = {
     INFRASTRUCTURE: "machines failed, not models: some models' state is unknown",
     UNFINISHED: "the night is not over: tasks have no outcome yet",
 }
-"""What a report ends with: what it says of an unfinished night, else what the night's run ended with."""
+"""Exit codes of `nightly report`: UNFINISHED, else the exit code of the night's run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """One task: its outcome and what there is to say about it. `hits` are the ids of the tasks and published versions
+    """One task: its outcome, and what the report shows with it. `hits` are the ids of the tasks and published versions
     that depend on it, if it failed.
     """
 
@@ -65,7 +65,7 @@ class Report:
 
     @property
     def counts(self) -> Mapping[OutcomeKind, int]:
-        """How many tasks there are of each kind of outcome, those that occur, the worst first."""
+        """The number of tasks of each kind of outcome that occurs, the worst kind first."""
         return counts(one.outcome for one in self.tasks)
 
     @property
@@ -122,7 +122,7 @@ def make_report(
 ) -> Report:
     """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
     empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log, `published`
-    the registry's packages that need others: it is asked where something failed.
+    the registry's packages that need others: it is called only if something failed.
     """
     known = {one.task: one for one in outcomes}
     by_id = {one.task.id: one for one in decisions}
@@ -155,7 +155,7 @@ def make_report(
 
 
 def _untouched(decision: Decision) -> Outcome | None:
-    """The outcome of a task for which there was nothing to do."""
+    """The outcome of a task that needed no build; None for others."""
     if decision.action not in ("up to date", "skip"):
         return None
     task = decision.task
@@ -170,11 +170,11 @@ def _untouched(decision: Decision) -> Outcome | None:
 
 
 _LARGEST_HALF = 1 << 20
-"""Bytes of a log's beginning, and of its end, that are read at most."""
+"""Bytes that are read of a log's beginning, and of its end: it may have policy.output bytes."""
 
 
 def find_night(state: State, name: str = "") -> NightFolder:
-    """The night of this name, or the last one. Raises StorageError where there is none."""
+    """The night of this name, or the last one. Raises StorageError if there is none."""
     nights = state.nights()
     if not nights:
         raise StorageError(
@@ -190,7 +190,7 @@ def find_night(state: State, name: str = "") -> NightFolder:
 
 
 def read_report(state: State, night: NightFolder, published: Callable[[], Iterable[Dependent]] = tuple) -> Report:
-    """The report of `night`, as far as it has come; `published` is as for `make_report`. Raises StorageError."""
+    """The report of `night`, finished or not; `published` is as for `make_report`. Raises StorageError."""
     nights = state.nights()
     place = nights.index(night)
     before = nights[place - 1] if place else None

@@ -1,15 +1,15 @@
-"""Whether a figure got worse, or is only as restless as it always was. Pure.
+"""Figures over nights: telling a regression from normal noise, and their plots. Pure.
 
-A value x is compared with the up to 30 values of earlier builds by their median m and by their spread
+A value x is compared with the up to 30 values of earlier builds by their median m and their spread
 s = 1.4826 MAD, where MAD is the median of |x_i - m|; for normal noise s estimates the standard deviation, and up to
 half of the earlier values may be outliers. x differs where
 
     |x - m| > max(5 s, least * |m|, floor)
 
-that is, beyond the noise, and by enough to matter. Source: the modified z-score of B. Iglewicz and D. C. Hoaglin, "How
-to Detect and Handle Outliers" (ASQC, 1993), with 5 in place of their 3.5: a night has thousands of figures, and with
-the fewest values that are asked for (10), 3.5 is exceeded by 1.7 % of nights of plain normal noise, 5 by 0.5 % (by
-0.05 % with 20). A new level becomes the measure when half of the values are of it.
+that is, beyond the noise, and by a change that matters. Source: the modified z-score of B. Iglewicz and D. C. Hoaglin,
+"How to Detect and Handle Outliers" (ASQC, 1993), with 5 in place of their 3.5: a night has thousands of figures, and
+with the fewest values (10), 3.5 is exceeded by 1.7 % of nights of plain normal noise, 5 by 0.5 % (by 0.05 % with 20).
+A new level becomes normal when half of the values are at that level.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _THRESHOLD, _NORMAL = 5.0, 1.4826
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The smallest change that counts, relative to the median (`least`) and in the figure's unit (`floor`)."""
+    """The smallest change that matters, relative to the median (`least`) and in the figure's unit (`floor`)."""
 
     least: float
     floor: float = 0.0
@@ -53,7 +53,7 @@ class Verdict:
 
 
 def judge(earlier: Sequence[float], value: float, limits: Limits) -> Verdict:
-    """Compare `value` with the `earlier` ones, the oldest first, of a figure of which less is better."""
+    """Compare `value` with the `earlier` values, the oldest first, of a figure for which less is better."""
     recent = earlier[-WINDOW:]
     if len(recent) < FEWEST:
         return Verdict(kind="too few")
@@ -79,7 +79,7 @@ _LONGEST = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value in a night, and the version that it is of."""
+    """The value of a version in a night."""
 
     night: str
     release: str
@@ -90,7 +90,7 @@ class Point:
 class Trend:
     """One figure over the nights, the oldest first. Only latencies have a `target` and a `batch_size`.
 
-    `verdict` is about the last point: tonight's; None where tonight has none.
+    `verdict` is that of the last point, tonight's; None if tonight has no value.
     """
 
     metric: Metric
@@ -109,8 +109,8 @@ class Trend:
 def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
     """The trends of a task up to `outcome`, which is of `night`.
 
-    Nights without figures do not show in them, nor do those that took an earlier night's result: that is no second
-    measurement, and would make the spread look smaller than it is.
+    Nights without figures are left out, and those that took the result of an earlier night: it is not a second
+    measurement, and would make the spread too small.
     """
     rows: list[tuple[str, str, Figures]] = []
     measured = set()
@@ -175,7 +175,7 @@ _TICKS, _LABELS = 4, 5
 
 
 def trend_plot(trend: Trend) -> Plot | None:
-    """The plot of a trend; None where there is one point only."""
+    """The plot of a trend; None for fewer than two points."""
     points = trend.points
     if len(points) < 2:
         return None
@@ -224,8 +224,8 @@ def _title(metric: Metric, point: Point) -> str:
 
 
 def _scale(values: list[float]) -> tuple[float, float, float]:
-    """Bounds and distance of grid lines, at 1, 2 or 5 times a power of ten, that hold all values and do not magnify
-    changes of less than 5 %.
+    """Bounds and distance of grid lines, at 1, 2 or 5 times a power of ten, that enclose all values. The range is at
+    least 5 % of the largest value, so that small changes look small.
     """
     low, high = min(values), max(values)
     least = 0.05 * abs(high) or 1.0

@@ -1,4 +1,4 @@
-"""How reports say things: one wording for pages, Markdown and XML."""
+"""The texts of reports, which pages, Markdown and XML share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tone(kind: OutcomeKind) -> str:
 
 
 def change_text(change: Change) -> str:
-    """`still failing since 2026-11-19 (was: timed out)`; empty where nothing changed."""
+    """`still failing since 2026-11-19 (was: timed out)`; empty if nothing changed."""
     was = f" (was: {change.before})" if change.before is not None else ""
     match change.kind:
         case "newly failing":
@@ -45,7 +45,7 @@ def regression_text(trend: Trend) -> str:
 
 
 def verdict_text(trend: Trend) -> str:
-    """What the verdict means, in words; empty where tonight has no value."""
+    """The verdict as text; empty if tonight has no value."""
     verdict = trend.verdict
     if verdict is None:
         return ""

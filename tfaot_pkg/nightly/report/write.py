@@ -24,9 +24,9 @@ _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
 
 
 def write_report(report: Report, output: Path) -> None:
-    """Write `report` into the folder `output`; an older report there is replaced, page by page, the first page last.
+    """Write `report` into the folder `output`; an older report there is replaced page by page, index.html last.
 
-    In a folder of a catalogue, pages lead back to it. Raises StorageError, also where something else is in the folder.
+    Within a catalogue, pages link back to it. Raises StorageError, also if the folder holds something else.
     """
     _require_ours(output)
     with storage_errors(f"write the report {output}"):
@@ -51,7 +51,7 @@ _FORMAT = 1
 
 
 def document(report: Report) -> dict[str, Any]:
-    """The report as JSON values; logs are left to their files."""
+    """The report as a JSON document, without logs, which have files of their own."""
     return {
         "format": _FORMAT,
         "night": report.night,
@@ -91,7 +91,7 @@ _PLOTS = 24
 
 
 def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
-    """Write the pages of `report`; `catalogue` is the way to a catalogue's folder, from index.html. Raises OSError."""
+    """Write the pages of `report`; `catalogue` is the path from index.html to a catalogue's folder. Raises OSError."""
     site.assets()
     shared = {
         "report": report,
@@ -116,7 +116,7 @@ def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
 
 
 def page_of(task: str) -> str:
-    """The path of a task's page. Ids that are no good file names are coded, very long ones cut, without two alike."""
+    """The path of a task's page. Unsafe characters are encoded, long ids cut; a digest tells them apart."""
     name = re.sub(r"[^a-z0-9.@+-]", lambda found: "_" if found[0] == "_" else f"_{ord(found[0]):x}_", task)
     if name != task or len(name) > _LONGEST or not name[:1].isalnum():
         name = f"t{name[:_LONGEST]}-{sha256_bytes(task.encode('utf-8', 'surrogatepass'))[:12]}"
@@ -124,7 +124,7 @@ def page_of(task: str) -> str:
 
 
 def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
-    """What the page says of each trend; all but the first few have no plot."""
+    """The page's text for each trend; only the first few have a plot."""
     return [
         {
             "name": plain(trend.name),
@@ -202,7 +202,7 @@ _ROWS, _TEXT, _NAMES = 50, 200, 8
 
 
 def markdown(report: Report) -> str:
-    """The summary: counts, failures with what to do about them, what is mended, what got slower."""
+    """The summary: counts, failures with the commands that repeat them, fixed tasks, regressions."""
     parts = [
         f"## Nightly {_text(report.night)}",
         report.headline,
@@ -267,7 +267,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` as it stands, in one line, whatever it holds: no markup, no HTML, no link, no end of a cell."""
+    """`text` in one line, escaped: models choose it, and it must not become markup, HTML, a link or another cell."""
     line = " ".join(plain(text).split())
     if len(line) > _TEXT:
         line = f"{line[: _TEXT - 1]}…"
