@@ -52,7 +52,7 @@ from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
 from tfaot_pkg.source.snapshot import Snapshot  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
-from tfaot_pkg.spec.names import package_name  # noqa: E402
+from tfaot_pkg.spec.rules import package_name  # noqa: E402
 from tfaot_pkg.targets import TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.worker import WorkerPool  # noqa: E402

@@ -25,7 +25,7 @@ from tfaot_pkg.folders import Folders  # noqa: E402 (after the path to the check
 from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
-from tfaot_pkg.spec.names import package_name  # noqa: E402
+from tfaot_pkg.spec.rules import package_name  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 

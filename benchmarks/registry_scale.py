@@ -27,10 +27,10 @@ from tfaot_pkg.keys import key_of, sha256_bytes
 from tfaot_pkg.registry.commit import Keys, open_keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.making import Plan, initialize
-from tfaot_pkg.registry.summary import shard_path, summary_of
+from tfaot_pkg.registry.index import shard_path, summary_of
+from tfaot_pkg.registry.signing import Plan, initialize
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import blob_path, index_path
 from tfaot_pkg.trust.client import Anchor
 from tfaot_pkg.trust.roles import hashed_path

@@ -19,7 +19,7 @@ from tests.kept import digest_of_tool, kept
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool

@@ -74,7 +74,7 @@ def digests_in(copy: Path) -> Mapping[str, str]:
         ("kernels/calls.py", {"compile", "link", "tools", "package"}),
         ("batching/costs.py", {"link", "tools", "package"}),
         ("verify/runner.py", {"validate", "package"}),
-        ("package/scram.py", {"package"}),
+        ("package/cmssw.py", {"package"}),
         ("provenance/sbom.py", {"package"}),
         ("keys.py", set(STAGES)),
         ("cli/build.py", set()),

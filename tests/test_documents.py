@@ -32,7 +32,7 @@ from tfaot_pkg.catalogue.drawing import nodes_of_document
 from tfaot_pkg.catalogue.package import page_context
 from tfaot_pkg.catalogue.render import Home
 from tfaot_pkg.catalogue.tree import Node
-from tfaot_pkg.conan.remotes import ConanRemotes
+from tfaot_pkg.conan.upload import ConanRemotes
 from tfaot_pkg.dependencies.lock import Lock
 from tfaot_pkg.documents import plain, read_json, write
 from tfaot_pkg.errors import TfaotError
@@ -41,11 +41,10 @@ from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.prefix.manifest import Manifest, encode_pending, read_prefix
 from tfaot_pkg.provenance.statement import read_statement, statement
 from tfaot_pkg.registry.archive import unpack
-from tfaot_pkg.registry.config import RegistryConfig
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, newest
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.summary import summaries_in, summary_of, updated_shard
+from tfaot_pkg.registry.index import IndexFile, summaries_in, summary_of, updated_shard
+from tfaot_pkg.registry.static import RegistryConfig
 from tfaot_pkg.remote.named import Remotes
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.tuning import parse_tuning, tuning_bytes

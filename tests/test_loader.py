@@ -21,7 +21,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.loader import Model, RunError, _batch_costs, _CInfo, _fitting, _rows_independent, load
 from tfaot_pkg.process import run
 from tfaot_pkg.signature import DType, Tensor
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 PACKAGE = Path(__file__).parent / "package"
 BIAS = np.array([0, 10, 20], "float32")

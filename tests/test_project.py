@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 import tfaot_pkg
-from tfaot_pkg.spec.schema import json_schema
+from tfaot_pkg.spec.form import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK_FILES = sorted([*ROOT.glob("requirements/*.txt"), *ROOT.glob("tfaot_pkg/toolchain/requirements/*.txt")])

@@ -17,8 +17,7 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature
 from tfaot_pkg.source.snapshot import Snapshot
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.names import name_fault, version_fault
-from tfaot_pkg.spec.rules import licence_note
+from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file

@@ -19,7 +19,7 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import package_meant_by, spellings
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import PACKAGE_PREFIX
+from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.wording import counted
 
 ENTRY_POINT = "tfaot_model_entry"

@@ -13,8 +13,7 @@ from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import above_floor, glibc_floor_of
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.compiled.kernel_report import KernelShare
-from tfaot_pkg.conan.home import ConanHome
-from tfaot_pkg.conan.package import ConanPackage, create
+from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError
@@ -23,7 +22,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.documents import FILES
+from tfaot_pkg.provenance.statement import FILES
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +21,10 @@ from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import CompilerError, RebuildError, SourceError, SpecError, ToolchainError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.forms.document import Dumper
-from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.package.listing import Member, Tree, scan_tree
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.difference import Difference, differences
-from tfaot_pkg.provenance.documents import FILES, PROVENANCE
-from tfaot_pkg.provenance.statement import Recorded, read_statement
+from tfaot_pkg.provenance.statement import FILES, PROVENANCE, Recorded, read_statement
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader, resolve
@@ -35,6 +34,7 @@ from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify.validate import inputs_document
+from tfaot_pkg.wording import counted
 
 Verdict = Literal["reproducible", "differs", "cannot"]
 
@@ -264,3 +264,72 @@ def _place_inputs(spec: ModelSpec, recorded: Recorded, means: Means) -> None:
         f"the validation inputs {relative.name} (SHA-256 {recorded.validation_inputs.get('sha256')}) are not at hand: "
         "name the file with --inputs"
     )
+
+
+Kind = Literal["missing", "added", "kind", "content"]
+
+_SHOWN = 8  # bytes
+_LINE = 80  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One file that is not the same: only there ("missing"), only here ("added"), of another kind, or other bytes.
+
+    `detail` says for bytes where the first difference is, and what stands there and here.
+    """
+
+    path: str
+    kind: Kind
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}"
+
+
+def differences(there: Path, here: Path) -> tuple[Difference, ...]:
+    """What differs between the published tree and the rebuilt one, by path. Raises RegistryError, OSError."""
+    theirs = {member.path: member for member in scan_tree(there).members}
+    ours = {member.path: member for member in scan_tree(here).members}
+    return tuple(
+        found
+        for path in sorted(theirs.keys() | ours.keys())
+        for found in _differences(path, theirs.get(path), ours.get(path), there / path, here / path)
+    )
+
+
+def _differences(
+    path: str, theirs: Member | None, ours: Member | None, there: Path, here: Path
+) -> Iterator[Difference]:
+    if ours is None:
+        yield Difference(path=path, kind="missing", detail="is not in the rebuilt package")
+    elif theirs is None:
+        yield Difference(path=path, kind="added", detail="is not in the published package")
+    elif theirs.kind != ours.kind:
+        yield Difference(path=path, kind="kind", detail=f"was published as {theirs.kind}, rebuilt as {ours.kind}")
+    elif theirs.content != ours.content:
+        yield Difference(path=path, kind="content", detail=_first(theirs, there, here))
+
+
+def _first(member: Member, there: Path, here: Path) -> str:
+    if member.kind == "link":
+        return "leads elsewhere"
+    theirs, ours = there.read_bytes(), here.read_bytes()
+    sizes = f" ({counted(len(theirs), 'byte')} published, {len(ours):,} rebuilt)" if len(theirs) != len(ours) else ""
+    try:
+        return _first_line(theirs.decode(), ours.decode()) + sizes
+    except UnicodeDecodeError:
+        return _first_byte(theirs, ours) + sizes
+
+
+def _first_line(theirs: str, ours: str) -> str:
+    pairs = zip_longest(theirs.splitlines(keepends=True), ours.splitlines(keepends=True), fillvalue="")
+    number, there, here = next((n, a, b) for n, (a, b) in enumerate(pairs, 1) if a != b)
+    return f"line {number} is {here.strip()[:_LINE]!r}, was published as {there.strip()[:_LINE]!r}"
+
+
+def _first_byte(theirs: bytes, ours: bytes) -> str:
+    common = min(len(theirs), len(ours))
+    at = next((n for n in range(common) if theirs[n] != ours[n]), common)
+    there, here = theirs[at : at + _SHOWN].hex(" "), ours[at : at + _SHOWN].hex(" ")
+    return f"from byte {at} on is {here or 'nothing'}, was published as {there or 'nothing'}"

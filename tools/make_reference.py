@@ -21,7 +21,7 @@ from typer.main import get_command  # noqa: E402 (after the path to the checkout
 from tfaot_pkg import errors  # noqa: E402
 from tfaot_pkg.cli.app import app  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
-from tfaot_pkg.spec.schema import json_schema  # noqa: E402
+from tfaot_pkg.spec.form import json_schema  # noqa: E402
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
 

@@ -18,7 +18,7 @@ from tests.catalogue.registries import small_registry
 from tests.server.conftest import REPOSITORY, tfaot_server
 from tfaot_pkg.catalogue.render import FOLDER, render
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 ARTIFACTS = REPOSITORY / "artifacts" / "catalogue"
 """Screenshots, to be looked at; CI keeps them."""

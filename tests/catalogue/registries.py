@@ -17,7 +17,7 @@ from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'>{{ 7 * 7 }} & more"
 """What a publisher may try in a description, a licence, a reason."""

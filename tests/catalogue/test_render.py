@@ -21,7 +21,7 @@ from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.server.rules import FOREVER, find_file
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 LARGEST = 200_000
 """Bytes that a page may have."""

@@ -16,8 +16,8 @@ from tests.catalogue.registries import Many
 from tests.catalogue.test_browser import eventually, one, texts
 from tests.server.conftest import tfaot_server
 from tfaot_pkg.catalogue.render import FOLDER, render, update
-from tfaot_pkg.registry.config import RegistryConfig
 from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.static import RegistryConfig
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -19,7 +19,7 @@ from tfaot_pkg.package.tree import write_tree
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent

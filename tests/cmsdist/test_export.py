@@ -17,7 +17,7 @@ from tests.wording import reported
 from tfaot_pkg.cmsdist.exporting import DataPackage, export_spec
 from tfaot_pkg.cmsdist.importing import ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.names import name_fault
+from tfaot_pkg.spec.rules import name_fault
 from tfaot_pkg.spec.types import (
     ArchiveSource,
     Compilation,

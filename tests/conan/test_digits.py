@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.conan.home import ConanHome, conan_argv, conan_environment
-from tfaot_pkg.conan.package import create
+from tfaot_pkg.conan.package import ConanHome, conan_argv, conan_environment, create
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 

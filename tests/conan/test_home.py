@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.wording import COMPILER_TEXT, reported
-from tfaot_pkg.conan.home import ConanHome, conan_environment
+from tfaot_pkg.conan.package import ConanHome, conan_environment
 from tfaot_pkg.errors import ConanError
 
 

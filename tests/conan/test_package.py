@@ -15,8 +15,7 @@ import pytest
 
 from tests.conan.conftest import Packaged
 from tests.wording import reported
-from tfaot_pkg.conan.home import ConanHome, conan_argv, conan_environment
-from tfaot_pkg.conan.package import ConanPackage, create, export_base
+from tfaot_pkg.conan.package import ConanHome, ConanPackage, conan_argv, conan_environment, create, export_base
 from tfaot_pkg.errors import ConanError
 from tfaot_pkg.keys import files_below, sha256_tree
 from tfaot_pkg.process import run

@@ -20,10 +20,16 @@ from tests.conan.conftest import Packaged
 from tests.consumers.conftest import TOOLS, environment
 from tests.samples import REPOSITORY, Published, recipe, tfaot
 from tests.wording import reported
-from tfaot_pkg.conan.home import ConanHome
-from tfaot_pkg.conan.package import ConanPackage, create
-from tfaot_pkg.conan.remotes import ConanRemote, ConanRemotes, Credentials, credentials_for
-from tfaot_pkg.conan.upload import Uploaded, require_access, upload
+from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
+from tfaot_pkg.conan.upload import (
+    ConanRemote,
+    ConanRemotes,
+    Credentials,
+    Uploaded,
+    credentials_for,
+    require_access,
+    upload,
+)
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ConanError, NetworkError, StorageError
 from tfaot_pkg.process import CommandFailed, Finished, run

@@ -13,7 +13,7 @@ import pytest
 
 from tests.consumers.conftest import PROJECT, Check, cmake_build, environment
 from tests.samples import REPOSITORY, Published, Sample, recipe
-from tfaot_pkg.conan.home import ConanHome, conan_argv
+from tfaot_pkg.conan.package import ConanHome, conan_argv
 from tfaot_pkg.process import Finished, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]

@@ -17,13 +17,12 @@ from tests.registry.signing import make_signed
 from tests.registry.tiny import tiny_files
 from tests.wording import reported
 from tfaot_pkg.dependencies.install import check_trust, install_locked, install_requirements, lock_of, locked_registry
-from tfaot_pkg.dependencies.lock import Lock, LockedRegistry
+from tfaot_pkg.dependencies.lock import Lock, LockedRegistry, changes, outdated, update
 from tfaot_pkg.dependencies.resolution import Constraints, resolve
-from tfaot_pkg.dependencies.update import changes, outdated, update
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
-from tfaot_pkg.prefix.verify import verify_install
+from tfaot_pkg.prefix.manifest import verify_install
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.reader import Requirement
 from tfaot_pkg.static.layout import index_path
 
 

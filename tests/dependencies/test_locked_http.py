@@ -19,8 +19,8 @@ from tfaot_pkg.dependencies.lock import Lock
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.keys import NewKey, add_key
-from tfaot_pkg.registry.signed.making import Plan, initialize
+from tfaot_pkg.registry.signing import Plan, initialize
+from tfaot_pkg.registry.signing_keys import NewKey, add_key
 from tfaot_pkg.trust.keys import secrets_from
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,8 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.reader import SearchResult, choose
-from tfaot_pkg.registry.requirement import Requirement
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.registry.reader import Requirement, SearchResult, choose
+from tfaot_pkg.spec.rules import package_name
 
 
 def resolved(

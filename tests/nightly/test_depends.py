@@ -21,7 +21,7 @@ from tfaot_pkg.nightly.run import FAILED
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Reason
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.reader import Requirement
 
 
 def night(root: Path, *decisions: Decision) -> dict[str, tuple[str, str]]:

@@ -14,7 +14,7 @@ from tfaot_pkg.package.tree import PackageContents, PackageTree, write_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 
 HERE = Path(__file__).parent

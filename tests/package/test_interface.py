@@ -15,7 +15,7 @@ from tfaot_pkg.package.tree import render
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

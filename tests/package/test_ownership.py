@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import build_fake_libraries, make_contents, make_spec
-from tfaot_pkg.package.listing import scan_tree
-from tfaot_pkg.package.ownership import foreign_path
+from tfaot_pkg.package.listing import foreign_path, scan_tree
 from tfaot_pkg.package.tree import write_tree
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.package.conftest import make_contents
 from tests.wording import reported
 from tfaot_pkg.errors import PrefixError
-from tfaot_pkg.package.scram import CmsswArea, cmssw_area, tool_files
+from tfaot_pkg.package.cmssw import CmsswArea, cmssw_area, tool_files
 from tfaot_pkg.package.tree import PackageTree, render
 from tfaot_pkg.process import run
 

@@ -10,7 +10,7 @@ import pytest
 from tests.registry.conftest import files_of, snapshot, write_tree
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 __all__ = ["snapshot"]
 

@@ -17,8 +17,8 @@ from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustErro
 from tfaot_pkg.package.listing import Tree, scan_tree
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import Delivery, Installed, install_built, install_packages, uninstall
+from tfaot_pkg.prefix.manifest import verify_install
 from tfaot_pkg.prefix.plan import Package
-from tfaot_pkg.prefix.verify import verify_install
 
 Snapshot = Callable[[Path], dict[str, "bytes | str"]]
 

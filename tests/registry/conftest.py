@@ -16,7 +16,7 @@ from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 
 SIGNATURE = Signature(
     inputs=(Tensor(name="image", dtype=DType.FLOAT32, shape=(None, 8, 8)),),

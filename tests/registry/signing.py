@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfaot_pkg.registry.commit import Keys, open_keys
 from tfaot_pkg.registry.folder import FolderRegistry, utc_now
-from tfaot_pkg.registry.signed.making import Plan, initialize
+from tfaot_pkg.registry.signing import Plan, initialize
 from tfaot_pkg.trust.client import Anchor
 from tfaot_pkg.trust.roles import Lifetimes
 

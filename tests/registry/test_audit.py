@@ -14,10 +14,9 @@ from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.registry.audit import audit
-from tfaot_pkg.registry.collect import collect, parse_grace
+from tfaot_pkg.registry.audit import audit, collect, parse_grace
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.summary import shard_path
+from tfaot_pkg.registry.index import shard_path
 
 MakePackage = Callable[..., Any]
 NOW = timedelta(0)

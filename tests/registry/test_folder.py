@@ -14,7 +14,7 @@ from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.folder import AlreadyPublished, FolderRegistry, Published
-from tfaot_pkg.registry.summary import shard_path
+from tfaot_pkg.registry.index import shard_path
 from tfaot_pkg.storage import locked
 
 MakePackage = Callable[..., Any]

@@ -15,7 +15,7 @@ from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built, uninstall
-from tfaot_pkg.prefix.verify import verify_install
+from tfaot_pkg.prefix.manifest import verify_install
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.install import install, install_entries, unpack_sound
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.reader import Requirement
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from tfaot_pkg.cli import app
 from tfaot_pkg.cli.command import said
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.making import Initialized, Plan, initialize
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.registry.signing import Initialized, Plan, initialize
+from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.trust.keys import secrets_from
 from tfaot_pkg.trust.roles import iso
 

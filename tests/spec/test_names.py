@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfaot_pkg.spec.names import (
+from tfaot_pkg.spec.rules import (
     CPP_KEYWORDS,
     cpp_identifiers,
     name_fault,

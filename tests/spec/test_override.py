@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.package.conftest import make_spec
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec.override import override
+from tfaot_pkg.spec.parse import override
 from tfaot_pkg.spec.types import Tuning
 
 

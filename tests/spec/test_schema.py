@@ -8,7 +8,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from tfaot_pkg.spec.schema import json_schema, modeline
+from tfaot_pkg.spec.form import json_schema, modeline
 
 GOOD: dict[str, Any] = {
     "model": {"name": "digits", "version": "1.0.0"},

@@ -17,8 +17,8 @@ from tests.registry.signing import clock_at, make_signed, open_signed
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.keys import NewKey, add_key
-from tfaot_pkg.registry.signed.refreshing import refresh
+from tfaot_pkg.registry.signing import refresh
+from tfaot_pkg.registry.signing_keys import NewKey, add_key
 from tfaot_pkg.static.files import FolderFiles, MissingFile, too_long
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import Lifetimes

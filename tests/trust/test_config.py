@@ -19,8 +19,7 @@ from tests.remote.faulty import FaultyServer, faulty_server, reply
 from tests.wording import reported
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.registry.audit import audit
-from tfaot_pkg.registry.collect import collect
+from tfaot_pkg.registry.audit import audit, collect
 
 __all__ = ["cli", "known", "registry_template", "server", "signed"]
 

@@ -20,9 +20,8 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.keys import NewKey, add_key, list_keys, revoke_key
-from tfaot_pkg.registry.signed.making import Plan, initialize
-from tfaot_pkg.registry.signed.refreshing import refresh
+from tfaot_pkg.registry.signing import Plan, initialize, refresh
+from tfaot_pkg.registry.signing_keys import NewKey, add_key, list_keys, revoke_key
 from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.trust.client import Anchor
 from tfaot_pkg.trust.keys import KeyRing, secrets_from

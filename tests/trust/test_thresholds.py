@@ -19,7 +19,8 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.keys import (
+from tfaot_pkg.registry.signing import refresh
+from tfaot_pkg.registry.signing_keys import (
     NewKey,
     add_key,
     apply_pending,
@@ -30,7 +31,6 @@ from tfaot_pkg.registry.signed.keys import (
     set_threshold,
     sign_pending,
 )
-from tfaot_pkg.registry.signed.refreshing import refresh
 from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.trust.keys import secrets_from
 

@@ -12,7 +12,7 @@ from tests.zoo.conftest import Build
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.rows import INDEPENDENT
-from tfaot_pkg.spec.types import INPUT_CLASSES
+from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.verify import oracle, validate
 from tfaot_pkg.verify.report import ClassReport, ValidationReport, findings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tfaot_pkg.errors import ModelError, TfaotError, ValidationError
-from tfaot_pkg.spec.types import INPUT_CLASSES
+from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 NEWEST_VERSION = "2.21.0"

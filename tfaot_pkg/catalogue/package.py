@@ -18,7 +18,7 @@ from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.reader import RegistryReader
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX, blob_path
 
 _DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD = 160, 40, 8, 24, 24

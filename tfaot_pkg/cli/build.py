@@ -147,7 +147,7 @@ def build(
     from tfaot_pkg.cli.cmssw import area_for, write_tools
     from tfaot_pkg.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
-    from tfaot_pkg.spec.override import override
+    from tfaot_pkg.spec.parse import override
     from tfaot_pkg.storage import write_file
 
     area = area_for(output) if dev else None

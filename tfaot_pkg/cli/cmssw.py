@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.package.scram import CmsswArea, cmssw_area, tool_files
+from tfaot_pkg.package.cmssw import CmsswArea, cmssw_area, tool_files
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file

@@ -12,9 +12,8 @@ from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
 
 if TYPE_CHECKING:
-    from tfaot_pkg.dependencies.lock import Lock, LockedRegistry
+    from tfaot_pkg.dependencies.lock import Lock, LockedRegistry, Outdated
     from tfaot_pkg.dependencies.resolution import Resolution
-    from tfaot_pkg.dependencies.update import Outdated
     from tfaot_pkg.registry.install import InstalledEntry
     from tfaot_pkg.registry.static import StaticRegistry
 
@@ -70,7 +69,7 @@ def install(
     from tfaot_pkg.dependencies.install import install_locked, install_requirements
     from tfaot_pkg.dependencies.lock import Lock
     from tfaot_pkg.dependencies.resolution import Constraints
-    from tfaot_pkg.registry.requirement import Requirement
+    from tfaot_pkg.registry.reader import Requirement
 
     words = packages or []
     if locked:
@@ -121,7 +120,7 @@ def resolve(
     from tfaot_pkg.dependencies.install import lock_of
     from tfaot_pkg.dependencies.resolution import Constraints
     from tfaot_pkg.dependencies.resolution import resolve as resolve_all
-    from tfaot_pkg.registry.requirement import Requirement
+    from tfaot_pkg.registry.reader import Requirement
 
     wanted = [Requirement.parse(text) for text in requirements]
     constraints = Constraints.parse(tuple(target or ()), toolchain)
@@ -163,7 +162,7 @@ def outdated(
     Example: tfaot-pkg outdated
     """
     from tfaot_pkg.dependencies.lock import Lock
-    from tfaot_pkg.dependencies.update import outdated as find_outdated
+    from tfaot_pkg.dependencies.lock import outdated as find_outdated
 
     before = Lock.read(lock)
     standing = find_outdated(_opened(session, before, lock), before)
@@ -195,9 +194,8 @@ def update(
     Example: tfaot-pkg update digits
     """
     from tfaot_pkg.dependencies.install import check_trust, lock_of
-    from tfaot_pkg.dependencies.lock import Lock
-    from tfaot_pkg.dependencies.update import changes
-    from tfaot_pkg.dependencies.update import update as resolve_anew
+    from tfaot_pkg.dependencies.lock import Lock, changes
+    from tfaot_pkg.dependencies.lock import update as resolve_anew
 
     before = Lock.read(lock)
     opened = _opened(session, before, lock)

@@ -96,7 +96,7 @@ def schema(
     """
     from tfaot_pkg.forms.fields import described_field, find_field
     from tfaot_pkg.nightly import form as of_registries
-    from tfaot_pkg.spec import schema as of_specs
+    from tfaot_pkg.spec import form as of_specs
     from tfaot_pkg.storage import storage_errors, write_file
 
     made = (of_registries if registry else of_specs).json_schema()

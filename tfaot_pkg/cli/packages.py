@@ -15,7 +15,7 @@ from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.prefix.install import Installed
-    from tfaot_pkg.prefix.verify import PrefixReport
+    from tfaot_pkg.prefix.manifest import PrefixReport
     from tfaot_pkg.rebuild import Rebuilt
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
@@ -85,9 +85,9 @@ def show(
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
     """Documents of `entry` as they are in the registry; several as one JSON object by role."""
-    from tfaot_pkg.provenance.documents import parse_document, read_document
+    from tfaot_pkg.provenance.statement import package_document, parse_document
 
-    texts = {role: read_document(reader, entry, role) for role in roles}
+    texts = {role: package_document(reader, entry, role) for role in roles}
     documents = {role: parse_document(text, entry, role) for role, text in texts.items()}
     if len(roles) == 1:
         return Result(document=documents[roles[0]], text=texts[roles[0]].decode())
@@ -96,12 +96,12 @@ def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[
 
 def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
     """How the code of each target was run to validate it; empty if there is no report or it cannot be fetched."""
-    from tfaot_pkg.provenance.documents import VALIDATION, parse_document, read_document
+    from tfaot_pkg.provenance.statement import VALIDATION, package_document, parse_document
 
     if VALIDATION not in entry.blobs:
         return {}
     try:
-        document = parse_document(read_document(reader, entry, VALIDATION), entry, VALIDATION)
+        document = parse_document(package_document(reader, entry, VALIDATION), entry, VALIDATION)
     except (RegistryError, NetworkError):
         return {}
     targets = document.get("targets") if isinstance(document, dict) else None
@@ -181,7 +181,7 @@ def verify_install(
     Example: tfaot-pkg verify-install external
     """
     from tfaot_pkg.errors import PrefixError
-    from tfaot_pkg.prefix.verify import verify_install as verify
+    from tfaot_pkg.prefix.manifest import verify_install as verify
 
     report = verify(prefix.absolute())
     exit_code = 0 if report.ok else PrefixError.exit_code
@@ -294,7 +294,7 @@ def _update_catalogue(registry: FolderRegistry, package: str, session: Session) 
 
 def _name_and_version(text: str) -> tuple[str, str]:
     from tfaot_pkg.errors import RegistryError
-    from tfaot_pkg.registry.requirement import Requirement
+    from tfaot_pkg.registry.reader import Requirement
 
     version = text.partition("@")[2]
     if not version:

@@ -15,8 +15,7 @@ from tfaot_pkg.wording import counted, say, say_json
 
 if TYPE_CHECKING:
     from tfaot_pkg.catalogue.render import Rendered
-    from tfaot_pkg.registry.audit import Audit
-    from tfaot_pkg.registry.collect import Collected
+    from tfaot_pkg.registry.audit import Audit, Collected
 
 app = typer.Typer(name="registry", help="Make, sign and look after registries.", no_args_is_help=True)
 
@@ -60,7 +59,7 @@ def init(
     Example: tfaot-pkg registry init /srv/models --keys ~/registry-keys --root-keys 3 --threshold 2
     """
     from tfaot_pkg.errors import RegistryError
-    from tfaot_pkg.registry.signed.making import Plan, initialize
+    from tfaot_pkg.registry.signing import Plan, initialize
     from tfaot_pkg.trust.keys import ROLES
     from tfaot_pkg.trust.roles import Lifetimes
 
@@ -87,7 +86,7 @@ def refresh(session: Session) -> Result:
 
     Example: tfaot-pkg registry refresh /srv/models --keys /etc/registry-keys --passphrase-file /run/secrets/registry
     """
-    from tfaot_pkg.registry.signed.refreshing import refresh as refresh_registry
+    from tfaot_pkg.registry.signing import refresh as refresh_registry
 
     done = refresh_registry(session.writable_registry())
     signed = f"{len(done.signed)} files" if len(done.signed) > 4 else ", ".join(done.signed)
@@ -129,7 +128,7 @@ def gc(
 
     Example: tfaot-pkg registry gc /srv/models --grace 30d --dry-run
     """
-    from tfaot_pkg.registry.collect import collect, parse_grace
+    from tfaot_pkg.registry.audit import collect, parse_grace
 
     done = collect(session.writable_registry(), grace=parse_grace(grace), dry_run=dry_run)
     return Result(document=done, text=_collected_text(done))

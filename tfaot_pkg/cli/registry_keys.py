@@ -10,7 +10,7 @@ import typer
 from tfaot_pkg.cli.command import Result, Session, command
 
 if TYPE_CHECKING:
-    from tfaot_pkg.registry.signed.keys import KeysChanged
+    from tfaot_pkg.registry.signing_keys import KeysChanged
 
 keys_app = typer.Typer(name="keys", help="Who may sign a registry.", no_args_is_help=True)
 
@@ -65,7 +65,7 @@ def new(
 
     Example: tfaot-pkg registry keys new release ~/my-keys
     """
-    from tfaot_pkg.registry.signed.keys import new_key
+    from tfaot_pkg.registry.signing_keys import new_key
 
     passphrase, secrets = session.new_passphrase()
     record, public = new_key(_role(role), folder, passphrase, secrets)
@@ -93,7 +93,7 @@ def add(
 
     Example: tfaot-pkg registry keys add release /srv/models --keys ~/registry-keys
     """
-    from tfaot_pkg.registry.signed.keys import NewKey, add_key
+    from tfaot_pkg.registry.signing_keys import NewKey, add_key
 
     opened = session.writable_registry()
     passphrase, _ = session.new_passphrase()
@@ -114,7 +114,7 @@ def revoke(
 
     Example: tfaot-pkg registry keys revoke release 75da3a /srv/models --keys ~/registry-keys
     """
-    from tfaot_pkg.registry.signed.keys import revoke_key
+    from tfaot_pkg.registry.signing_keys import revoke_key
 
     opened = session.writable_registry()
     done = revoke_key(opened, _role(role), keyid, threshold=threshold, pending=pending)
@@ -133,7 +133,7 @@ def threshold(
 
     Example: tfaot-pkg registry keys threshold release 2 /srv/models --keys ~/root-keys --keys ~/release-keys
     """
-    from tfaot_pkg.registry.signed.keys import set_threshold
+    from tfaot_pkg.registry.signing_keys import set_threshold
 
     opened = session.writable_registry()
     return _result(set_threshold(opened, _role(role), number, pending=pending), "written, not yet in force")
@@ -149,7 +149,7 @@ def renew(
 
     Example: tfaot-pkg registry keys renew /srv/models --pending root.json
     """
-    from tfaot_pkg.registry.signed.keys import renew_root
+    from tfaot_pkg.registry.signing_keys import renew_root
 
     opened = session.writable_registry()
     return _result(renew_root(opened, pending=pending), "written, not yet in force")
@@ -161,7 +161,7 @@ def list_(session: Session) -> Result:
 
     Example: tfaot-pkg registry keys list /srv/models
     """
-    from tfaot_pkg.registry.signed.keys import list_keys
+    from tfaot_pkg.registry.signing_keys import list_keys
 
     found = list_keys(session.writable_registry())
     lines = [
@@ -180,7 +180,7 @@ def sign(
 
     Example: tfaot-pkg registry sign change.json --keys /media/safe/root-keys
     """
-    from tfaot_pkg.registry.signed.keys import KeysChanged, read_pending, sign_pending
+    from tfaot_pkg.registry.signing_keys import KeysChanged, read_pending, sign_pending
 
     if not session.flags.keys:
         return _result(KeysChanged(succession=read_pending(file), pending=file), "not signed here")
@@ -196,7 +196,7 @@ def apply(
 
     Example: tfaot-pkg registry apply change.json /srv/models --keys ~/registry-keys
     """
-    from tfaot_pkg.registry.signed.keys import apply_pending
+    from tfaot_pkg.registry.signing_keys import apply_pending
 
     return _result(apply_pending(session.writable_registry(), file), "")
 

@@ -13,9 +13,8 @@ from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.errors import ConanError, RegistryError
 
 if TYPE_CHECKING:
-    from tfaot_pkg.conan.home import ConanHome
-    from tfaot_pkg.conan.remotes import ConanRemote, Credentials
-    from tfaot_pkg.conan.upload import Uploaded
+    from tfaot_pkg.conan.package import ConanHome
+    from tfaot_pkg.conan.upload import ConanRemote, Credentials, Uploaded
     from tfaot_pkg.publish import Publication
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Your name for the registry.")]
@@ -127,7 +126,7 @@ def add_conan_remote(
 
     Example: tfaot-pkg conan-remote add ours https://conan.example.org --user ci --password-file ~/.conan-password
     """
-    from tfaot_pkg.conan.remotes import ConanRemote, ConanRemotes
+    from tfaot_pkg.conan.upload import ConanRemote, ConanRemotes
     from tfaot_pkg.remote.address import Address
 
     file = os.path.abspath(password_file.expanduser()) if password_file is not None else ""
@@ -149,7 +148,7 @@ def list_conan_remotes(session: Session) -> Result:
 
     Example: tfaot-pkg conan-remote list
     """
-    from tfaot_pkg.conan.remotes import ConanRemotes
+    from tfaot_pkg.conan.upload import ConanRemotes
 
     remotes = ConanRemotes.of(session.folders).all()
     lines = [f"{one.name}: {one.url}" + (f" (user {one.user})" if one.user else "") for one in remotes]
@@ -162,7 +161,7 @@ def remove_conan_remote(session: Session, name: ConanNameArgument) -> Result:
 
     Example: tfaot-pkg conan-remote remove ours
     """
-    from tfaot_pkg.conan.remotes import ConanRemotes
+    from tfaot_pkg.conan.upload import ConanRemotes
 
     ConanRemotes.of(session.folders).remove(name)
     return Result(document={"removed": name}, text=f"{name}: removed")
@@ -180,9 +179,8 @@ class Uploader:
     @classmethod
     def of(cls, session: Session, name: str, package: str) -> Uploader:
         """Raises ConanError (unknown remote, user rejected), NetworkError."""
-        from tfaot_pkg.conan.home import ConanHome
-        from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
-        from tfaot_pkg.conan.upload import require_access
+        from tfaot_pkg.conan.package import ConanHome
+        from tfaot_pkg.conan.upload import ConanRemotes, credentials_for, require_access
 
         folders = session.folders
         remote = ConanRemotes.of(folders).get(name)

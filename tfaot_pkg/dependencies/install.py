@@ -13,8 +13,7 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.install import InstalledEntry, install_entries
-from tfaot_pkg.registry.reader import RegistryReader
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.reader import RegistryReader, Requirement
 
 
 def install_requirements(

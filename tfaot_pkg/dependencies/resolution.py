@@ -17,8 +17,7 @@ from resolvelib.resolvers import Resolution as Search
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.reader import RegistryReader, unknown_package
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.reader import RegistryReader, Requirement, unknown_package
 from tfaot_pkg.targets import TARGETS
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Figures
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import PlainProgress
-from tfaot_pkg.provenance.difference import differences
 from tfaot_pkg.publish import Release, release_of
+from tfaot_pkg.rebuild import differences
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.storage import storage_errors

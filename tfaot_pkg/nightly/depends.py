@@ -14,9 +14,8 @@ from tfaot_pkg.errors import RegistryError, SpecError
 from tfaot_pkg.nightly.types import Decision, Task
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.reader import RegistryReader
-from tfaot_pkg.registry.requirement import Requirement
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.registry.reader import RegistryReader, Requirement
+from tfaot_pkg.spec.rules import package_name
 
 _TOOLCHAIN = "tensorflow "
 """The prefix of an entry's `toolchain`."""

@@ -14,8 +14,15 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, checked, problem
 from tfaot_pkg.spec.form import one_architecture
-from tfaot_pkg.spec.names import NAME_PATTERN, name_fault
-from tfaot_pkg.spec.rules import git_url_fault, inner_path_fault, path_fault, revision_fault, target_fault
+from tfaot_pkg.spec.rules import (
+    NAME_PATTERN,
+    git_url_fault,
+    inner_path_fault,
+    name_fault,
+    path_fault,
+    revision_fault,
+    target_fault,
+)
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.wording import described, shown

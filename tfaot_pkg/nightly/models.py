@@ -23,8 +23,8 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.git import fetch_git, git_environment
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.names import name_fault, version_fault
-from tfaot_pkg.spec.override import override
+from tfaot_pkg.spec.parse import override
+from tfaot_pkg.spec.rules import name_fault, version_fault
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.wording import shown

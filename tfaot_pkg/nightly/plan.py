@@ -16,7 +16,7 @@ from tfaot_pkg.nightly.state import Records
 from tfaot_pkg.nightly.types import ChangedSource, Decision, KnownBroken, ModelEntry, NightlyDefinition, Reason, Task
 from tfaot_pkg.pipeline import Plan
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.spec.names import package_name, version_fault
+from tfaot_pkg.spec.rules import package_name, version_fault
 
 PlanAt = Callable[[str], Plan]
 """The keys of a task at a version. Raises TfaotError."""

@@ -28,9 +28,7 @@ from tfaot_pkg.nightly.plan import (
 from tfaot_pkg.nightly.state import State, read_records
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance import documents
-from tfaot_pkg.provenance.documents import PROVENANCE, VALIDATION
-from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.provenance.statement import PROVENANCE, VALIDATION, package_document, read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.targets import TARGETS
@@ -143,7 +141,7 @@ def _source(registry: FolderRegistry | None, entry: RegistryEntry) -> str | None
     if registry is None:
         return None
     try:
-        return read_statement(documents.read_document(registry, entry, PROVENANCE), str(entry)).source
+        return read_statement(package_document(registry, entry, PROVENANCE), str(entry)).source
     except (RegistryError, TrustError, StorageError):
         return None
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from tfaot_pkg.conan.home import ConanHome
-from tfaot_pkg.conan.package import ConanPackage
-from tfaot_pkg.conan.remotes import ConanRemote, Credentials
-from tfaot_pkg.conan.upload import require_access, upload
+from tfaot_pkg.conan.package import ConanHome, ConanPackage
+from tfaot_pkg.conan.upload import ConanRemote, Credentials, require_access, upload
 from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import NetworkError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
@@ -24,8 +22,8 @@ from tfaot_pkg.publish import Release, into_conan, into_registry
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.refreshing import refresh
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.registry.signing import refresh
+from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.temporary import temporary_folder

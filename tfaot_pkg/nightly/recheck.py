@@ -34,8 +34,7 @@ from tfaot_pkg.package.tree import PackageContents, render
 from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
 from tfaot_pkg.process import Finished
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.provenance.documents import FILES, PROVENANCE, SBOM, VALIDATION
-from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.provenance.statement import FILES, PROVENANCE, SBOM, VALIDATION, read_statement
 from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry

@@ -23,9 +23,8 @@ from tfaot_pkg.binary.findings import (
 )
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.package.listing import Tree
+from tfaot_pkg.package.listing import Tree, foreign_paths
 from tfaot_pkg.package.name import shared_library_name, spellings
-from tfaot_pkg.package.ownership import foreign_paths
 from tfaot_pkg.targets import TARGETS
 
 _UID = re.compile(r"[0-9a-f]{1,64}")

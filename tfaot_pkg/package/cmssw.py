@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
+from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.package.listing import OBJECTS
 from tfaot_pkg.package.render import render
 from tfaot_pkg.signature import Signature, Tensor
-from tfaot_pkg.spec.names import cpp_identifiers
+from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import ModelSpec
 
 _MEMBERS = ("_data", "_size", "_count")
@@ -68,3 +74,90 @@ def _offset(shape: tuple[int, ...]) -> str:
     for axis, length in enumerate(shape):
         offset = f"({offset}) * {length} + dim{axis}" if offset else f"dim{axis}"
     return offset or "0"
+
+
+TOOL_ROOT = "@TOOL_ROOT@"
+"""What CMS's tool installation replaces by the folder that the package is installed in."""
+
+DEFAULT_FOLDER = "tfaot"
+"""Where packages of a developer go, below $CMSSW_BASE."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._+/-]*")  # SCRAM splits values at blanks and expands $
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CmsswArea:
+    """A prefix inside of a CMSSW area: `prefix` is `place` below `root`, the folder that $CMSSW_BASE names."""
+
+    root: Path
+    place: str
+
+    @property
+    def prefix(self) -> Path:
+        return self.root / self.place
+
+    @property
+    def base(self) -> str:
+        """The prefix as SCRAM reads it, in any shell and on any machine."""
+        return f"$CMSSW_BASE/{self.place}".rstrip("/")
+
+
+def cmssw_area(cmssw_base: str, output: Path | None) -> CmsswArea:
+    """The place of `output` in the CMSSW area `cmssw_base` (the variable's value); `tfaot` below it by default.
+
+    Raises PrefixError where there is no such area, or `output` is outside of it.
+    """
+    if not cmssw_base:
+        raise PrefixError(
+            "CMSSW_BASE is not set: a tool file for development refers to it",
+            hint="run cmsenv in your CMSSW area first; or leave out --dev",
+        )
+    root = Path(cmssw_base)
+    if not root.is_dir():
+        raise PrefixError(f"CMSSW_BASE names no folder: {cmssw_base}", hint="run cmsenv in your CMSSW area")
+    prefix = root / DEFAULT_FOLDER if output is None else output.absolute()
+    try:
+        place = prefix.resolve().relative_to(root.resolve())
+    except ValueError:
+        raise PrefixError(
+            f"{prefix} is not inside of the CMSSW area {root}, so that no tool file can name it by $CMSSW_BASE",
+            hint=f"choose a folder below it, such as -o {root / DEFAULT_FOLDER}",
+        ) from None
+    if not _PLAIN.fullmatch(place.as_posix()):
+        raise PrefixError(
+            f"SCRAM cannot read the folder's name: {place.as_posix()!r}",
+            hint="use letters, digits, and the characters . _ + - only",
+        )
+    return CmsswArea(root=root, place="" if place == Path() else place.as_posix())
+
+
+def tool_files(
+    *, package: str, version: str, homepage: str = "", base: str = TOOL_ROOT, objects: tuple[str, ...] = ()
+) -> dict[str, bytes]:
+    """The tool files of `package` by name, installed in `base` (a path, `TOOL_ROOT`, or one with a variable).
+
+    The tool PACKAGE links the library. Where there are `objects` (names of files below lib/), the tool PACKAGE-objects
+    links these: into whatever uses it, so that nothing of the model has to be found at run time.
+    """
+    tools = {package: tool_file(package, version, homepage, base, ())}
+    if objects:
+        tools[package + OBJECTS] = tool_file(package + OBJECTS, version, homepage, base, objects)
+    return {f"{name}.xml": text for name, text in tools.items()}
+
+
+def tool_file(name: str, version: str, homepage: str, base: str, objects: tuple[str, ...]) -> bytes:
+    """The tool `name`, installed in `base`: it links `objects` (files below lib/), or the library of its name."""
+    variable = name.upper().replace("-", "_") + "_BASE"
+    tool = ET.Element("tool", {"name": name, "version": version})
+    if homepage:
+        ET.SubElement(tool, "info", {"url": homepage})
+    client = ET.SubElement(tool, "client")
+    for key, default in ((variable, base), ("LIBDIR", f"${variable}/lib"), ("INCLUDE", f"${variable}/include")):
+        ET.SubElement(client, "environment", {"name": key, "default": default})
+    for file in objects:
+        ET.SubElement(tool, "flags", {"LDFLAGS": f"$LIBDIR/{file}"})
+    if not objects:
+        ET.SubElement(tool, "lib", {"name": name})
+    ET.indent(tool)
+    text: bytes = ET.tostring(tool, encoding="us-ascii", xml_declaration=False)
+    return text + b"\n"

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.keys import canonical_json, sha256_bytes, sha256_file
+from tfaot_pkg.package.name import spellings
+from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.walk import entries_below
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -124,3 +126,48 @@ def _link_fault(path: str, links: dict[str, str], paths: set[str]) -> str:
             return f"link {path!r} leads to {target!r}, outside of the package"
         current = posixpath.normpath(posixpath.join(posixpath.dirname(current), target))
     return f"link {path!r} leads to itself"
+
+
+SHARED_HEADERS = "include/tfaot/"
+OBJECTS = "-objects"
+"""What the SCRAM tool that links a package's object files is called after the package's name."""
+
+_FILE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_WRITTEN_BY_INSTALLER = ("manifest.json", "pending.json")
+
+
+def foreign_path(package: str, path: str) -> str:
+    """Why `path` cannot be a file of `package`; empty if it can. `path` is one that listing.path_fault accepts."""
+    if any(pattern.fullmatch(path) for stem in spellings(package) for pattern in _patterns(stem)):
+        return ""
+    for stem in spellings(package):
+        if path in [f"share/{stem}/{name}" for name in _WRITTEN_BY_INSTALLER]:
+            return "is written by the installer only"
+    return f"is not a place for files of {package}"
+
+
+def foreign_paths(package: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """The faults of all of `paths`, each with its path."""
+    return tuple(f"{path!r} {fault}" for path in paths if (fault := foreign_path(package, path)))
+
+
+def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
+    """What may stand at the places of a package whose files are called after `stem`."""
+    model = re.escape(stem.removeprefix(PACKAGE_PREFIX).replace("-", "_"))
+    tools = [f"{stem}{OBJECTS}", *([] if stem.endswith(OBJECTS) else [stem])]
+    tool = "|".join(map(re.escape, tools))
+    stem = re.escape(stem)
+    return tuple(
+        re.compile(pattern)
+        for pattern in (
+            rf"include/{stem}/({_FILE}/)*{_FILE}\.h",
+            rf"include/tfaot/({_FILE}/)*{_FILE}\.h",
+            rf"lib/lib{stem}\.(a|so|so\.[0-9a-f]+)",
+            rf"lib/{model}_(common|bs[0-9]+)\.o",
+            rf"bin/{model}_(test|benchmark)",
+            rf"lib/cmake/{stem}/{stem}(Config|ConfigVersion|Targets)\.cmake",
+            rf"lib/pkgconfig/{stem}\.pc",
+            rf"etc/scram\.d/({tool})\.xml",
+            rf"share/{stem}/(?!({'|'.join(map(re.escape, _WRITTEN_BY_INSTALLER))})$)({_FILE}/)*{_FILE}",
+        )
+    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.spec.names import NAME_PATTERN, PACKAGE_PREFIX, package_name
+from tfaot_pkg.spec.rules import NAME_PATTERN, PACKAGE_PREFIX, package_name
 
 _CURRENT = re.compile(re.escape(PACKAGE_PREFIX) + NAME_PATTERN.replace("_", "-"))
 _FORMER = re.compile(re.escape(PACKAGE_PREFIX) + NAME_PATTERN)

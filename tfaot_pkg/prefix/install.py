@@ -30,9 +30,9 @@ from tfaot_pkg.prefix.manifest import (
     manifest_path,
     pending_path,
     read_prefix,
+    report_part,
 )
 from tfaot_pkg.prefix.plan import Package, PartPlan, checked, in_order, plan, users_of_headers
-from tfaot_pkg.prefix.verify import report_part
 from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
 from tfaot_pkg.temporary import temporary_folder
 

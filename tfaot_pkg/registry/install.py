@@ -12,14 +12,12 @@ from tfaot_pkg import resources
 from tfaot_pkg.documents import fields_of
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.package.check import Identity, require_sound
-from tfaot_pkg.package.listing import Tree
-from tfaot_pkg.package.ownership import foreign_path
+from tfaot_pkg.package.listing import Tree, foreign_path
 from tfaot_pkg.prefix.install import Delivery, Fill, Installed, Status, already_installed, install_packages
 from tfaot_pkg.prefix.plan import Package
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
-from tfaot_pkg.registry.reader import RegistryReader, resolve
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
 from tfaot_pkg.static.layout import PREFIX
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Protocol
 
+from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.name import current_name, package_meant_by, spellings
-from tfaot_pkg.registry import index, reader, summary
+from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.blobs import open_blob
-from tfaot_pkg.registry.config import LIMIT, RegistryConfig
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
-from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.requirement import Requirement
+from tfaot_pkg.registry.index import LIMIT as INDEX_LIMIT
+from tfaot_pkg.registry.index import SHARDS, IndexFile, PackageSummary, summaries_in
+from tfaot_pkg.registry.reader import Requirement
 from tfaot_pkg.static.files import Files, MissingFile
-from tfaot_pkg.static.layout import CONFIG, LATENCY, blob_path, index_path
+from tfaot_pkg.static.layout import CONFIG, DOWNLOAD, FORMAT, LATENCY, blob_path, index_path, template_fault
 
 
 class Index(Protocol):
@@ -46,7 +48,7 @@ class PlainIndex:
 
     def read(self, path: str) -> bytes | None:
         try:
-            return self.files.get(path, index.LIMIT)
+            return self.files.get(path, INDEX_LIMIT)
         except MissingFile:
             return None
 
@@ -55,12 +57,12 @@ class PlainIndex:
         return None
 
     def search_shards(self) -> tuple[str, ...]:
-        return summary.SHARDS
+        return SHARDS
 
 
 def read_config(files: Files) -> RegistryConfig:
     """`config.json`. Raises MissingFile, RegistryError, StorageError, NetworkError."""
-    return RegistryConfig.parse(files.get(CONFIG, LIMIT), f"{files.location}/{CONFIG}")
+    return RegistryConfig.parse(files.get(CONFIG, CONFIG_LIMIT), f"{files.location}/{CONFIG}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class StaticRegistry:
     def search(self, text: str) -> reader.SearchResult:
         """Packages that hold all words of `text` in name, description or licence, in any case."""
         words = text.casefold().split()
-        matching: list[summary.PackageSummary] = []
+        matching: list[PackageSummary] = []
         damaged: list[str] = []
         for path in self.index.search_shards():
             try:
@@ -101,9 +103,9 @@ class StaticRegistry:
                 damaged.append(error.message)
         return reader.SearchResult.of(matching, damaged)
 
-    def _summaries(self, path: str, words: list[str] | None = None) -> Iterator[summary.PackageSummary]:
+    def _summaries(self, path: str, words: list[str] | None = None) -> Iterator[PackageSummary]:
         shard = self.index.read(path)
-        for one in summary.summaries_in(shard or b"", f"{self.location}/{path}", words or ()):
+        for one in summaries_in(shard or b"", f"{self.location}/{path}", words or ()):
             yield replace(one, name=current_name(one.name))
 
     def index_file(self, package: str) -> IndexFile:
@@ -150,3 +152,57 @@ class StaticRegistry:
     def resolve(self, requirement: Requirement | str) -> RegistryEntry:
         """The version that `requirement` (`NAME`, `NAME@VERSION`, `NAME>=1,<2`) means. Raises RegistryError."""
         return reader.resolve(self, requirement)
+
+
+SIGNED = "signed"
+"""Capability: index files are TUF targets; there is no plain copy of them."""
+
+SEARCHABLE = "search"
+"""Capability: there are search shards (index.py)."""
+
+CONFIG_LIMIT = 65_536
+"""Bytes of `config.json` that are read at most."""
+
+_NOT_OURS = "restore the file from a copy of the registry, or name another folder"
+
+
+class UnknownFormat(RegistryError):
+    """The registry is of a format that this version cannot read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryConfig:
+    """`config.json`. `capabilities` says what there is beyond format 1; readers ignore what they do not know."""
+
+    download: str = DOWNLOAD
+    capabilities: tuple[str, ...] = (SEARCHABLE,)
+    sha256: str = field(default="", compare=False)
+    """Of the file that it was read from: what a signed registry's signatures say as well."""
+
+    def to_bytes(self) -> bytes:
+        return write(_Document(download=self.download, capabilities=self.capabilities))
+
+    @property
+    def is_signed(self) -> bool:
+        return SIGNED in self.capabilities
+
+    @property
+    def has_search(self) -> bool:
+        return SEARCHABLE in self.capabilities
+
+    @classmethod
+    def parse(cls, data: bytes, file: str) -> RegistryConfig:
+        """Read `config.json`. Raises RegistryError, also for a format that is not ours."""
+        document = read(_Document, data, file, error=RegistryError, other_format=UnknownFormat, hint=_NOT_OURS)
+        return cls(download=document.download, capabilities=document.capabilities, sha256=sha256_bytes(data))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    format: int = FORMAT
+    download: str = DOWNLOAD
+    capabilities: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if fault := template_fault(self.download):
+            raise ValueError(f"download {fault}")

@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from tfaot_pkg.documents import read_json
@@ -35,7 +36,6 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.remote.cache import Copy, RemoteCache
-from tfaot_pkg.remote.prefetch import Ahead
 from tfaot_pkg.static.files import MissingFile, too_long
 from tfaot_pkg.storage import storage_errors
 
@@ -310,3 +310,50 @@ def _errors(address: Address, path: str, limit: int) -> Iterator[None]:
         ) from None
     except TooLong:
         raise too_long(without_secrets(address.join(path)), limit) from None
+
+
+_T = TypeVar("_T")
+
+
+class Ahead(Generic[_T]):
+    """What `ask` answers for each of `paths`, each answer once; `label` names the work to `progress`.
+
+    Not many more are asked for, and kept, than the reader has taken.
+    """
+
+    def __init__(self, ask: Callable[[str], _T], paths: Sequence[str], progress: Progress, label: str) -> None:
+        self._answers = _answers(ask, paths, progress, label)
+        self._next: tuple[str, Future[_T]] | None = None
+
+    def take(self, path: str) -> Future[_T] | None:
+        """The answer for `path` where that comes next, else None."""
+        if self._next is None:
+            self._next = next(self._answers, None)
+        if self._next is None or self._next[0] != path:
+            return None
+        (_, found), self._next = self._next, None
+        return found
+
+    def close(self) -> None:
+        """The reader has gone: ask for nothing more."""
+        self._answers.close()
+        self._next = None
+
+
+def _answers(
+    ask: Callable[[str], _T], paths: Sequence[str], progress: Progress, label: str
+) -> Generator[tuple[str, Future[_T]], None, None]:
+    waiting: deque[tuple[str, Future[_T]]] = deque()
+    with progress.step(label, total=len(paths), unit="files") as step, ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            for path in paths:
+                waiting.append((path, pool.submit(ask, path)))
+                if len(waiting) > 2 * AT_ONCE:
+                    yield waiting.popleft()
+                    step.advance()
+            while waiting:
+                yield waiting.popleft()
+                step.advance()
+        finally:
+            for _, future in waiting:
+                future.cancel()

@@ -8,10 +8,9 @@ from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.registry import summary
-from tfaot_pkg.registry.config import UnknownFormat
+from tfaot_pkg.registry import index
 from tfaot_pkg.registry.index import LIMIT, IndexFile
-from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, read_config
+from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, UnknownFormat, read_config
 from tfaot_pkg.remote.address import Address
 from tfaot_pkg.remote.files import HttpFiles
 from tfaot_pkg.static.files import MissingFile
@@ -76,7 +75,7 @@ def _check(data: bytes, path: str, where: str) -> None:
     if folder.startswith(INDEX):
         IndexFile.parse(data, where, name)
     elif folder.startswith(SEARCH):
-        for _ in summary.summaries_in(data, where):
+        for _ in index.summaries_in(data, where):
             pass
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from tfaot_pkg.spec.names import cpp_identifiers, package_name
+from tfaot_pkg.spec.rules import cpp_identifiers, package_name
 from tfaot_pkg.spec.types import (
     DEFAULT_TENSORFLOW,
     ArchiveSource,
@@ -25,8 +25,8 @@ from tfaot_pkg.spec.types import (
 )
 
 if TYPE_CHECKING:
+    from tfaot_pkg.spec.form import json_schema
     from tfaot_pkg.spec.parse import load_spec, parse_spec
-    from tfaot_pkg.spec.schema import json_schema
 
 __all__ = [
     "DEFAULT_TENSORFLOW",
@@ -50,7 +50,7 @@ __all__ = [
 _LAZY = {
     "load_spec": "parse",
     "parse_spec": "parse",
-    "json_schema": "schema",
+    "json_schema": "form",
 }
 
 

@@ -6,15 +6,16 @@ Only the parser and the schema know these classes. Defaults stand on the types o
 from __future__ import annotations
 
 import math
+from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from tfaot_pkg.forms.document import scalar
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked, problem
-from tfaot_pkg.spec import names, rules
+from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import Expanded
-from tfaot_pkg.spec.types import INPUT_CLASSES
+from tfaot_pkg.spec.types import Compilation, ModelInfo, PackageOptions, Validation
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.wording import described, number
 
@@ -129,12 +130,12 @@ Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
 class ModelForm(Form):
     """The model and what is told about it."""
 
-    name: Annotated[str, checked(names.name_fault), _as_pattern(names.NAME_PATTERN)] = Field(
+    name: Annotated[str, checked(rules.name_fault), _as_pattern(rules.NAME_PATTERN)] = Field(
         description="The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _.",
         examples=["digits"],
     )
     version: Annotated[
-        str, checked(names.version_fault), _as_pattern(names.VERSION_PATTERN, types=("string", "number"))
+        str, checked(rules.version_fault), _as_pattern(rules.VERSION_PATTERN, types=("string", "number"))
     ] = Field(description="Version of the package.", examples=["1.0.0"])
     saved_model: FilePath | None = Field(
         None,
@@ -187,14 +188,14 @@ class CompilationForm(Form):
         examples=[[1, 2, 4]],
         json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
     )
-    namespace: Annotated[str, checked(names.namespace_fault), _as_pattern(names.NAMESPACE_PATTERN)] | None = Field(
+    namespace: Annotated[str, checked(rules.namespace_fault), _as_pattern(rules.NAMESPACE_PATTERN)] | None = Field(
         None, description="C++ namespace of the generated class."
     )
     tf_xla_flags: Flags | None = Field(None, description="TF_XLA_FLAGS for the step from TensorFlow to XLA.")
     xla_flags: Flags | None = Field(
         None, description="XLA_FLAGS for XLA's optimizer.", examples=[["--xla_cpu_enable_fast_math=true"]]
     )
-    tensorflow: Annotated[str, checked(names.tensorflow_fault), _as_pattern(names.TENSORFLOW_PATTERN)] | None = Field(
+    tensorflow: Annotated[str, checked(rules.tensorflow_fault), _as_pattern(rules.TENSORFLOW_PATTERN)] | None = Field(
         None, description="TensorFlow release that compiles the model."
     )
     targets: (
@@ -243,7 +244,7 @@ class ValidationForm(Form):
     atol: Number | None = Field(None, description="Absolute tolerance.")
     classes: (
         Annotated[
-            list[Annotated[str, checked(rules.class_fault), _as_choice(*INPUT_CLASSES)]],
+            list[Annotated[str, checked(rules.class_fault), _as_choice(*rules.INPUT_CLASSES)]],
             _list_of("classes of inputs"),
             DISTINCT,
         ]
@@ -276,3 +277,64 @@ class SpecForm(Form):
     compilation: CompilationForm
     validation: ValidationForm | None = None
     package: PackageForm | None = None
+
+
+SCHEMA_ID = "https://tfaot-pkg.invalid/schema/spec-1.json"
+"""The schema's name. Nothing is served there: editors are given a file."""
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES: dict[str, type] = {
+    "ModelForm": ModelInfo,
+    "CompilationForm": Compilation,
+    "ValidationForm": Validation,
+    "PackageForm": PackageOptions,
+}
+_TITLES = {
+    "ModelForm": "Model",
+    "SourceForm": "Source",
+    "CompilationForm": "Compilation",
+    "ValidationForm": "Validation",
+    "PackageForm": "Package",
+}
+
+
+def modeline(schema: str) -> str:
+    """The comment that makes editors check a spec with the schema in the file or at the URL `schema`."""
+    return f"# yaml-language-server: $schema={schema}"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of spec files."""
+    schema = SpecForm.model_json_schema(mode="validation")
+    forms = schema.pop("$defs")
+    for name, form in forms.items():
+        form["title"] = _TITLES[name]
+        _tidy(form["properties"])
+        _add_defaults(form, _TYPES.get(name))
+    forms["SourceForm"] |= _source_rules()
+    _tidy(schema["properties"])
+    schema["properties"]["source"]["anyOf"].insert(0, {"type": "string", "description": "Local folder."})
+    schema["title"] = "tfaot-pkg spec"
+    return {"$schema": _DIALECT, "$id": SCHEMA_ID, **schema, "$defs": forms}
+
+
+def _tidy(properties: dict[str, Any]) -> None:
+    """Drop what pydantic adds about Python: titles made from names, and null as default."""
+    for value in properties.values():
+        value.pop("title", None)
+        value.pop("default", None)
+
+
+def _add_defaults(form: dict[str, Any], kind: type | None) -> None:
+    for field in fields(kind) if kind else ():
+        if field.default is not MISSING and field.name in form["properties"]:
+            default = field.default
+            form["properties"][field.name]["default"] = list(default) if isinstance(default, tuple) else default
+
+
+def _source_rules() -> dict[str, Any]:
+    def given(*keys: str) -> dict[str, Any]:
+        # null stands for "not given" everywhere in a spec.
+        return {"required": list(keys), "properties": {key: {"not": {"type": "null"}} for key in keys}}
+
+    return {"oneOf": [given("path"), given("url", "sha256"), given("url", "revision"), given("git", "revision")]}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms import document as yaml_document
@@ -22,13 +24,19 @@ from tfaot_pkg.spec.form import (
     SourceForm,
     SpecForm,
     ValidationForm,
+    json_schema,
 )
-from tfaot_pkg.spec.rules import archive_url_fault, git_url_fault, inner_path_fault
-from tfaot_pkg.spec.schema import json_schema
+from tfaot_pkg.spec.rules import (
+    INPUT_CLASSES,
+    archive_url_fault,
+    git_url_fault,
+    inner_path_fault,
+    name_fault,
+    tensorflow_fault,
+)
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
-    INPUT_CLASSES,
     ArchiveSource,
     Compilation,
     FolderSource,
@@ -282,3 +290,46 @@ def _given(form: Form) -> dict[str, Any]:
 
 def _absolute(path: str, folder: Path) -> Path:
     return Path(os.path.abspath(folder / os.path.expanduser(path)))
+
+
+_OPTIONS = {"batch_sizes": "--batch-size", "targets": "--target"}
+
+
+def override(
+    spec: ModelSpec,
+    *,
+    name: str | None = None,
+    targets: Sequence[str] = (),
+    batch_sizes: Sequence[int] = (),
+    tools: bool = False,
+    tensorflow: str | None = None,
+) -> ModelSpec:
+    """`spec` with another model's name, targets, batch sizes and toolchain, where these are given; `tools` adds the
+    programs.
+
+    The same as if the spec had said so: expressions in it that take model.name keep the spec's own. Raises SpecError,
+    which names the options, with every fault.
+    """
+    faults = [f"--name: {fault}"] if name is not None and (fault := name_fault(name)) else []
+    if tensorflow is not None and (fault := tensorflow_fault(tensorflow)):
+        faults.append(f"--tensorflow: {fault}")
+    given = {"batch_sizes": [*batch_sizes] or [*spec.compilation.batch_sizes], "targets": [*targets] or None}
+    try:
+        CompilationForm.model_validate(given)
+    except ValidationError as error:
+        faults += [f"{_OPTIONS[str(details['loc'][0])]}: {details['msg']}" for details in error.errors()]
+    if faults:
+        raise SpecError("\n".join(faults), hint="`tfaot-pkg build --help` tells what these options take")
+    compilation = replace(
+        spec.compilation,
+        targets=tuple(sorted(targets, key=lambda target: TARGETS[target].level)) or spec.compilation.targets,
+        batch_sizes=tuple(sorted(set(batch_sizes))) or spec.compilation.batch_sizes,
+        tensorflow=tensorflow or spec.compilation.tensorflow,
+    )
+    return replace(
+        spec,
+        model=replace(spec.model, name=name or spec.model.name),
+        compilation=compilation,
+        package=replace(spec.package, tools=tools or spec.package.tools),
+        tuning=replace(spec.tuning, model=name) if spec.tuning is not None and name is not None else spec.tuning,
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS
-from tfaot_pkg.spec.schema import modeline
+from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfaot_pkg.forms.document import Document, Path
-from tfaot_pkg.spec.names import tensorflow_fault
-from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, flag_fault
+from tfaot_pkg.spec.rules import MAX_BATCH_SIZE, flag_fault, tensorflow_fault
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.wording import described, shown
 

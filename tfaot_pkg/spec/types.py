@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tfaot_pkg.spec.names import package_name
+from tfaot_pkg.spec.rules import INPUT_CLASSES, package_name
 from tfaot_pkg.targets import DEFAULT_TARGETS
 
 
@@ -58,8 +58,6 @@ class TunedCode:
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
 
-INPUT_CLASSES = ("scaled", "large", "huge", "subnormal", "boundary", "integers", "nonfinite", "branches")
-"""Inputs that validation tries beside those of the spec (tfaot_pkg/verify/inputs.py)."""
 
 Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]

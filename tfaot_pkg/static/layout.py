@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 import string
 
-from tfaot_pkg.spec.names import PACKAGE_PREFIX
+from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 
 FORMAT = 1
 """Version of this layout. A reader refuses any other."""

@@ -21,9 +21,19 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.static.files import Files, MissingFile
 from tfaot_pkg.static.layout import CONFIG
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
-from tfaot_pkg.trust.faults import CLOCK_TOLERANCE, distrust, wrong_clock
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
-from tfaot_pkg.trust.roles import LIMITS, METADATA, SEARCH, TARGETS_LIMIT, hashed_path, metadata_path, signing_time
+from tfaot_pkg.trust.roles import (
+    CLOCK_TOLERANCE,
+    LIMITS,
+    METADATA,
+    SEARCH,
+    TARGETS_LIMIT,
+    distrust,
+    hashed_path,
+    metadata_path,
+    signing_time,
+    wrong_clock,
+)
 from tfaot_pkg.trust.state import Floor, SignedState, check_config
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ def _job(
 
 def _remote(name: str, folders: Folders) -> Remote:
     """The Conan remote `name`, whose address the job adds on a new machine. Raises ConanError."""
-    from tfaot_pkg.conan.remotes import ConanRemotes
+    from tfaot_pkg.conan.upload import ConanRemotes
     from tfaot_pkg.nightly.ci import Remote
 
     known = ConanRemotes.of(folders).get(name)

@@ -160,7 +160,7 @@ def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Prune
 
 def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
     """The Conan remotes that the definition names. Raises ConanError (not known here, no password)."""
-    from tfaot_pkg.conan.remotes import ConanRemotes, credentials_for
+    from tfaot_pkg.conan.upload import ConanRemotes, credentials_for
 
     known = [ConanRemotes.of(folders).get(name) for name in definition.remotes]
     return [(remote, credentials_for(remote, os.environ)) for remote in known]

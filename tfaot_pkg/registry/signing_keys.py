@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.registry.commit import Keys, write
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.signed.making import load_state, require_signed
+from tfaot_pkg.registry.signing import load_state, require_signed
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.trust.keys import (
     KEYS,
