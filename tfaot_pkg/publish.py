@@ -22,11 +22,11 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.check import Identity, require_sound
 from tfaot_pkg.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.statement import FILES
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import write_file

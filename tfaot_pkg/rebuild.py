@@ -24,10 +24,10 @@ from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.package.listing import Member, Tree, scan_tree
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.statement import FILES, PROVENANCE, Recorded, read_statement
+from tfaot_pkg.provenance.statement import Recorded, read_statement
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.reader import RegistryReader, resolve
+from tfaot_pkg.registry.reader import FILES, PROVENANCE, RegistryReader, resolve
 from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning, spec_document

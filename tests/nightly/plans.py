@@ -17,9 +17,10 @@ from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision, Outcome, OutcomeKind
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.provenance.statement import PROVENANCE, VALIDATION, statement
+from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.reader import PROVENANCE, VALIDATION
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX

@@ -11,7 +11,7 @@ import yaml
 from tests.package.conftest import TOOLS
 from tfaot_pkg import resources
 from tfaot_pkg.keys import files_below
-from tfaot_pkg.package.render import headers_version
+from tfaot_pkg.package.listing import headers_version
 from tfaot_pkg.process import run
 
 RECIPE = resources.headers().parent

@@ -16,8 +16,7 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import files_below
-from tfaot_pkg.package.listing import Tree, scan_tree
-from tfaot_pkg.package.render import headers_version
+from tfaot_pkg.package.listing import Tree, headers_version, scan_tree
 from tfaot_pkg.package.tree import (
     MEMBER_NAMES,
     PackageContents,

@@ -85,7 +85,7 @@ def show(
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
     """Documents of `entry` as they are in the registry; several as one JSON object by role."""
-    from tfaot_pkg.provenance.statement import package_document, parse_document
+    from tfaot_pkg.registry.reader import package_document, parse_document
 
     texts = {role: package_document(reader, entry, role) for role in roles}
     documents = {role: parse_document(text, entry, role) for role, text in texts.items()}
@@ -96,7 +96,7 @@ def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[
 
 def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
     """How the code of each target was run to validate it; empty if there is no report or it cannot be fetched."""
-    from tfaot_pkg.provenance.statement import VALIDATION, package_document, parse_document
+    from tfaot_pkg.registry.reader import VALIDATION, package_document, parse_document
 
     if VALIDATION not in entry.blobs:
         return {}

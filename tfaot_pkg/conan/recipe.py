@@ -20,7 +20,8 @@ from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
-from tfaot_pkg.provenance.statement import FILES, PROVENANCE, read_statement
+from tfaot_pkg.provenance.statement import read_statement
+from tfaot_pkg.registry.reader import FILES, PROVENANCE
 from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document

@@ -28,9 +28,10 @@ from tfaot_pkg.nightly.plan import (
 from tfaot_pkg.nightly.state import State, read_records
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.provenance.statement import PROVENANCE, VALIDATION, package_document, read_statement
+from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.reader import PROVENANCE, VALIDATION, package_document
 from tfaot_pkg.targets import TARGETS
 
 

@@ -34,10 +34,11 @@ from tfaot_pkg.package.tree import PackageContents, render
 from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
 from tfaot_pkg.process import Finished
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.provenance.statement import FILES, PROVENANCE, SBOM, VALIDATION, read_statement
+from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.registry.reader import FILES, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.source.snapshot import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX

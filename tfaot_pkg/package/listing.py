@@ -171,3 +171,12 @@ def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
             rf"share/{stem}/(?!({'|'.join(map(re.escape, _WRITTEN_BY_INSTALLER))})$)({_FILE}/)*{_FILE}",
         )
     )
+
+
+VERSION_FILE = "include/tfaot/version.h"
+
+
+def headers_version(text: str) -> int:
+    """TFAOT_HEADERS_VERSION in the text of tfaot/version.h; 0 where there is none."""
+    found = re.search(r"^#define TFAOT_HEADERS_VERSION (\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0

@@ -92,12 +92,3 @@ def cmake_bracket(text: str) -> str:
 def pc_value(text: str) -> str:
     """`text` as a value of a pkg-config file: one line, no variable, no comment."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("$", "$$").replace("#", r"\#")
-
-
-VERSION_FILE = "include/tfaot/version.h"
-
-
-def headers_version(text: str) -> int:
-    """TFAOT_HEADERS_VERSION in the text of tfaot/version.h; 0 where there is none."""
-    found = re.search(r"^#define TFAOT_HEADERS_VERSION (\d+)$", text, re.MULTILINE)
-    return int(found[1]) if found else 0

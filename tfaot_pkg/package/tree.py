@@ -41,9 +41,9 @@ from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.cmssw import alias_header, function_headers, tool_files
-from tfaot_pkg.package.listing import Member, Tree
+from tfaot_pkg.package.listing import Member, Tree, headers_version
 from tfaot_pkg.package.name import other_spellings, shared_library_name
-from tfaot_pkg.package.render import SUFFIX, headers_version, template_names
+from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature, Tensor

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError, TrustError
-from tfaot_pkg.package.listing import Member, Tree, scan_tree
-from tfaot_pkg.package.render import VERSION_FILE, headers_version
+from tfaot_pkg.package.listing import VERSION_FILE, Member, Tree, headers_version, scan_tree
 from tfaot_pkg.prefix.manifest import HEADERS, Manifest, Prefix, look, manifest_path, pending_path
 from tfaot_pkg.storage import write_file
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from tfaot_pkg.errors import Fault, SpecError
 from tfaot_pkg.forms.document import MAX_BYTES, read_document
-from tfaot_pkg.spec.tuning import FORMAT, check
+from tfaot_pkg.spec.tuning_check import FORMAT, check
 from tfaot_pkg.spec.types import LayerChoice, TunedCode, Tuning
 from tfaot_pkg.targets import TARGETS
 
