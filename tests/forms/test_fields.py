@@ -10,7 +10,7 @@ from tests.wording import reported
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms.fields import Schema, described_field, fields_hint, find_field
 from tfaot_pkg.nightly import form as of_registries
-from tfaot_pkg.spec import schema as of_specs
+from tfaot_pkg.spec import form as of_specs
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "spec.md"
 SPEC = of_specs.json_schema()
