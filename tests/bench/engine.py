@@ -2,7 +2,8 @@
 
     engine.py ANSWERS JOURNAL NAME NANOSECONDS [FAULT OPERATION]
 
-Each request is written to JOURNAL. At OPERATION it does FAULT: error, exit, garbage or hang.
+Each request is written to JOURNAL. At OPERATION it does FAULT: error, exit, hang, garbage (no JSON) or other (another
+answer).
 """
 
 import json
@@ -39,7 +40,9 @@ def main() -> None:
             answer = {"empty": 100, "peak": 300}
         else:
             answer = {"rate": 2e9}
-        answers.write(json.dumps(answer) + "\n")
+        if operation == at and fault == "other":
+            answer = {"nanoseconds": "5", "more": 1}
+        answers.write(("{\n" if operation == at and fault == "garbage" else json.dumps(answer)) + "\n")
 
 
 main()

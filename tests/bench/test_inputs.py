@@ -33,7 +33,7 @@ def test_inputs_stand_in_one_file_at_multiples_of_64_bytes_and_in_one_each(tmp_p
     assert np.array_equal(np.frombuffer(content[:48], np.float32).reshape(4, 3), values["x"][:4])
     assert np.array_equal(np.frombuffer(content[64:80], np.int64), [7, 8]) and len(content) == 128
     assert np.array_equal(np.fromfile(made.files["x"], np.float32), values["x"][:4].ravel())
-    assert made.options()["rows"] == 4
+    assert made.rows == 4
 
 
 def _difference(folder: Path, ours: list[float], count: int, theirs: list[float]) -> Difference:

@@ -12,7 +12,8 @@ import pytest
 from tfaot_pkg.bench import serving
 from tfaot_pkg.bench.measure import Rates, Schedule, Taken, measure
 from tfaot_pkg.bench.results import free_core
-from tfaot_pkg.bench.serving import Memory, Program, native_program
+from tfaot_pkg.bench.serving import Program, native_program
+from tfaot_pkg.bench_program.messages import Memory
 from tfaot_pkg.progress import Silent
 
 ENGINE = Path(__file__).with_name("engine.py")
@@ -83,7 +84,15 @@ def test_times_memory_answers_and_limits_are_kept(
 
 
 @pytest.mark.parametrize("operation", ["start", "time", "answers", "memory"])
-@pytest.mark.parametrize(("fault", "says"), [("error", "no such operation"), ("exit", "exit code 7): it is broken")])
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("error", "no such operation"),
+        ("exit", "exit code 7): it is broken"),
+        ("garbage", "an answer that cannot be read"),
+        ("other", "an answer that cannot be read"),
+    ],
+)
 def test_an_engine_that_fails_is_left_out_and_says_why(
     measured: Measure, engine: Callable[..., Program], fault: str, says: str, operation: str
 ) -> None:

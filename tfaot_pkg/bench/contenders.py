@@ -12,6 +12,7 @@ from tfaot_pkg.bench.measure import Inputs
 from tfaot_pkg.bench.peers import PROGRAM, Converter, Peer, Programs, ensure_packages, installed_here
 from tfaot_pkg.bench.results import OURS, Row
 from tfaot_pkg.bench.serving import Program, native_program, python_program
+from tfaot_pkg.bench_program.messages import Options
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.spec.types import ModelSpec
@@ -106,14 +107,15 @@ class Field:
             python, site = environment.python, environment.site_packages
         files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
         identity = self.converter.identity(peer.form, environment)
-        options = {
-            "engine": peer.name,
-            "identity": str(identity),
-            "models": {str(size): str(file) for size, file in files.items()},
-            **self.inputs.options(),
-            "calls": str(self.programs.calls),
-            "paths": [],
-        }
+        options = Options(
+            engine=peer.name,
+            identity=str(identity),
+            models={str(size): str(file) for size, file in files.items()},
+            inputs=self.inputs.inputs,
+            outputs=self.inputs.outputs,
+            rows=self.inputs.rows,
+            calls=str(self.programs.calls),
+        )
         runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}
         filled = replace(
             row,

@@ -15,8 +15,8 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.bench.results import Difference
-from tfaot_pkg.bench.serving import Memory, Program, Serving
-from tfaot_pkg.documents import plain
+from tfaot_pkg.bench.serving import Program, Serving
+from tfaot_pkg.bench_program.messages import Input, Memory, Output
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
@@ -35,13 +35,19 @@ class Inputs:
     file: Path
     files: Mapping[str, Path]
 
-    def options(self) -> dict[str, object]:
-        """As the programs in peers' environments want it (bench_program/__main__.py)."""
-        return {
-            "inputs": [{**plain(tensor), "file": str(self.files[tensor.name])} for tensor in self.signature.inputs],
-            "outputs": [plain(tensor) for tensor in self.signature.outputs],
-            "rows": self.rows,
-        }
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """As the programs in peers' environments want them."""
+        return tuple(
+            Input(name=each.name, dtype=each.dtype.value, shape=each.shape, file=str(self.files[each.name]))
+            for each in self.signature.inputs
+        )
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return tuple(
+            Output(name=each.name, dtype=each.dtype.value, shape=each.shape) for each in self.signature.outputs
+        )
 
 
 def write_inputs(values: Mapping[str, Array], signature: Signature, rows: int, folder: Path) -> Inputs:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
-import json
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from tfaot_pkg import resources
+from tfaot_pkg.bench_program.messages import Conversion, Fetched, Placeholder
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import CompilerError, ModelError, SpecError
@@ -29,6 +29,7 @@ from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.interpreter import inspect
 from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment
 from tfaot_pkg.verify.latency import processor
+from tfaot_pkg.worker_program.messages.wire import encoded
 
 Form = Literal["library", "graph", "tflite", "onnx", "iree"]
 """What an engine runs: a library of ours, or what a frozen graph is converted to."""
@@ -223,7 +224,7 @@ class Converter:
             "frozen": frozen.key if frozen else "",
             "form": form,
             "sizes": list(batch_sizes),
-            "program": sha256_tree(PROGRAM, [PROGRAM / "convert.py"]),
+            "program": sha256_tree(PROGRAM, [PROGRAM / name for name in ("convert.py", "messages.py")]),
             "onnx": onnx.identity if onnx else "",
             "compiler": [environment.identity, processor(), *_IREE] if environment and form == "iree" else [],
         }
@@ -247,18 +248,27 @@ class Converter:
         frozen: FrozenModel | None,
         onnx: PythonEnvironment | None,
     ) -> None:
-        request = {
-            "kind": form,
-            "graph": str(frozen.graph) if frozen else "",
-            "inputs": list(frozen.inputs) if frozen else [{"node": "x", "dtype": "float32", "shape": [1]}],
-            "outputs": list(frozen.outputs) if frozen else [{"node": "y", "index": 0}],
-            "files": {size: str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
-            "paths": [str(onnx.site_packages)] if onnx else [],
-        }
+        request = Conversion(
+            kind=form,
+            graph=str(frozen.graph) if frozen else "",
+            inputs=tuple(Placeholder(node=each.node, dtype=each.dtype, shape=each.shape) for each in frozen.inputs)
+            if frozen
+            else (Placeholder(node="x", dtype="float32", shape=(1,)),),
+            outputs=tuple(Fetched(node=each.node, index=each.index) for each in frozen.outputs)
+            if frozen
+            else (Fetched(node="y", index=0),),
+            files={str(size): str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
+            paths=(str(onnx.site_packages),) if onnx else (),
+        )
         box = Sandbox(
-            readable=(*([frozen.graph] if frozen else []), *([onnx.site_packages] if onnx else [])),
-            writable=(folder,), limits=Limits.of_user(),
-        )  # fmt: skip
+            readable=(
+                PROGRAM / "messages.py",
+                *([frozen.graph] if frozen else []),
+                *([onnx.site_packages] if onnx else []),
+            ),
+            writable=(folder,),
+            limits=Limits.of_user(),
+        )
         command = box.python(self.python, PROGRAM / "convert.py", env=QUIET)
         self._run(command, f"TensorFlow cannot convert it to {form}", request)
 
@@ -276,8 +286,8 @@ class Converter:
             self._run(compiling, "IREE cannot compile it")
             text.unlink()
 
-    def _run(self, command: Command, what: str, request: object = None) -> None:
-        stdin = None if request is None else json.dumps(request).encode()
+    def _run(self, command: Command, what: str, request: Conversion | None = None) -> None:
+        stdin = None if request is None else encoded(request).encode()
         log = self.pipeline.folders.logs / "bench-convert.log"
         try:
             command.run(log=log, stdin=stdin)

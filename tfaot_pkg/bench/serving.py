@@ -10,14 +10,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from tfaot_pkg.bench.peers import QUIET
+from tfaot_pkg.bench_program.messages import Failure, Memory, Options, Rate, Started, Times, Written
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.process import CommandFailed, describe_exit
 from tfaot_pkg.sandbox import Command, Sandbox
 from tfaot_pkg.storage import end_of_file
+from tfaot_pkg.worker_program.messages.wire import built, encoded
 
+_Answer = TypeVar("_Answer")
 _TIMEOUT = 600.0
 _LONGEST_ANSWER = 64 << 20  # bytes
 
@@ -36,14 +39,6 @@ class Program:
     readable: tuple[Path, ...] = ()
     greeting: str = ""
     has_overhead: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """Peak resident memory in kB: with the inputs but before the engine was loaded, and after all batch sizes."""
-
-    empty: int
-    peak: int
 
 
 class Serving:
@@ -69,25 +64,25 @@ class Serving:
 
     def start(self, batch_size: int) -> float:
         """Load the engine and run once; nanoseconds of both."""
-        return float(self._ask(f"start {batch_size}")["nanoseconds"])
+        return self._ask(f"start {batch_size}", Started).nanoseconds
 
     def times(self, batch_size: int, *, shortest: int, duration: int) -> list[float]:
         """Nanoseconds of one run, by chunks of at least `shortest` nanoseconds, for `duration` nanoseconds."""
-        return list(self._ask(f"time {batch_size} {shortest} {duration}")["times"])
+        return list(self._ask(f"time {batch_size} {shortest} {duration}", Times).times)
 
     def overhead(self, *, shortest: int, duration: int) -> list[float]:
         """As `times`, for a model that does nothing: what a call costs. For engines in peers' environments."""
-        return list(self._ask(f"overhead {shortest} {duration}")["times"])
+        return list(self._ask(f"overhead {shortest} {duration}", Times).times)
 
     def write_answers(self, batch_size: int, file: Path) -> None:
-        self._ask(f"answers {batch_size} {file}")
+        self._ask(f"answers {batch_size} {file}", Written)
 
     def memory(self) -> Memory:
-        return Memory(**self._ask("memory"))
+        return self._ask("memory", Memory)
 
     def rate(self, request: str) -> float:
         """A limit of the machine, from templates/bench/limits.cc."""
-        return float(self._ask(request)["rate"])
+        return self._ask(request, Rate).rate
 
     def close(self) -> None:
         self._running.end()
@@ -104,12 +99,16 @@ class Serving:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, request: str) -> dict[str, Any]:
+    def _ask(self, request: str, kind: type[_Answer]) -> _Answer:
+        """Raises RunError for an engine's error, and for an answer that is not a `kind`."""
         self._send(request)
-        answer = json.loads(self._line())
-        assert isinstance(answer, dict)
-        if "error" in answer:
-            raise RunError(str(answer["error"]), log=self._log)
+        try:
+            answer = built(kind | Failure, json.loads(self._line()), "answer")
+        except (ValueError, RecursionError) as error:
+            raise RunError("an answer that cannot be read", log=self._log) from error
+        if isinstance(answer, Failure):
+            raise RunError(answer.error, log=self._log)
+        assert isinstance(answer, kind)
         return answer
 
     def _send(self, line: str) -> None:
@@ -152,9 +151,9 @@ def _command(program: Program, answers: int, core: int, writable: Path) -> Comma
     return box.python(program.python, program.program, words, env=QUIET)
 
 
-def python_program(python: Path, program: Path, options: object, readable: Sequence[Path]) -> Program:
+def python_program(python: Path, program: Path, options: Options, readable: Sequence[Path]) -> Program:
     return Program(
-        program=program, arguments=("{}",), python=python, readable=tuple(readable), greeting=json.dumps(options),
+        program=program, arguments=("{}",), python=python, readable=tuple(readable), greeting=encoded(options),
         has_overhead=True,
     )  # fmt: skip
 

@@ -2,35 +2,37 @@
 
     PYTHON convert.py < REQUEST.json       in a Python that has TensorFlow
 
-The request is what the coordinator knows of the frozen model: {kind, graph, inputs, outputs, files, paths}, with inputs
-[{node, dtype, shape}], outputs [{node, index}], and files by batch size; kind is graph, tflite or onnx. Where graph
-is "" it is the identity. In the files
-the inputs are input_0, input_1, ... and the outputs output_0, ..., in the order of the signature, where the form has
-names.
+The request is `messages.Conversion`. In the files the inputs are input_0, input_1, ... and the outputs output_0, ...,
+in the order of the signature, if the form has names.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # the sandbox starts this file alone
+
+import messages
 
 _OPSET = 17
 
 
 def main() -> None:
-    request = json.load(sys.stdin)
-    sys.path += request["paths"]
+    request = messages.Conversion.of(json.load(sys.stdin))
+    sys.path += request.paths
     import tensorflow as tf
 
-    frozen = read(tf, request["graph"]) if request["graph"] else identity(tf)
-    for size, file in request["files"].items():
+    frozen = read(tf, request.graph) if request.graph else identity(tf)
+    for size, file in request.files.items():
         inputs = [
-            {**tensor, "shape": [int(size) if axis is None else axis for axis in tensor["shape"]]}
-            for tensor in request["inputs"]
+            replace(tensor, shape=tuple(int(size) if axis is None else axis for axis in tensor.shape))
+            for tensor in request.inputs
         ]
-        graph = at_batch_size(tf, frozen, inputs, request["outputs"])
-        Path(file).write_bytes(_KINDS[request["kind"]](tf, graph, inputs, len(request["outputs"])))
+        graph = at_batch_size(tf, frozen, inputs, request.outputs)
+        Path(file).write_bytes(_KINDS[request.kind](tf, graph, inputs, len(request.outputs)))
 
 
 def read(tf, graph: str):
@@ -45,14 +47,14 @@ def identity(tf):
     return graph.as_graph_def()
 
 
-def at_batch_size(tf, frozen, inputs: list, outputs: list):
+def at_batch_size(tf, frozen, inputs: list, outputs: tuple):
     """`frozen` between placeholders input_I of known shapes and identities output_I."""
     graph = tf.Graph()
     with graph.as_default():
         feeds = {}
         for i, tensor in enumerate(inputs):
-            feeds[f"{tensor['node']}:0"] = tf.compat.v1.placeholder(tensor["dtype"], tensor["shape"], name=f"input_{i}")
-        fetches = [f"{tensor['node']}:{tensor['index']}" for tensor in outputs]
+            feeds[f"{tensor.node}:0"] = tf.compat.v1.placeholder(tensor.dtype, tensor.shape, name=f"input_{i}")
+        fetches = [f"{tensor.node}:{tensor.index}" for tensor in outputs]
         results = tf.graph_util.import_graph_def(frozen, input_map=feeds, return_elements=fetches, name="model")
         for i, tensor in enumerate(results):
             tf.identity(tensor, name=f"output_{i}")
@@ -62,7 +64,7 @@ def at_batch_size(tf, frozen, inputs: list, outputs: list):
 def function_of(tf, graph, inputs: list, outputs: int):
     """A concrete function of the graph, its arguments and results in the order of the signature."""
     fetches = [f"output_{i}:0" for i in range(outputs)]
-    specs = [tf.TensorSpec(each["shape"], each["dtype"], name=f"input_{i}") for i, each in enumerate(inputs)]
+    specs = [tf.TensorSpec(each.shape, each.dtype, name=f"input_{i}") for i, each in enumerate(inputs)]
 
     @tf.function(input_signature=specs, autograph=False)
     def run(*values):

@@ -10,7 +10,7 @@ from iree import runtime
 
 
 class Engine:
-    def __init__(self, options: dict) -> None:
+    def __init__(self) -> None:
         self._config = runtime.Config("local-sync")
 
     def model(self, path: str, inputs: list, outputs: list) -> Model:

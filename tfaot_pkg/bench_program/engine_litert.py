@@ -14,9 +14,6 @@ _INPUT = re.compile(r"input_(\d+)")
 
 
 class Engine:
-    def __init__(self, options: dict) -> None:
-        pass
-
     def model(self, path: str, inputs: list, outputs: list) -> Model:
         return Model(path, inputs, outputs)
 

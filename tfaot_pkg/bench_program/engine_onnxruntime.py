@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-import chunks
 import numpy as np
 import onnxruntime
+import served
 
 _API_VERSION = 16
 _GET_ERROR_MESSAGE = 2
@@ -41,7 +41,7 @@ class _Base(ctypes.Structure):
 
 
 class Engine:
-    def __init__(self, options: dict) -> None:
+    def __init__(self) -> None:
         library = next((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*"))
         base = ctypes.CDLL(str(library)).OrtGetApiBase
         base.restype = ctypes.POINTER(_Base)
@@ -90,7 +90,7 @@ class Model:
             for kind, arrays in (("input", inputs), ("output", outputs))
         ]
         values = [_words([engine.tensor(array) for array in arrays]) for arrays in (inputs, outputs)]
-        self.call = chunks.CCall(
+        self.call = served.CCall(
             function=engine.function(_RUN),
             arguments=(
                 session.value, 0, _address(names[0]), _address(values[0]), len(inputs),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-import chunks
 import numpy as np
 import openvino
+import served
 
 # ov_element_type_e
 _TYPES = {
@@ -27,7 +27,7 @@ class _Shape(ctypes.Structure):
 
 
 class Engine:
-    def __init__(self, options: dict) -> None:
+    def __init__(self) -> None:
         # The runtime that the Python package found and loaded its plugins for.
         library = next((Path(openvino.__file__).parent / "libs").glob("libopenvino_c.so.*"))
         self.library = ctypes.CDLL(str(library))
@@ -75,7 +75,7 @@ class Model:
                 name = f"{kind}_{i}:0".encode()
                 engine.check(engine.library.ov_infer_request_set_tensor(request, name, engine.tensor(array)))
         function = ctypes.cast(engine.library.ov_infer_request_infer, ctypes.c_void_p).value
-        self.call = chunks.CCall(function=function, arguments=(request.value,), keep=(inputs, outputs))
+        self.call = served.CCall(function=function, arguments=(request.value,), keep=(inputs, outputs))
 
     def results(self) -> list[np.ndarray]:
         return self._results

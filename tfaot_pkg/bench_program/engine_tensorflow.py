@@ -1,4 +1,7 @@
-"""TensorFlow: a function of the frozen graph per batch size, called from Python as its users call it."""
+"""TensorFlow: a function of the frozen graph per batch size, called from Python as its users call it.
+
+Also with XLA while it runs (`jit_compile=True`).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,16 @@ import tensorflow as tf
 class Engine:
     jit = False
 
-    def __init__(self, options: dict) -> None:
+    def __init__(self) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
     def model(self, path: str, inputs: list, outputs: list) -> Model:
         return Model(path, inputs, outputs, jit=self.jit)
+
+
+class JitEngine(Engine):
+    jit = True
 
 
 class Model:

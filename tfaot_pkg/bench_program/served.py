@@ -1,56 +1,67 @@
-"""The requests that a process with an engine serves."""
+"""The requests that a process with an engine serves: its tensors, its runs and their timing."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import itertools
+import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import chunks
-import tensors
+import numpy as np
+from messages import Input, Memory, Options, Output, Started, Times, Written
+
+_ALIGNMENT = 64
+_ENGINES = {"tensorflow_jit": ("engine_tensorflow", "JitEngine")}
+"""Module and class of engines that have no module of their own."""
+_ROOM = 100_000
 
 
 class Server:
-    def __init__(self, options: dict, began: int) -> None:
+    def __init__(self, options: Options, began: int) -> None:
         self._options, self._began = options, began
-        self._tensors = tensors.Tensors(options)
-        self._chunks = chunks.Chunks(options["calls"])
+        self._tensors = Tensors(options)
+        self._chunks = Chunks(options.calls)
         self._engine = None
         self._ready: dict = {}
         self._empty = 0
 
-    def start(self, size: str) -> dict:
+    def start(self, size: str) -> Started:
         self._empty = peak_memory()
         began = time.monotonic_ns()
-        self._engine = importlib.import_module(f"engine_{self._options['engine']}").Engine(self._options)
+        module, name = _ENGINES.get(self._options.engine, (f"engine_{self._options.engine}", "Engine"))
+        self._engine = getattr(importlib.import_module(module), name)()
         self._chunks.once(self._model(size).call)
-        return {"nanoseconds": time.monotonic_ns() - began}
+        return Started(nanoseconds=time.monotonic_ns() - began)
 
-    def time(self, size: str, shortest: str, duration: str) -> dict:
-        return {"times": self._chunks.times(self._model(size).call, int(size), int(shortest), int(duration))}
+    def time(self, size: str, shortest: str, duration: str) -> Times:
+        return Times(times=tuple(self._chunks.times(self._model(size).call, int(size), int(shortest), int(duration))))
 
-    def answers(self, size: str, file: str) -> dict:
+    def answers(self, size: str, file: str) -> Written:
         model = self._model(size)
         self._chunks.once(model.call)
         with open(file, "wb") as written:
             written.write(self._tensors.output_bytes(model.results(), int(size)))
-        return {}
+        return Written()
 
-    def overhead(self, shortest: str, duration: str) -> dict:
+    def overhead(self, shortest: str, duration: str) -> Times:
         """As `time`, for the model that does nothing."""
-        array = [tensors.aligned((1,), "float32")]
-        model = self._engine.model(self._options["identity"], array, [tensors.aligned((1,), "float32")])
+        array = [aligned((1,), "float32")]
+        model = self._engine.model(self._options.identity, array, [aligned((1,), "float32")])
         self._chunks.once(model.call)
-        return {"times": self._chunks.times(model.call, "identity", int(shortest), int(duration))}
+        return Times(times=tuple(self._chunks.times(model.call, "identity", int(shortest), int(duration))))
 
-    def memory(self) -> dict:
-        return {"empty": self._empty, "peak": peak_memory()}
+    def memory(self) -> Memory:
+        return Memory(empty=self._empty, peak=peak_memory())
 
     def _model(self, size: str):
         """The model at one batch size, its inputs bound."""
         if size not in self._ready:
             inputs = self._tensors.inputs_at(int(size))
             outputs = self._tensors.outputs_at(int(size))
-            self._ready[size] = self._engine.model(self._options["models"][size], inputs, outputs)
+            self._ready[size] = self._engine.model(self._options.models[size], inputs, outputs)
         return self._ready[size]
 
 
@@ -58,3 +69,118 @@ def peak_memory() -> int:
     """Peak resident memory in kB, VmHWM; proc_pid_status(5)."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+
+
+# --- timing: C functions by a loop in C, Python functions by one in Python (templates/bench/chunks.h) ----------------
+
+
+@dataclass(frozen=True)
+class CCall:
+    """A C function and its arguments, all of them words; its result is zero where all is well.
+
+    `wide`: the result is a pointer, else an int. `keep` holds what the arguments point to.
+    """
+
+    function: int
+    arguments: tuple
+    wide: bool = False
+    keep: object = None
+
+
+Call = CCall | Callable[[], object]
+
+
+class Chunks:
+    """`library` is templates/bench/calls.cc, compiled."""
+
+    def __init__(self, library: str) -> None:
+        self._calls = ctypes.CDLL(library).tfaot_bench_calls
+        self._calls.restype = ctypes.c_ssize_t
+        self._times = (ctypes.c_double * _ROOM)()
+        self._runs: dict = {}
+
+    def once(self, call: Call) -> None:
+        """Run `call` once. Raises RuntimeError where it fails."""
+        if isinstance(call, CCall):
+            self._in_c(call, ctypes.c_int64(1), 0, 0)
+        else:
+            call()
+
+    def times(self, call: Call, key: object, shortest: int, duration: int) -> list:
+        """Nanoseconds of one run, chunk by chunk; `key` remembers how many runs make a chunk."""
+        if isinstance(call, CCall):
+            return self._in_c(call, self._runs.setdefault(key, ctypes.c_int64(1)), shortest, duration)
+        return self._in_python(call, key, shortest, duration)
+
+    def _in_c(self, call: CCall, runs: ctypes.c_int64, shortest: int, duration: int) -> list:
+        words = (ctypes.c_void_p * max(1, len(call.arguments)))(*call.arguments)
+        count = self._calls(
+            ctypes.c_void_p(call.function), ctypes.c_size_t(len(call.arguments)), words, int(call.wide),
+            ctypes.c_int64(shortest), ctypes.c_int64(duration), ctypes.byref(runs), self._times, ctypes.c_size_t(_ROOM),
+        )  # fmt: skip
+        if count < 0:
+            raise RuntimeError("the engine's function failed")
+        return self._times[:count]
+
+    def _in_python(self, call: Callable[[], object], key: object, shortest: int, duration: int) -> list:
+        now, runs, times = time.monotonic_ns, self._runs.get(key, 1), []
+        begin = now()
+        while not times or now() - begin < duration:
+            start = now()
+            for _ in itertools.repeat(None, runs):
+                call()
+            taken = now() - start
+            if taken < shortest:
+                runs *= 2
+            else:
+                times.append(taken / runs)
+        self._runs[key] = runs
+        return times
+
+
+# --- inputs and outputs of a model, in the order of its signature ----------------------------------------------------
+
+
+class Tensors:
+    def __init__(self, options: Options) -> None:
+        self._inputs, self._outputs = options.inputs, options.outputs
+        self._values = [self._read(tensor, options.rows) for tensor in self._inputs]
+
+    def inputs_at(self, size: int) -> list:
+        """The first `size` rows of each: aligned memory that all batch sizes share."""
+        return [
+            values[:size] if is_batched(tensor) else values
+            for tensor, values in zip(self._inputs, self._values, strict=True)
+        ]
+
+    def outputs_at(self, size: int) -> list:
+        """Empty arrays, for engines that write into their caller's memory."""
+        return [aligned(shape_at(tensor, size), tensor.dtype) for tensor in self._outputs]
+
+    def output_bytes(self, arrays: list, size: int) -> bytes:
+        """What an engine gave for the outputs; ValueError where one is of another kind."""
+        for tensor, array in zip(self._outputs, arrays, strict=True):
+            if array.dtype != np.dtype(tensor.dtype) or array.size != math.prod(shape_at(tensor, size)):
+                raise ValueError(f"output {tensor.name} is {array.dtype}{list(array.shape)}")
+        return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+
+    def _read(self, tensor: Input, rows: int) -> np.ndarray:
+        values = aligned(shape_at(tensor, rows), tensor.dtype)
+        values[...] = np.fromfile(tensor.file, tensor.dtype).reshape(values.shape)
+        return values
+
+
+def is_batched(tensor: Input | Output) -> bool:
+    return bool(tensor.shape) and tensor.shape[0] is None
+
+
+def shape_at(tensor: Input | Output, size: int) -> tuple:
+    return tuple(size if axis is None else axis for axis in tensor.shape)
+
+
+def aligned(shape: tuple, dtype: str) -> np.ndarray:
+    """An empty array at an address that every engine takes as it is."""
+    count = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(count + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + count].view(dtype).reshape(shape)

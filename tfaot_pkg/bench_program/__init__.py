@@ -1,0 +1,1 @@
+"""The programs that run in peers' environments. The host imports `messages` only."""

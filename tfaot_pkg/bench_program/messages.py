@@ -1,0 +1,131 @@
+"""What the host (bench/) and the programs in peers' environments tell each other: frozen types that both sides share.
+
+Each message is one line of JSON. Programs trust what they read, because the host made it; the host checks every answer.
+Engines in C++ (templates/bench/library.cc) give the same answers. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """`shape` has None for the batch axis; `file` holds the values of `Options.rows` rows."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The first line for an engine; the lines after it are words, as in templates/bench/library.cc.
+
+    `models` are files by batch size, `identity` is the file of a model that gives one float back. `calls` is the shared
+    library of templates/bench/calls.cc.
+    """
+
+    engine: str
+    models: Mapping[str, str]
+    identity: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    rows: int
+    calls: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Options:
+        """Raises TypeError for unknown and missing fields."""
+        inputs = tuple(Input(**each) for each in document["inputs"])
+        outputs = tuple(Output(**each) for each in document["outputs"])
+        return cls(**{**document, "inputs": inputs, "outputs": outputs})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Nanoseconds of loading the engine and one run."""
+
+    nanoseconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Nanoseconds of one run, chunk by chunk."""
+
+    times: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Peak resident memory in kB: with the inputs but before the engine was loaded, and after all batch sizes."""
+
+    empty: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A limit of the machine, from templates/bench/limits.cc."""
+
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The answers are in their file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The engine raised `error`; more words of it are in the log."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placeholder:
+    node: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The output `index` of `node`."""
+
+    node: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What convert.py shall do with the frozen graph in the file `graph`; "" stands for the identity of one float.
+
+    `kind` is graph, tflite or onnx. `files` are its results by batch size. `paths` are folders to import from,
+    beside those of the environment.
+    """
+
+    kind: str
+    graph: str
+    inputs: tuple[Placeholder, ...]
+    outputs: tuple[Fetched, ...]
+    files: Mapping[str, str]
+    paths: tuple[str, ...]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Conversion:
+        """Raises TypeError for unknown and missing fields."""
+        inputs = tuple(Placeholder(**each) for each in document["inputs"])
+        outputs = tuple(Fetched(**each) for each in document["outputs"])
+        return cls(**{**document, "inputs": inputs, "outputs": outputs})
