@@ -26,7 +26,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _require_plain(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Raise ValueError where the file says that it holds more than it is long: packed, or the same bytes again."""
+    """Raise ValueError if the file says that it holds more than it is long: packed, or the same bytes again."""
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
         raise ValueError("its arrays are packed")
     if sum(member.file_size for member in members) > size:

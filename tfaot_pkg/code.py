@@ -52,7 +52,7 @@ def modules_of(*modules: str) -> frozenset[str]:
 
 
 def _require_as_loaded(name: str, file: Path) -> None:
-    """Raise StorageError where the code in `file` is not the code that runs: it was written after that was loaded."""
+    """Raise StorageError if the code in `file` is not the code that runs: it was written after that was loaded."""
     if name in sys.modules and _STARTED < os.stat(file).st_mtime_ns <= time.time_ns():
         raise StorageError(
             f"a part of tfaot-pkg itself was changed while it ran: {file}",
@@ -120,7 +120,7 @@ def _parents(name: str) -> Iterator[str]:
 
 @cache
 def _file(name: str) -> Path | None:
-    """The source of a module of this package; None where there is no such module."""
+    """The source of a module of this package; None if there is no such module."""
     place = _FOLDER.joinpath(*name.split(".")[1:])
     candidates = (place / "__init__.py", place.with_suffix(".py"))
     return next((path for path in candidates if path.is_file()), None)

@@ -94,7 +94,7 @@ class Model:
         model = tfaot_pkg.load("digits", prefix="external")
         model(image=images)["probability"]
 
-    Integers and floats are converted to the input's dtype where their values fit. Several threads may share a model,
+    Integers and floats are converted to the input's dtype if their values fit. Several threads may share a model,
     one of them runs at a time. A model can be pickled: what is stored is the path of its library, its uid and `target`.
     """
 
@@ -195,7 +195,7 @@ class Model:
         return {tensor.name: _fitting(self.name, tensor, given[tensor.name]) for tensor in tensors}
 
     def _rows(self, inputs: Mapping[str, Array]) -> int | None:
-        """The number of rows; None where no input has a batch axis."""
+        """The number of rows; None if no input has a batch axis."""
         counts = {t.name: len(inputs[t.name]) for t in self.signature.inputs if t.has_batch_axis}
         if len(set(counts.values())) > 1:
             raise RunError(f"model {self.name}: inputs have different numbers of rows: {counts}")
@@ -367,7 +367,7 @@ def _tensor(c: _CTensor) -> Tensor:
 
 
 def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
-    """`value` as an array of the tensor's dtype; RunError where its values or shape do not fit."""
+    """`value` as an array of the tensor's dtype; RunError if its values or shape do not fit."""
     try:
         array = np.asarray(value)
     except ValueError as error:

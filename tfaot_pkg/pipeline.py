@@ -201,7 +201,7 @@ class Pipeline:
         return frozen
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
-        """The toolchain of `spec`, made now where it is missing."""
+        """The toolchain of `spec`, made now if it is missing."""
         if self.toolchain_python is not None:
             return external(self.toolchain_python, folders=self.folders)
         return ensure(
@@ -209,7 +209,7 @@ class Pipeline:
         )
 
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:
-        """The toolchain that `plan` was made with. Raises ToolchainError where it is another one by now."""
+        """The toolchain that `plan` was made with. Raises ToolchainError if it is another one by now."""
         environment = self.environment(plan.spec)
         if environment.identity != plan.toolchain.identity:
             raise ToolchainError(

@@ -22,7 +22,7 @@ from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A row of the table to be; `program` is None where `row.reason` says why it cannot run."""
+    """A row of the table to be; `program` is None if `row.reason` says why it cannot run."""
 
     row: Row
     program: Program | None = None

@@ -67,7 +67,7 @@ def difference(
 ) -> Difference:
     """How far an engine's outputs, in the file `answers`, are from TensorFlow's.
 
-    The largest difference, absolute and relative to the largest value of each output, infinite where one side is no
+    The largest difference, absolute and relative to the largest value of each output, infinite if one side is no
     number and the other is; and how many values are beyond `tolerance`.
     """
     content, offset, found, failures = answers.read_bytes(), 0, [], 0
@@ -188,7 +188,7 @@ def measure(
 
 
 def _start_anew(program: Program, taken: Taken, schedule: Schedule, writable: Path, log: Path) -> None:
-    """First inference and memory, from processes that do nothing else; the median of some, where they are quick."""
+    """First inference and memory, from processes that do nothing else; the median of some, if they are quick."""
     log.unlink(missing_ok=True)
     firsts: list[float] = []
     peaks: list[Memory] = []

@@ -39,7 +39,7 @@ Form = Literal["library", "graph", "tflite", "onnx", "iree"]
 class Peer:
     """An engine beside ours.
 
-    `packages` names its lock file in bench/requirements, "" where it is part of the toolchain; `distributions` are what
+    `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are what
     it is made of, `disk` what that takes, in MB, for people. `runtime` are patterns of the files below site-packages
     that it runs from, for sizes.
     """
@@ -130,7 +130,7 @@ PEERS: Mapping[str, Peer] = MappingProxyType({peer.name: peer for peer in _PEERS
 
 
 def peers_named(names: Sequence[str]) -> tuple[Peer, ...]:
-    """The peers of `names`, in the order of PEERS; "all" names every one. Raises SpecError where a name is unknown."""
+    """The peers of `names`, in the order of PEERS; "all" names every one. Raises SpecError if a name is unknown."""
     if unknown := [name for name in names if name != "all" and name not in PEERS]:
         near = [each for name in unknown for each in difflib.get_close_matches(name.lower(), PEERS, n=1, cutoff=0.5)]
         guess = f"; did you mean {', '.join(near)}?" if near else ""
@@ -146,7 +146,7 @@ def requirements_file(packages: str) -> Path:
 
 
 def installed_here(distributions: Sequence[str]) -> PythonEnvironment | None:
-    """The environment of this very process, where it has all of `distributions` (by an extra of this package)."""
+    """The environment of this very process, if it has all of `distributions` (by an extra of this package)."""
     try:
         versions = {name: importlib.metadata.version(name) for name in distributions}
     except importlib.metadata.PackageNotFoundError:
@@ -159,7 +159,7 @@ def installed_here(distributions: Sequence[str]) -> PythonEnvironment | None:
 
 
 def ensure_packages(packages: str, interpreter: Path, pipeline: Pipeline) -> PythonEnvironment:
-    """The environment of the lock file `packages`, made now with the Python `interpreter` where it is missing.
+    """The environment of the lock file `packages`, made now with the Python `interpreter` if it is missing.
 
     Raises NetworkError, TrustError, StorageError, ToolchainError.
     """
@@ -202,9 +202,9 @@ class Converter:
     def files(
         self, form: Form, batch_sizes: Sequence[int], environment: PythonEnvironment | None = None
     ) -> dict[int, Path]:
-        """The model by batch size; `environment` is the peer's, where it compiles by itself.
+        """The model by batch size; `environment` is the peer's, if it compiles by itself.
 
-        Raises ModelError where TensorFlow or the peer cannot convert it; what installing tf2onnx raises.
+        Raises ModelError if TensorFlow or the peer cannot convert it; what installing tf2onnx raises.
         """
         return self._files(form, batch_sizes, environment, self.frozen)
 

@@ -97,7 +97,7 @@ def _columns(count: int) -> int:
 
 
 def _grid(count: int) -> tuple[Figure, list[Any], Any]:
-    """A figure, its panels, and a panel that is free for the legend (None where there is none)."""
+    """A figure, its panels, and a panel that is free for the legend (None if there is none)."""
     columns = _columns(count)
     rows = math.ceil(count / columns)
     size = (9.2, 5.6) if count == 1 else (4.1 * columns, 3.9 * rows + 0.4)

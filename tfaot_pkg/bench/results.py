@@ -151,7 +151,7 @@ class Bench:
         return next((row for row in self.rows if row.name == name), None)
 
     def roof(self, target: str) -> Roof | None:
-        """That of `target`; the highest where `target` is empty, as for engines that choose their code themselves."""
+        """That of `target`; the highest if `target` is empty, as for engines that choose their code themselves."""
         return next(
             (roof for roof in self.roofs if roof.limits.target == target), self.roofs[-1] if self.roofs else None
         )
@@ -175,7 +175,7 @@ class Bench:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bench:
-        """KeyError, TypeError, ValueError where `data` is of another form."""
+        """KeyError, TypeError, ValueError if `data` is of another form."""
         if data["format"] != FORMAT:
             raise ValueError(f"format {data['format']}, this tool reads {FORMAT}")
         return cls(

@@ -40,7 +40,7 @@ class Published:
 def published(reader: RegistryReader, requirement: str, means: Means, folder: Path) -> Published:
     """The version that `requirement` means, unpacked below `folder`.
 
-    Raises RegistryError (unknown package), TrustError (damaged package), SourceError where its model is not at hand,
+    Raises RegistryError (unknown package), TrustError (damaged package), SourceError if its model is not at hand,
     NetworkError, StorageError.
     """
     entry = resolve(reader, requirement)
@@ -70,8 +70,8 @@ class Request:
 def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Path | None = None) -> Bench:
     """Measure the model of `spec` beside `request.peers`; peers that cannot run are rows with a reason.
 
-    `library` was built from it, for its targets and batch sizes; where none is given one is built, for those asked for.
-    Raises all errors of a build; RunError where this machine cannot run the library.
+    `library` was built from it, for its targets and batch sizes; if none is given one is built, for those asked for.
+    Raises all errors of a build; RunError if this machine cannot run the library.
     """
     targets = _targets(spec, request, fixed=library is not None)
     sizes = _batch_sizes(spec, request, fixed=library is not None)
@@ -104,7 +104,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
 
 
 def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ...]:
-    """What to measure, lowest level first. Raises RunError where this machine, or a `fixed` library, cannot run it."""
+    """What to measure, lowest level first. Raises RunError if this machine, or a `fixed` library, cannot run it."""
     runnable = [name for name in spec.compilation.targets if runs_here(TARGETS[name])]
     chosen = request.targets or tuple(runnable[-1:])
     refused = [name for name in chosen or spec.compilation.targets if not runs_here(TARGETS[name])]
@@ -121,7 +121,7 @@ def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ..
 
 
 def _batch_sizes(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[int, ...]:
-    """Raises RunError where a `fixed` library lacks one."""
+    """Raises RunError if a `fixed` library lacks one."""
     sizes, compiled = request.batch_sizes or spec.compilation.batch_sizes, spec.compilation.batch_sizes
     if missing := [str(size) for size in sizes if fixed and size not in compiled]:
         raise RunError(

@@ -225,7 +225,7 @@ def best_ours(bench: Bench, batch_size: int) -> Row | None:
 
 
 def ratio_to_peers(bench: Bench, batch_size: int) -> float:
-    """Our median over the best peer's; below 1 where we are first, NaN where there is no other."""
+    """Our median over the best peer's; below 1 if we are first, NaN if there is no other."""
     ours, peer = best_ours(bench, batch_size), best_peer(bench, batch_size)
     return _median(ours, batch_size) / _median(peer, batch_size) if ours and peer else math.nan
 
@@ -237,7 +237,7 @@ def share_of_roof(bench: Bench, row: Row, batch_size: int) -> float:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """NaN where there are none."""
+    """NaN if there are none."""
     known = [value for value in values if value > 0]
     return math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan
 

@@ -76,7 +76,7 @@ def peak_memory() -> int:
 
 @dataclass(frozen=True)
 class CCall:
-    """A C function and its arguments, all of them words; its result is zero where all is well.
+    """A C function and its arguments, all of them words; its result is zero if all is well.
 
     `wide`: the result is a pointer, else an int. `keep` holds what the arguments point to.
     """
@@ -100,7 +100,7 @@ class Chunks:
         self._runs: dict = {}
 
     def once(self, call: Call) -> None:
-        """Run `call` once. Raises RuntimeError where it fails."""
+        """Run `call` once. Raises RuntimeError if it fails."""
         if isinstance(call, CCall):
             self._in_c(call, ctypes.c_int64(1), 0, 0)
         else:
@@ -158,7 +158,7 @@ class Tensors:
         return [aligned(shape_at(tensor, size), tensor.dtype) for tensor in self._outputs]
 
     def output_bytes(self, arrays: list, size: int) -> bytes:
-        """What an engine gave for the outputs; ValueError where one is of another kind."""
+        """What an engine gave for the outputs; ValueError if one is of another kind."""
         for tensor, array in zip(self._outputs, arrays, strict=True):
             if array.dtype != np.dtype(tensor.dtype) or array.size != math.prod(shape_at(tensor, size)):
                 raise ValueError(f"output {tensor.name} is {array.dtype}{list(array.shape)}")

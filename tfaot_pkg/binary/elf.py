@@ -230,7 +230,7 @@ _SYMTAB = 2
 
 
 def symbols_of(elf: Elf) -> tuple[Symbol, ...]:
-    """The symbol table that linkers read; nothing where there is none. Raises MalformedElf."""
+    """The symbol table that linkers read; nothing if there is none. Raises MalformedElf."""
     tables = [section for section in elf.sections if section.kind == _SYMTAB]
     if not tables:
         return ()
@@ -251,7 +251,7 @@ def _symbols(raw: bytes, strings: _Strings) -> Iterator[Symbol]:
 
 
 def dynamic_of(elf: Elf) -> Dynamic | None:
-    """What the loader reads; None where the file is not for it. Raises MalformedElf."""
+    """What the loader reads; None if the file is not for it. Raises MalformedElf."""
     segments = [segment for segment in elf.segments if segment.kind == SegmentKind.DYNAMIC]
     if not segments:
         return None

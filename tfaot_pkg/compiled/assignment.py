@@ -53,7 +53,7 @@ def possible_calls(layers: Sequence[Layer], chosen: frozenset[str], toolchain: T
 
 
 def choices_of(spec: ModelSpec, layers: Sequence[Layer], toolchain: Toolchain) -> Choices:
-    """What is chosen for each unit of `spec`. SpecError where the tuning file names layers that are not there."""
+    """What is chosen for each unit of `spec`. SpecError if the tuning file names layers that are not there."""
     tuned, compilation = tuned_code(spec, toolchain), spec.compilation
     units = units_of(compilation)
     usable = uses_kernels(compilation)
@@ -116,7 +116,7 @@ STAGE = "flags"
 
 
 def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progress: Progress) -> None:
-    """Raise SpecError where the toolchain does not take the flags of `spec`, also where no unit needs XLA.
+    """Raise SpecError if the toolchain does not take the flags of `spec`, also if no unit needs XLA.
 
     What it takes is remembered: the next build asks no process.
     """

@@ -54,7 +54,7 @@ def number_of_buffers(header: Path) -> int:
 
 
 def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
-    """ModelError where an output's compiled shape is not what the signature says for this batch size."""
+    """ModelError if an output's compiled shape is not what the signature says for this batch size."""
     text = header.read_text()
     sizes = _result_sizes(header, text)
     for index, tensor in enumerate(signature.outputs):

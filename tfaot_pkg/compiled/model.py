@@ -63,7 +63,7 @@ def compile_units(
 def _run(
     pool: WorkerPool, request: Compile, units: Sequence[Flagged], tf_xla_flags: Sequence[str], step: Step
 ) -> set[str]:
-    """The weights that must be embedded; none where all is compiled."""
+    """The weights that must be embedded; none if all is compiled."""
     shares = _shares(pool, units, tf_xla_flags)
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
         futures: list[Future[Compiled]] = []

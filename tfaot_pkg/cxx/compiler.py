@@ -253,7 +253,7 @@ class Compiler:
 def find_compiler(architecture: str, *, log: Path, output: Callable[[str], None]) -> Compiler:
     """The compiler for `architecture` ("x86_64"): $CXX, else the system's; for another machine's, the cross compiler.
 
-    Raises CompilerError where there is none, with the package that has it.
+    Raises CompilerError if there is none, with the package that has it.
     """
     command = _command(architecture)
     version = _ask([*command, "--version"]).partition("\n")[0]

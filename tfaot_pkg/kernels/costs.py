@@ -118,7 +118,7 @@ def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> froze
     Where one part of a chain is a call and the next is XLA's, both lose: what is between them is copied, and XLA no
     longer makes one loop of it.
     """
-    del target  # costs of both grow alike where vectors are narrower
+    del target  # costs of both grow alike if vectors are narrower
     known = tuple(layers)
     small = sum(layer.parameters_size for layer in known) <= _SMALL
     size, doubt = (batch_size, _DOUBT) if small else (_REPRESENTATIVE, 1.0)

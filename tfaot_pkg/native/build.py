@@ -348,7 +348,7 @@ class LibraryBuild:
     ) -> Path:
         """One object of the runtime parts of a target, which defines `names`."""
         linked = self._merge(parts, self.work / f"parts_{target.identifier}.o", keep=[*names])
-        # Eigen allocates by malloc and expects an exception where it fails.
+        # Eigen allocates by malloc and expects an exception if it fails.
         known = defined_symbols(linked) | undefined_symbols(linked)
         allocation = {name: runtime[ours] for name, ours in _ALLOCATION.items()}
         renamed = {name: new for name, new in {**names, **runtime, **allocation}.items() if name in known}

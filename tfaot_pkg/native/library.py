@@ -30,7 +30,7 @@ _UID_DIGITS = 12
 class NativeLibrary:
     """The static and the shared library in `folder`, which export `symbol` (and TFAOT_ENTRY_POINT).
 
-    `objects`, where the spec asks for them, are what the libraries are linked from: one per batch size, and what these
+    `objects`, if the spec asks for them, are what the libraries are linked from: one per batch size, and what these
     have in common.
     """
 

@@ -43,7 +43,7 @@ def tools_key(native: Key) -> Key:
 def build_tools(
     spec: ModelSpec, library: NativeLibrary, *, key: Key, compiler: Compiler, cache: BuildCache, progress: Progress
 ) -> Programs:
-    """The programs, from the cache where they are there; none where the spec does not ask for them.
+    """The programs, from the cache if they are there; none if the spec does not ask for them.
 
     Raises CompilerError, StorageError.
     """
@@ -61,7 +61,7 @@ def build_tools(
 
 
 def program_names(spec: ModelSpec) -> dict[str, str]:
-    """The programs' names by tool; none where the spec does not ask for them."""
+    """The programs' names by tool; none if the spec does not ask for them."""
     return {tool: f"{spec.model.name}_{tool}" for tool in _TOOLS} if spec.package.tools else {}
 
 

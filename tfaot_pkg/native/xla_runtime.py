@@ -1,6 +1,6 @@
 """Runtime parts: functions that compiled models call.
 
-Compiled once per toolchain, target and compiler, and only where they are asked for.
+Compiled once per toolchain, target and compiler, and only if they are asked for.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Parts:
     def objects_for(self, target: Target, objects: Iterable[Path]) -> dict[RuntimePart, Path]:
         """The parts that `objects` need, and the parts that those need, compiled for `target`.
 
-        Raises ModelError where code needs a function of XLA that this toolchain has no source for.
+        Raises ModelError if code needs a function of XLA that this toolchain has no source for.
         """
         chosen: dict[RuntimePart, Path] = {}
         defined: set[str] = set()
@@ -77,7 +77,7 @@ class Parts:
         return chosen
 
     def compiled(self, part: RuntimePart, target: Target) -> Path:
-        """The object of `part` for `target`, from the cache where it is there."""
+        """The object of `part` for `target`, from the cache if it is there."""
         key = key_of(
             STAGE,
             code_digest(__name__),

@@ -30,7 +30,7 @@ _NO_WINDOW = [1, 1, 0, 0]
 
 
 def _result(instruction: Instruction, value: Value) -> Known:
-    """`value`, for each element where the result is a tuple."""
+    """`value`, for each element if the result is a tuple."""
     return value if instruction.shape.parts is None else tuple(value for _ in instruction.shape.parts)
 
 

@@ -173,7 +173,7 @@ def _chosen(
     two: Integers,
     of_both: Callable[[Array, Array], Array],
 ) -> Integers | None:
-    """`one` where `first` is known to hold, `two` where `second` is, else what holds of either; None if unknown."""
+    """`one` if `first` is known to hold, `two` if `second` is, else what holds of either; None if unknown."""
     same = np.logical_and.reduce([x == y for x, y in zip(one.parts[:3], two.parts[:3], strict=True)])
     if not (first | second | same).all():
         return None

@@ -63,7 +63,7 @@ class Value:
     truth value: "the turn is less than the batch size".
     `carried` is the number of the array that a loop over the rows hands from turn to turn, if the value is that array,
     in which at most the turn's own row was written.
-    `term` is how it was computed (terms.py); None where several ways come together. It is no part of what is known.
+    `term` is how it was computed (terms.py); None if several ways come together. It is no part of what is known.
     """
 
     axis: Axis | None = None

@@ -52,7 +52,7 @@ def choose_layers(shop: Workshop, units: Sequence[Unit]) -> dict[Unit, LayersFou
     """The choice for each of `units`, measured in two passes.
 
     The first one times all layers, none, and each group of layers on the other side than the cost model has it. What
-    gains is put together, and the second pass times that beside the cost model's choice: it stays where it gains again.
+    gains is put together, and the second pass times that beside the cost model's choice: it stays if it gains again.
     """
     groups = shop.groups
     measured, times = _first_pass(shop, units, groups)
@@ -142,7 +142,7 @@ class FlagsFound:
 
 
 def left_to_xla(shop: Workshop, chosen: Chosen) -> float:
-    """The share of the model's operations that the kernel library does not compute, where it computes `chosen`."""
+    """The share of the model's operations that the kernel library does not compute, if it computes `chosen`."""
     work = shop.frozen.work
     computed = shop.effective(chosen)
     ours = 2 * sum(layer.multiply_adds for layer in shop.frozen.layers if layer.name in computed)
@@ -152,7 +152,7 @@ def left_to_xla(shop: Workshop, chosen: Chosen) -> float:
 def choose_flags(
     shop: Workshop, choices: Mapping[Unit, Chosen], candidates: Sequence[Flags] = CANDIDATES
 ) -> FlagsFound:
-    """The fastest of `candidates` for each unit, its layers as in `choices`, where one is clearly faster than none."""
+    """The fastest of `candidates` for each unit, its layers as in `choices`, if one is clearly faster than none."""
     layers = {unit: chosen for unit, chosen in choices.items() if left_to_xla(shop, chosen) >= _LEAST_SHARE}
     if not layers:
         return FlagsFound(flags={}, ratios={}, skipped={"all": "the kernel library computes all products"})
@@ -232,7 +232,7 @@ _Found = tuple[Mapping[Unit, LayersFound], FlagsFound]
 
 
 def choose_together(shop: Workshop, layers: Mapping[Unit, LayersFound]) -> _Found:
-    """Flags for units with `layers`; and XLA's code with flags of its own in place of both where it is faster."""
+    """Flags for units with `layers`; and XLA's code with flags of its own in place of both if it is faster."""
     flags = choose_flags(shop, {unit: found.chosen for unit, found in layers.items()})
     rivals = [
         unit
@@ -245,14 +245,14 @@ def choose_together(shop: Workshop, layers: Mapping[Unit, LayersFound]) -> _Foun
 def choose_beside(
     shop: Workshop, layers: Mapping[Unit, LayersFound], known: Mapping[Unit, Flags]
 ) -> Mapping[Unit, LayersFound]:
-    """`layers`, but XLA's code where that is faster with the flags that stay as they are `known`."""
+    """`layers`, but XLA's code if that is faster with the flags that stay as they are `known`."""
     flags = {unit: each for unit, each in known.items() if shop.effective(layers[unit].chosen)}
     kept = FlagsFound(flags=flags, ratios=dict.fromkeys(flags, Ratio(value=1.0)), skipped={})
     return settled(shop, layers, kept, kept)[0]
 
 
 def settled(shop: Workshop, layers: Mapping[Unit, LayersFound], flags: FlagsFound, alone: FlagsFound) -> _Found:
-    """`layers` and `flags`, or the flags `alone` for XLA's code alone where they are clearly faster than both.
+    """`layers` and `flags`, or the flags `alone` for XLA's code alone if they are clearly faster than both.
 
     Where weights would be twice in the library beyond the budget, the units that gain least stay as they are.
     """

@@ -59,11 +59,11 @@ class Tuned:
 
 
 def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipeline) -> Tuned:
-    """Measure what is `wanted` of `targets` of `spec` (those that this machine can run, where none is named), and build
+    """Measure what is `wanted` of `targets` of `spec` (those that this machine can run, if none is named), and build
     the model with it, which validates it.
 
     What the file says of other targets, and what is not wanted, stays if it is from the same CPU: a file tells of one
-    machine. Raises RunError where this machine cannot run what is asked for; all errors of a build.
+    machine. Raises RunError if this machine cannot run what is asked for; all errors of a build.
     """
     measured = _measurable(spec, targets)
     before = _of_this_machine(spec, pipeline.progress)
@@ -174,7 +174,7 @@ def _costs(build: Build, targets: Sequence[str], progress: Progress) -> dict[str
 
 
 def _measurable(spec: ModelSpec, targets: Sequence[str]) -> tuple[str, ...]:
-    """The targets to measure. Raises RunError where this machine cannot run one, or none of all."""
+    """The targets to measure. Raises RunError if this machine cannot run one, or none of all."""
     runnable = runnable_targets(spec)
     chosen = tuple(name for name in spec.compilation.targets if name in (targets or runnable))
     if refused := [name for name in chosen or spec.compilation.targets if name not in runnable]:
@@ -187,7 +187,7 @@ def _measurable(spec: ModelSpec, targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_this_machine(spec: ModelSpec, progress: Progress) -> Tuning:
-    """What the file says, where it is from a CPU of the same name; nothing else."""
+    """What the file says, if it is from a CPU of the same name; nothing else."""
     machine = {"cpu": latency.processor()}
     if spec.tuning is not None and spec.tuning.machine == machine:
         return spec.tuning

@@ -1,6 +1,6 @@
 """Which layers the kernel library is to compute in each unit, by times of some choices. Nothing is measured here.
 
-Every choice is compared with the cost model's, which stays where nothing is clearly faster. Layers of one operation
+Every choice is compared with the cost model's, which stays if nothing is clearly faster. Layers of one operation
 are a group: they are chosen together.
 """
 
@@ -126,7 +126,7 @@ class Measured:
         return min(candidates, key=lambda chosen: self.predicted(chosen, groups), default=self.base)
 
     def confirmed(self, chosen: Chosen) -> Chosen:
-        """`chosen`, which was measured again, where it is clearly faster than `base` again, else that."""
+        """`chosen`, which was measured again, if it is clearly faster than `base` again, else that."""
         return chosen if self.ratios[chosen].is_gain else self.base
 
 
@@ -135,7 +135,7 @@ def within(
 ) -> dict[Unit, Chosen]:
     """`choices`, changed so that at most `budget` bytes of weights are twice in a library.
 
-    A layer is there twice where some units leave it to XLA, which needs the weights as they are, and others do not,
+    A layer is there twice if some units leave it to XLA, which needs the weights as they are, and others do not,
     which needs them packed. The groups that gain most per byte keep such choices; the others get, for all units, the
     side that is faster on the whole.
     """

@@ -93,7 +93,7 @@ class Workshop:
         )
 
     def compiled(self, variant: Variant) -> CompiledModel:
-        """Raises what a toolchain raises where it does not like the flags."""
+        """Raises what a toolchain raises if it does not like the flags."""
         spec = self._spec(variant)
         return compile_model(
             spec, self.frozen,

@@ -27,7 +27,7 @@ ARRANGED = "arranged"
 """Rows of the main class again, in other places, with other neighbours and repeated (rows.py)."""
 
 ROWS = 8
-"""Rows of each class, at least; as many as the largest batch size where that is more."""
+"""Rows of each class, at least; as many as the largest batch size if that is more."""
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT64)
 _SCALE = 1000.0
@@ -45,7 +45,7 @@ def is_drawn_for(name: str, signature: Signature) -> bool:
 
 
 def drawn(name: str, signature: Signature, *, seed: int, rows: int) -> dict[str, Array]:
-    """One array per input, batch axis first where there is one. Inputs that the class is not about are drawn as usual:
+    """One array per input, batch axis first if there is one. Inputs that the class is not about are drawn as usual:
     floats from the standard normal distribution, integers and booleans from {0, 1}.
     """
     generator = np.random.default_rng([seed, *name.encode()])
@@ -102,12 +102,12 @@ _INTEGERS_BELOW = 2  # small enough for any embedding or index; files give real 
 def validation_inputs(
     validation: Validation, signature: Signature, largest_batch: int, *, sha256: object = None
 ) -> dict[str, Array]:
-    """One array per input, batch axis first where there is one, with at least `largest_batch` rows.
+    """One array per input, batch axis first if there is one, with at least `largest_batch` rows.
 
     Where `sha256` is given, it is that of the user's file when the build was planned.
 
     Drawn: floats from the standard normal distribution, integers from {0, 1}, booleans with equal chances.
-    Raises SpecError where the user's file does not fit the signature, SourceError where it has changed since.
+    Raises SpecError if the user's file does not fit the signature, SourceError if it has changed since.
     """
     if validation.inputs is not None:
         return _from_file(validation.inputs, signature, largest_batch, sha256)

@@ -39,9 +39,9 @@ TENSORFLOW = "TensorFlow"
 class Difference:
     """Elements of one output at one batch size on one target that differ from eager TensorFlow's for one reason.
 
-    `target` is TENSORFLOW where rows interact in TensorFlow itself.
+    `target` is TENSORFLOW if rows interact in TensorFlow itself.
     `agrees_with` says what gives our values, or values as near as can be asked for; "" for nothing. `max_absolute` is
-    None where no two finite numbers differ. `is_fault`: the library must not be published.
+    None if no two finite numbers differ. `is_fault`: the library must not be published.
     """
 
     target: str
@@ -59,7 +59,7 @@ class Answers:
     """All answers for one output at one batch size: of one shape, but for those that are missing.
 
     `eager_ran` masks elements that eager TensorFlow did not refuse, `jit_ran` the same for TensorFlow's XLA. `spread`:
-    by how much eager answers change where inputs are off by some roundings. `flushed` is ours with subnormal numbers
+    by how much eager answers change if inputs are off by some roundings. `flushed` is ours with subnormal numbers
     flushed to zero.
     """
 
@@ -167,7 +167,7 @@ def _explanations(
 def _roundings(
     answers: Answers, rtol: float, atol: float, operations: frozenset[str], left: Mask
 ) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """What changes in TensorFlow's own answers as much where its inputs are off by some roundings."""
+    """What changes in TensorFlow's own answers as much if its inputs are off by some roundings."""
     ours, eager, spread = answers.ours, answers.eager, answers.spread
     if spread is None or eager is None:
         return
@@ -182,7 +182,7 @@ def _kind_of_rounding(answers: Array, operations: frozenset[str]) -> Kind:
 
 
 def _rounding_of(array: Array) -> float:
-    """Of the largest number: sums that cancel are off by as much, where they are added in another order."""
+    """Of the largest number: sums that cancel are off by as much, if they are added in another order."""
     if array.dtype.kind != "f":
         return 0.0
     return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))

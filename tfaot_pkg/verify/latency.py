@@ -52,7 +52,7 @@ class Timer:
     def rounds(self, units: Sequence[TimedUnit]) -> dict[TimedUnit, list[float]]:
         """Nanoseconds of one run of each of `units`, which take turns: one number for each round.
 
-        This machine must be able to run them. Raises ValidationError where a library does not run.
+        This machine must be able to run them. Raises ValidationError if a library does not run.
         """
         words: dict[Path, list[str]] = {}
         for unit in units:
@@ -89,7 +89,7 @@ def timer(compiler: Compiler) -> Iterator[Timer]:
 def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[Latency, ...]:
     """Time the shared library `library` for each of `targets`, which this machine must be able to run.
 
-    Raises CompilerError, ValidationError where the library does not run.
+    Raises CompilerError, ValidationError if the library does not run.
     """
     with timer(compiler) as clock:
         times = clock.times({library: targets})

@@ -30,7 +30,7 @@ _SECONDS = 10.0
 """For each class but the main one, at least: a loop may never end for infinity, say."""
 
 _PATIENCE = 5.0
-"""Times what the main class took, where that is more."""
+"""Times what the main class took, if that is more."""
 
 MOST = 8
 """Batches of each size that are tried of each class but the main one."""
@@ -39,7 +39,7 @@ _TRIES = 9
 """By luck a few change nothing: of answers that are steps, and of special functions that are off."""
 
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
-"""The same for the library's run on the main class, where a loop may never end, too; the second for many tries, too."""
+"""The same for the library's run on the main class, if a loop may never end, too; the second for many tries, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Tried:
     """One class of inputs, in the file `inputs`, with TensorFlow's answers by "SIZE/OUTPUT".
 
     See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for any
-    time. `fault` says why there are no answers, "" where there are.
+    time. `fault` says why there are no answers, "" if there are.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Oracle:
     def explored(self, tried: Tried) -> Tried:
         """`tried` with what tells kinds of differences apart: how far roundings carry, and XLA's own answers.
 
-        It has a fault where TensorFlow did not end, except in the main class, which may take its time.
+        It has a fault if TensorFlow did not end, except in the main class, which may take its time.
         """
         is_main = tried.name == MAIN
         seconds = None if is_main else _PATIENCE_FOR_MAIN * self._seconds
@@ -134,7 +134,7 @@ class Oracle:
         return self._answers(tried, "eager", batch_sizes=(size,))[0]
 
     def ends_compiled(self, tried: Tried) -> bool:
-        """Whether the model ends where TensorFlow's own XLA compiles it."""
+        """Whether the model ends if TensorFlow's own XLA compiles it."""
         return self._compiled(tried) is not None
 
     def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
@@ -177,7 +177,7 @@ class Oracle:
         return Tried(name=name, inputs=path, rows=min(batched, default=1))
 
     def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
-        """None where it does not end."""
+        """None if it does not end."""
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
         except ToolchainError as error:

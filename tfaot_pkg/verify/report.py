@@ -29,7 +29,7 @@ class Comparison:
     """One output at one batch size on one target.
 
     `max_absolute` and `max_relative` are the largest |ours - theirs| and |ours - theirs| / |theirs| over all elements
-    that are finite on both sides (0 where theirs is 0 and ours as well); `failures` counts elements beyond
+    that are finite on both sides (0 if theirs is 0 and ours as well); `failures` counts elements beyond
     atol + rtol * |theirs|, among `elements`; NaN agrees with NaN, and an infinity with the same infinity.
     """
 
@@ -46,7 +46,7 @@ class Comparison:
 class ClassReport:
     """What was tried of one class of inputs (inputs.py), and how it differed from eager TensorFlow.
 
-    `not_run` says why nothing was compared, "" where it was. `rows` were drawn; `refused` counts batches that eager
+    `not_run` says why nothing was compared, "" if it was. `rows` were drawn; `refused` counts batches that eager
     TensorFlow refused, over all sizes.
     """
 

@@ -210,7 +210,7 @@ class LibraryRuns:
         return _NativeRuns(self._library, self._spec.compilation.batch_sizes, self._jobs)
 
     def _process(self, runs: _Runs, target: Target, parts: Sequence[Part], *, flush: bool) -> str:
-        """Run the library on `parts`, one after the other; why that ended early, "" where it did not."""
+        """Run the library on `parts`, one after the other; why that ended early, "" if it did not."""
         try:
             runs.command(target, parts, writable=self._answers, flush=flush).run()
         except CommandFailed as error:
@@ -288,7 +288,7 @@ def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def require_verified(not_run: Sequence[str], unverified: Sequence[str]) -> None:
-    """ValidationError where one of `not_run`, targets without validation, is not among `unverified`."""
+    """ValidationError if one of `not_run`, targets without validation, is not among `unverified`."""
     missing = [name for name in not_run if name not in unverified]
     if missing:
         raise ValidationError(

@@ -52,7 +52,7 @@ _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
-    """What the inputs are, without naming a place. Raises SpecError where their file cannot be read."""
+    """What the inputs are, without naming a place. Raises SpecError if their file cannot be read."""
     validation = spec.validation
     if validation.inputs is not None:
         try:
@@ -95,9 +95,9 @@ def validate(
     cache: BuildCache,
     progress: Progress,
 ) -> ValidationReport:
-    """The report, from the cache where it is there. `inputs` is what `inputs_document` said when the key was made.
+    """The report, from the cache if it is there. `inputs` is what `inputs_document` said when the key was made.
 
-    Raises ValidationError where an answer is beyond the tolerance, or the library crashed; SourceError where the
+    Raises ValidationError if an answer is beyond the tolerance, or the library crashed; SourceError if the
     model's files or the inputs are not what they were. Then nothing is cached. `compiler` is that of the library.
     """
     total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec)) + _ROWS_RUNS
@@ -115,7 +115,7 @@ def validate(
 
 
 def stored_answers(spec: ModelSpec, key: Key, cache: BuildCache) -> bytes | None:
-    """What `reference.reference_bytes` gave in the validation that was made; None where the spec asks for no tools."""
+    """What `reference.reference_bytes` gave in the validation that was made; None if the spec asks for no tools."""
     if not spec.package.tools:
         return None
     return (cache.folder(STAGE, key) / REFERENCE_FILE).read_bytes()
@@ -214,7 +214,7 @@ class _Validation:
         with suppress(ModelError, ToolchainError):  # the model's own checks may refuse such a batch
             answers[TENSORFLOW] = oracle.at_size(tried, uncompiled_size(sizes))
         if any(self._interactions(target, each, expected[target], main, order) for target, each in answers.items()):
-            main = oracle.explored(main)  # where TensorFlow's answers are as sensitive, rows need not interact
+            main = oracle.explored(main)  # if TensorFlow's answers are as sensitive, rows need not interact
         found = [
             one
             for target, each in answers.items()
@@ -266,7 +266,7 @@ class _Validation:
     def _patiently(
         self, oracle: Oracle, tried: Tried, target: str, answers: Mapping[str, Array] | str
     ) -> Mapping[str, Array] | str:
-        """`answers`; where the library did not end in time but XLA's JIT does, those of a run with more time."""
+        """`answers`; if the library did not end in time but XLA's JIT does, those of a run with more time."""
         if answers != ENDLESS or tried.seconds is None or not oracle.ends_compiled(tried):
             return answers
         return self._runs.run(target, [replace(tried, seconds=_PATIENCE * tried.seconds)])[tried.name]
@@ -375,7 +375,7 @@ class _Validation:
 
 
 def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:
-    """Elements of `answers` whose batches ran; all where that is not told."""
+    """Elements of `answers` whose batches ran; all if that is not told."""
     if ran is None:
         return np.ones(answers.shape, bool)
     rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]

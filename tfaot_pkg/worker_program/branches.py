@@ -73,7 +73,7 @@ class _Search:
         self._look_between()
 
     def _look(self, inputs: dict) -> None:
-        """Run all branches; keep `inputs` where a side is new."""
+        """Run all branches; keep `inputs` if a side is new."""
         import tensorflow as tf
 
         feeds = [tf.constant(inputs[each.name]) for each in self._inputs]

@@ -18,7 +18,7 @@ _CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 
 
 def values_of(folder: str, meta_graph, variables: dict) -> dict:
-    """Name -> values (a NumPy array) of each of `variables` (name -> node); ModelFault where one has none."""
+    """Name -> values (a NumPy array) of each of `variables` (name -> node); ModelFault if one has none."""
     if not variables:
         return {}
     prefix = _prefix(folder)
@@ -34,7 +34,7 @@ def values_of(folder: str, meta_graph, variables: dict) -> dict:
 
 
 def _prefix(folder: str) -> str:
-    """What names of the checkpoint's files begin with; ModelFault where they are missing or lie elsewhere."""
+    """What names of the checkpoint's files begin with; ModelFault if they are missing or lie elsewhere."""
     variables = os.path.join(folder, "variables")
     prefix = os.path.join(variables, "variables")
     if not os.path.lexists(prefix + ".index"):
@@ -65,7 +65,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
 
 
 def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
-    """ModelFault where a value is said to be larger than all files of the checkpoint: its memory is taken first."""
+    """ModelFault if a value is said to be larger than all files of the checkpoint: its memory is taken first."""
     dtype = reader.get_variable_to_dtype_map()[key]
     bytes_each = 1 if dtype.name == "string" else dtype.size  # texts are as long as they are, but have a length
     claimed = math.prod(reader.get_variable_to_shape_map()[key]) * bytes_each
@@ -153,7 +153,7 @@ def _take_assignments(function, call, top: dict, found: dict) -> None:
 
 
 def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
-    """Note what `value`, a tensor among `nodes`, restores `variable` from, where it is restored at all."""
+    """Note what `value`, a tensor among `nodes`, restores `variable` from, if it is restored at all."""
     text = _origin(nodes, value)
     node = nodes.get(node_name(text))
     if node is None or node.op != "RestoreV2" or len(node.input) < 3:

@@ -223,7 +223,7 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int) -> list:
 
 
 def _observed(names: list, frozen, inputs: list, batch_size: int) -> list:
-    """The shapes of what the model gives; ModelFault where they depend on the inputs' values."""
+    """The shapes of what the model gives; ModelFault if they depend on the inputs' values."""
     import tensorflow as tf
 
     seen, failures = [], []
@@ -295,7 +295,7 @@ def _work(graph_def, used: set, inputs) -> Work:
     Arithmetic operations are TensorFlow's own count ("flops": a multiplication and an addition are two), at two
     batch sizes, between which the count grows with the batch. Operations without such a count are none. Functions and
     loops are not looked into: a graph with such counts two operations per row and element of its constants instead, as
-    a product with each takes, where that is more.
+    a product with each takes, if that is more.
     """
     constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]
     light, _ = specialize.without_weights(graph_def)

@@ -72,7 +72,7 @@ class GraphView:
         return self._consumers.get(tensor, [])
 
     def only_consumer(self, tensor: tuple):
-        """The operation that alone uses `tensor`; None where there are several, or it is an output of the model."""
+        """The operation that alone uses `tensor`; None if there are several, or it is an output of the model."""
         found = self.consumers(tensor)
         return found[0] if len(found) == 1 and tensor not in self.fetched else None
 
@@ -81,7 +81,7 @@ class GraphView:
         return node.name not in self._several
 
     def constant(self, tensor: tuple):
-        """The value of `tensor` where it is made of constants alone, as an array, else None."""
+        """The value of `tensor` if it is made of constants alone, as an array, else None."""
         if tensor not in self._constants:
             self._constants[tensor] = self._computed(tensor)
         return self._constants[tensor]
@@ -107,7 +107,7 @@ class GraphView:
             return session.run(f"{tensor[0]}:{tensor[1]}")
 
     def row_shape(self, tensor: tuple):
-        """(k, shape): at batch size B, `tensor` has the shape (k * B, *shape). None where it is of another form."""
+        """(k, shape): at batch size B, `tensor` has the shape (k * B, *shape). None if it is of another form."""
         small, large = (self._shape(graph, tensor) for graph in self._graphs)
         if not small or not large or None in small + large or small[1:] != large[1:]:
             return None
@@ -117,7 +117,7 @@ class GraphView:
         return int(per_row[0]), tuple(small[1:])
 
     def row_size(self, tensor: tuple):
-        """Elements of `tensor` per row of the batch, None where that is not a fixed number."""
+        """Elements of `tensor` per row of the batch, None if that is not a fixed number."""
         shape = self.row_shape(tensor)
         return None if shape is None else shape[0] * math.prod(shape[1])
 

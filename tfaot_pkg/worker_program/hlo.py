@@ -219,7 +219,7 @@ def _convolution(proto) -> listing.Convolution:
         ),
         output=(numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions),
         window=_window(proto),
-        # XLA leaves 0 where it means the default, 1.
+        # XLA leaves 0 if it means the default, 1.
         feature_groups=proto.feature_group_count or 1,
         batch_groups=proto.batch_group_count or 1,
     )

@@ -15,7 +15,7 @@ _ADVICE = {
 
 
 def require_dtype(kind: str, name: str, dtype: str) -> str:
-    """`dtype`, where a compiled library can have it at its border; else ModelFault."""
+    """`dtype`, if a compiled library can have it at its border; else ModelFault."""
     if dtype not in ALLOWED:
         raise ModelFault(
             f"{kind} {name!r} has dtype {dtype}, which a compiled model cannot take or give",
@@ -64,7 +64,7 @@ def output_shape(name: str, batch_sizes, shapes):
 def in_order(kind: str, tensors: list, names: tuple) -> list:
     """`tensors` in the order of `names`, the spec's `model.inputs` or `model.outputs` (`kind`); no names keep theirs.
 
-    ModelFault where `names` are not those of all `tensors`.
+    ModelFault if `names` are not those of all `tensors`.
     """
     if not names:
         return tensors

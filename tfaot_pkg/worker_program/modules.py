@@ -37,7 +37,7 @@ _GENERIC_TARGET = re.compile(r'\bcall_target_name = (?:#vhlo\.string_v1<)?"((?:[
 
 
 def refuse_hidden_code(graph_def) -> None:
-    """ModelFault where a module of the graph, which is not imported yet, may do more than compute."""
+    """ModelFault if a module of the graph, which is not imported yet, may do more than compute."""
     for node in operations.nodes_of(graph_def):
         if node.op == _OPERATION:
             faults = sorted(set(_faults(_printed(node))))
@@ -50,7 +50,7 @@ def refuse_hidden_code(graph_def) -> None:
 
 
 def _printed(node) -> str:
-    """The module of `node` as text; ModelFault where it cannot be read."""
+    """The module of `node` as text; ModelFault if it cannot be read."""
     from tensorflow.compiler.mlir.stablehlo import stablehlo
     from tensorflow.python import _pywrap_mlir
 
@@ -89,7 +89,7 @@ def _faults(text: str):
 
 
 def _name_of(line: str) -> str:
-    """The operation that a line without its results begins with; "" where it begins with none."""
+    """The operation that a line without its results begins with; "" if it begins with none."""
     found = _NAME.match(line)
     return found[1] if found and not _WITHOUT_OPERATION.match(line) else ""
 
@@ -102,7 +102,7 @@ def _is_known(name: str) -> bool:
 
 
 def _target_of(line: str) -> str:
-    """What a custom call calls; "" where that is not told once."""
+    """What a custom call calls; "" if that is not told once."""
     if found := _PRETTY_TARGET.match(line):
         return found[1] or found[2] or ""
     targets = _GENERIC_TARGET.findall(line)

@@ -67,7 +67,7 @@ def is_allowed(operation: str) -> bool:
 def faults_of(signature: str, placed: list, functions: list) -> list:
     """[(operation, node, why)], sorted, of `placed` nodes ([(node, function)]) that cannot be compiled.
 
-    ModelFault where some would reach out of the model, or where a function hides an operation of TensorFlow's.
+    ModelFault if some would reach out of the model, or if a function hides an operation of TensorFlow's.
     """
     _refuse_hidden(functions)
     outside, uncompiled = [], []
@@ -90,7 +90,7 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
 
 
 def _misplaced(node, function: str) -> str:
-    """Why an operation that is allowed elsewhere is not at this place; "" where it is."""
+    """Why an operation that is allowed elsewhere is not at this place; "" if it is."""
     if node.op in _PLACEHOLDERS:
         return "no input of the signature feeds it"
     if function and node.op in VARIABLES:
@@ -153,7 +153,7 @@ def _compile_something() -> None:
 
 
 def read_flags(request: ReadFlags, report) -> Nothing:
-    """Make TensorFlow and XLA read their flags, which ends the process where they do not take them."""
+    """Make TensorFlow and XLA read their flags, which ends the process if they do not take them."""
     _compile_something()
     return Nothing()
 

@@ -1,7 +1,7 @@
 """The outline of a frozen graph, for people to look at: operations with shapes and what flows between them.
 
 Constants, what is made of constants and shapes alone, and operations that only pass values on are left out. Large
-graphs are grouped by the names of their layers, or where those say nothing by kinds of operations.
+graphs are grouped by the names of their layers, or if those say nothing by kinds of operations.
 The same for the same graph, whatever order TensorFlow gives its nodes in.
 """
 
@@ -87,7 +87,7 @@ def _used(sources: dict, ends: list, operations: dict, fed: set) -> list:
 
 
 def _fed_only(used: list, sources: dict, fed: set) -> list:
-    """Those of `used` that depend on an input; all of them where none does."""
+    """Those of `used` that depend on an input; all of them if none does."""
     after: dict = {}
     for name in used:
         for source in sources[name]:

@@ -249,7 +249,7 @@ def rename_functions(graph_def) -> None:
 
 
 def _require_complete(signature: str, graph) -> None:
-    """ModelFault where a node gets an attribute, which may be a function, from the caller of its function."""
+    """ModelFault if a node gets an attribute, which may be a function, from the caller of its function."""
     for node, function in graph.placed_nodes():
         for key, value in node.attr.items():
             if value.placeholder:
@@ -261,7 +261,7 @@ def _require_complete(signature: str, graph) -> None:
 
 
 def _require_finite(signature: str, graph) -> None:
-    """ModelFault where functions call themselves, or a small file describes a graph or constants of no end."""
+    """ModelFault if functions call themselves, or a small file describes a graph or constants of no end."""
     calls, sizes = graph.calls(), {}
     _measure(signature, calls, sizes)
     if sizes[""] > _MOST_NODES:
@@ -336,7 +336,7 @@ def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
 
 
 def _only_call(graph_def, outputs: dict):
-    """The one call that all outputs come from, None where there is more to the graph."""
+    """The one call that all outputs come from, None if there is more to the graph."""
     calls = [node for node in graph_def.node if node.op != "Const"]
     if len(calls) != 1 or calls[0].op not in _FUNCTION_CALLS or any(text.startswith("^") for text in calls[0].input):
         return None

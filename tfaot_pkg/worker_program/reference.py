@@ -78,7 +78,7 @@ def _starts(inputs: dict, request: Reference, size: int) -> range:
 
 
 def _tried(function, inputs: dict, request: Reference, start: int, size: int, refusals: list):
-    """The answers for one batch; None where TensorFlow refuses it and request.tolerant."""
+    """The answers for one batch; None if TensorFlow refuses it and request.tolerant."""
     import tensorflow as tf
 
     feeds = {
@@ -103,7 +103,7 @@ def _run(function, feeds: dict) -> dict:
 
 
 def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
-    """`exactly` is the same function with its special functions in float64, None where it has none."""
+    """`exactly` is the same function with its special functions in float64, None if it has none."""
     import tensorflow as tf
 
     generator = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
 
 
 def _exactly(request: Reference):
-    """The signature with its special functions in float64; None where it has none."""
+    """The signature with its special functions in float64; None if it has none."""
     if "exact" not in _loaded:
         wanted = (request.folder, request.tags, request.signature)
         _loaded["exact"] = signatures.load_signature(*wanted, change=_in_double)

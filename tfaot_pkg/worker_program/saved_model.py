@@ -38,7 +38,7 @@ def sizes_of(shape):
 
 
 def read(folder: str):
-    """The parsed `saved_model.pb` of `folder`; ModelFault where it is missing, truncated or holds no graph."""
+    """The parsed `saved_model.pb` of `folder`; ModelFault if it is missing, truncated or holds no graph."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -84,7 +84,7 @@ def require_signature(graph, name: str):
 
 
 def require_inside(folder: str, path: str) -> None:
-    """ModelFault where `path`, below the model's `folder`, is no plain file, or a link that leads out of it."""
+    """ModelFault if `path`, below the model's `folder`, is no plain file, or a link that leads out of it."""
     real = os.path.realpath(path)
     if os.path.commonpath([real, os.path.realpath(folder)]) != os.path.realpath(folder):
         raise ModelFault(f"{path} is a link that leads out of the model's folder", "put the file itself in its place")

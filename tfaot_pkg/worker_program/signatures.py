@@ -35,9 +35,9 @@ class LoadedSignature:
 
 
 def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSignature | None:
-    """The signature `name` of the SavedModel; ModelFault where it may not or cannot be loaded.
+    """The signature `name` of the SavedModel; ModelFault if it may not or cannot be loaded.
 
-    `change` is called with its graph, which it may change; where that is false, there is no answer.
+    `change` is called with its graph, which it may change; if that is false, there is no answer.
     """
     graph = saved_model.meta_graph(saved_model.read(folder), tags)
     found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
@@ -79,7 +79,7 @@ def _variable(name: str, node, values):
 
 
 def _specs(found) -> list:
-    """The inputs, sorted by name; each is the node of its name, where that is free."""
+    """The inputs, sorted by name; each is the node of its name, if that is free."""
     import tensorflow as tf
 
     taken = {node.name for node in found.graph_def.node} | set(found.variables)
