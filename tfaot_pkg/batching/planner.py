@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+# The same limit as in tfaot/batching.h: both must compose a batch alike.
 _LARGEST_TABLE = 65_536  # rows
 _SHOWN = 4
 _LARGEST_SHOWN = 1024

@@ -42,7 +42,7 @@ class Field:
     pipeline: Pipeline
 
     def contenders(self, peers: Sequence[Peer]) -> Iterator[Contender]:
-        """Ours first, a row for each target; then `peers`. What is missing of them is installed now."""
+        """Ours first, a row for each target; then `peers`. Missing packages of peers are installed now."""
         version = f"{__version__}, {self._tensorflow}"
         for target in self.targets:
             row = Row(

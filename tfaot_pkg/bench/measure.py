@@ -23,7 +23,7 @@ from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.verify.report import compare
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ _NO_MEMORY = Memory(empty=0, peak=0)
 
 @dataclass(slots=True, kw_only=True)
 class Taken:
-    """What was measured of one engine; with `failure` it is not whole."""
+    """What was measured of one engine; incomplete if there is a `failure`."""
 
     times: dict[int, list[list[float]]] = field(default_factory=dict)
     first_inference: float = 0.0
@@ -134,7 +134,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Of one target, all rounds: multiply-adds a second, and bytes read a second by amount."""
+    """The rates of one target in all rounds: multiply-adds a second, and bytes read a second by amount."""
 
     multiply_adds: list[float]
     reads: dict[int, list[float]]
@@ -188,7 +188,7 @@ def measure(
 
 
 def _start_anew(program: Program, taken: Taken, schedule: Schedule, writable: Path, log: Path) -> None:
-    """First inference and memory, from processes that do nothing else; the median of some, if they are quick."""
+    """First inference and memory, from new processes that do nothing else; the median of several, if they are quick."""
     log.unlink(missing_ok=True)
     firsts: list[float] = []
     peaks: list[Memory] = []
@@ -217,7 +217,7 @@ def _answer(serving: Serving, name: str, taken: Taken, schedule: Schedule, folde
 
 
 def _overhead(serving: Serving, taken: Taken, schedule: Schedule) -> None:
-    """What a call costs. An engine that cannot run a model that does nothing runs others none the less."""
+    """What a call costs; not known if the engine cannot run the model that does nothing, which is no failure."""
     if not taken.failure:
         with suppress(RunError):
             times = serving.overhead(shortest=schedule.chunk, duration=schedule.slice)
@@ -245,6 +245,6 @@ def _rate(machine: Serving, rates: Rates, sizes_read: Sequence[int], size: int, 
 
 
 def _turned(names: list[str], number: int) -> list[str]:
-    """Another engine begins each round: none always follows the same one."""
+    """The engines in turn, beginning with another one in each round, so that none always follows the same one."""
     start = number % len(names) if names else 0
     return names[start:] + names[:start]

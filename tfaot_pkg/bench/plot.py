@@ -52,7 +52,7 @@ _ORDER = ("tfaot", "litert", "onnxruntime", "openvino", "iree", "xla", "incumben
 def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
     """Microseconds per item over batch size, both logarithmic, a panel for each model, in the form of `suffix`.
 
-    What no code can reach on one core, the roofline of the highest target, is shaded.
+    The area below the roofline of the highest target, which no code can reach on one core, is shaded.
     """
     with mpl.rc_context(_STYLE):
         figure, panels, spare = _grid(len(benches))
@@ -146,7 +146,7 @@ def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
 
 
 def labelled(sizes: Sequence[int]) -> list[int]:
-    """Those of `sizes`, ascending, whose numbers have room on the logarithmic axis; the largest always has."""
+    """Those of `sizes`, ascending, whose labels fit on the logarithmic axis; the largest is always labelled."""
     room = math.log2(sizes[-1] / sizes[0]) / _MOST_LABELS
     kept = [sizes[-1]]
     for size in reversed(sizes[:-1]):
@@ -224,7 +224,7 @@ def _subtitle(figure: Figure, benches: Sequence[Bench]) -> None:
 
 
 def _bytes(figure: Figure, suffix: str) -> bytes:
-    """The same bytes for the same figure: no date, no random names."""
+    """The file of `figure`: the same bytes for the same figure, without date and random names."""
     output = io.BytesIO()
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix.lstrip("."))
     figure.savefig(output, format=suffix.lstrip("."), dpi=_DPI, metadata=metadata)

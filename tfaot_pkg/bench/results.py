@@ -55,7 +55,7 @@ def sizes_read(work: Work, signature: Signature, batch_sizes: Sequence[int]) -> 
 
 
 def least_time(work: Work, signature: Signature, batch_size: int, limits: Limits) -> float:
-    """Nanoseconds."""
+    """The least nanoseconds of a run."""
     moved = bytes_moved(work, signature, batch_size)
     return 1e9 * max(operations(work, batch_size) / limits.flops, moved / limits.bandwidths[moved])
 
@@ -83,7 +83,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """As the last three of Cell."""
+    """The last three fields of Cell."""
 
     max_absolute: float
     max_relative: float

@@ -21,10 +21,10 @@ from tfaot_pkg.bench.results import OURS, Bench, Cell, Row
 Verdict = Literal["faster", "slower", "same"]
 
 TOLERANCE = 0.03
-"""Relative; of the placement of code and data in memory alone, two builds of the same source differ by so much."""
+"""Relative; two builds of the same source differ by as much, only because code and data lie elsewhere in memory."""
 
 _RESAMPLES = 2000
-_SEED = 20240501
+_SEED = 20240501  # fixed: the same two files must always give the same verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def slower(self) -> tuple[Change, ...]:
-        """Of our own engines."""
+        """Our own engines that became slower."""
         return tuple(each for each in self.changes if each.verdict == "slower" and each.engine.startswith("tfaot"))
 
     def as_dict(self) -> dict[str, object]:
@@ -149,7 +149,7 @@ class Table:
     def text(self, width: int | None = None) -> str:
         """Columns side by side, numbers to the right.
 
-        Where they are wider than `width` characters, those that are too many stand in a table of their own below.
+        Columns beyond `width` characters stand in another table below.
         """
         lines = [self.head, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
@@ -201,7 +201,7 @@ def resources(bench: Bench) -> Table:
 
 
 def notes(bench: Bench) -> list[str]:
-    """What could not be measured, and why; whose answers are not the model's."""
+    """Lines: what could not be measured, and why; which engines give other answers than the model."""
     missing = [f"{row.title}: not measured: {row.reason}" for row in bench.rows if row.reason]
     wrong = [
         f"{row.title}: its answers differ from TensorFlow's by more than the spec allows, at batch size {sizes}: "
@@ -237,7 +237,7 @@ def share_of_roof(bench: Bench, row: Row, batch_size: int) -> float:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """NaN if there are none."""
+    """The geometric mean; NaN of no values."""
     known = [value for value in values if value > 0]
     return math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan
 

@@ -118,14 +118,17 @@ STAGE = "flags"
 def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progress: Progress) -> None:
     """Raise SpecError if the toolchain does not take the flags of `spec`, also if no unit needs XLA.
 
-    What it takes is remembered: the next build asks no process.
+    Accepted flags are cached: the next build starts no process for them.
+
+    XLA reads its flags when it first compiles. A model that the kernel library computes alone never comes so far, and
+    nobody would notice a flag that the toolchain does not know.
     """
     for xla_flags in _sets(spec, pool):
         _require(xla_flags, spec.compilation.tf_xla_flags, pool, cache, progress)
 
 
 def _sets(spec: ModelSpec, pool: WorkerPool) -> list[tuple[str, ...]]:
-    """The XLA_FLAGS of each process that would compile units, without those that ask for nothing."""
+    """The XLA_FLAGS of each process that would compile units, without processes that have no flags at all."""
     compilation, tuned = spec.compilation, tuned_code(spec, pool.environment.toolchain)
     sets = dict.fromkeys(compilation.xla_flags + tuned.flags(target, size) for size, target in units_of(compilation))
     return [flags for flags in sets if flags or compilation.tf_xla_flags]

@@ -21,7 +21,7 @@ _RELOCATABLE = 1
 def require_plain(header: Path) -> None:
     """ToolchainError for a header that would make the compiler read other files than TensorFlow's headers.
 
-    It comes from a process that ran a model: the compiler, which is in no sandbox, must not be at its service.
+    It comes from a process that ran a model, which may be hostile, and the compiler runs in no sandbox.
     """
     text = header.read_text()
     odd = [line for line in text.splitlines() if "#" in line and not _DIRECTIVES.fullmatch(line)]
@@ -31,7 +31,7 @@ def require_plain(header: Path) -> None:
 
 
 def require_object(code: Path) -> None:
-    """ToolchainError for what is no object file: a linker takes any text for a script, which may name other files."""
+    """ToolchainError if it is no object file: a linker reads any text as a script, which may name other files."""
     with code.open("rb") as file:
         head = file.read(18)
     if not head.startswith(b"\x7fELF") or int.from_bytes(head[16:18], "little") != _RELOCATABLE:
@@ -39,7 +39,7 @@ def require_object(code: Path) -> None:
 
 
 def correct(header: Path, toolchain: Toolchain) -> None:
-    """Mend known faults of generated headers."""
+    """Correct known faults of generated headers."""
     text = header.read_text()
     for pattern, replacement in toolchain.corrections:
         text = re.sub(pattern, replacement, text)

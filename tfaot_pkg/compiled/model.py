@@ -80,7 +80,10 @@ def _run(
 
 
 def _shares(pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[str]) -> list[tuple[Worker, list[Unit]]]:
-    """Workers with what each of them compiles: as many for each set of flags as pay."""
+    """Workers with the units of each: for each set of flags as many as save time.
+
+    XLA reads its flags once per process, so units with other flags need another worker.
+    """
     shares = []
     for flags in dict.fromkeys(each.xla_flags for each in units):
         same = [each.unit for each in units if each.xla_flags == flags]
@@ -93,14 +96,14 @@ def _shares(pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[s
 
 STAGE = "compiled"
 _WEIGHTS = "weights.json"
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledUnit:
     """One batch size for one target: `PREFIX.h` and its objects in the folder of the target.
 
-    `calls` is what is left to the kernel library. Where that is all of the model, there are no files.
+    `calls` are computed by the kernel library. If that is all of the model, there are no files.
     """
 
     batch_size: int
@@ -146,7 +149,7 @@ class CompiledModel:
 
 
 def weight_offsets(weights: Sequence[Weight]) -> list[int]:
-    """Where each of `weights` begins in a blob of them all, each aligned as code for wide vectors likes it."""
+    """Where each of `weights` begins in a blob of them all, each aligned for loads of whole vectors."""
     offsets, end = [], 0
     for weight in weights:
         offsets.append(-(-end // _ALIGNMENT) * _ALIGNMENT)
@@ -266,7 +269,7 @@ def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> U
 
 
 def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compiler) -> None:
-    """Take out of symbol names what differs from one compilation to the next."""
+    """Remove from symbol names what differs from one compilation to the next: packages must be reproducible."""
     if not toolchain.unstable_symbols:
         return
     pattern = re.compile(toolchain.unstable_symbols)

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from tfaot_pkg.signature import DType
 from tfaot_pkg.worker_program.messages.graph import FoundLayer
 
+# kRowsAtATime and kFloats of tfaot_kernels/scratch.h: generated code compares both results by a static_assert.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
 

@@ -51,8 +51,9 @@ _Compared = tuple[dict[Unit, Measured], dict[Unit, _Times]]
 def choose_layers(shop: Workshop, units: Sequence[Unit]) -> dict[Unit, LayersFound]:
     """The choice for each of `units`, measured in two passes.
 
-    The first one times all layers, none, and each group of layers on the other side than the cost model has it. What
-    gains is put together, and the second pass times that beside the cost model's choice: it stays if it gains again.
+    The first one times all layers, none, and the cost model's choice with each group of layers moved to the other side.
+    The moves that gain are put together, and the second pass times them beside the cost model's choice: they stay if
+    they gain again.
     """
     groups = shop.groups
     measured, times = _first_pass(shop, units, groups)
@@ -81,7 +82,7 @@ def _first_pass(shop: Workshop, units: Sequence[Unit], groups: Sequence[Group]) 
 
 
 def _second_pass(shop: Workshop, choices: Mapping[Unit, Chosen], before: Mapping[Unit, Measured]) -> _Compared:
-    """What was measured now stands above what was measured `before`."""
+    """What is measured now replaces what was measured `before`."""
     again = {unit: tuple(dict.fromkeys((before[unit].base, _NONE, chosen))) for unit, chosen in choices.items()}
     measured, times = _compared(shop, again)
     known = {unit: replace(now, ratios={**before[unit].ratios, **now.ratios}) for unit, now in measured.items()}
@@ -89,7 +90,7 @@ def _second_pass(shop: Workshop, choices: Mapping[Unit, Chosen], before: Mapping
 
 
 def _compared(shop: Workshop, variants: Mapping[Unit, Sequence[Chosen]]) -> _Compared:
-    """Each unit's variants against the first of them, and their median times. Those of the same code are one."""
+    """Each unit's variants against the first of them, and their median times. Variants of equal code are timed once."""
     codes = {unit: [shop.effective(chosen) for chosen in each] for unit, each in variants.items()}
     distinct = {unit: tuple(dict.fromkeys(each)) for unit, each in codes.items()}
     measured: dict[Unit, Measured] = {}
@@ -245,7 +246,7 @@ def choose_together(shop: Workshop, layers: Mapping[Unit, LayersFound]) -> _Foun
 def choose_beside(
     shop: Workshop, layers: Mapping[Unit, LayersFound], known: Mapping[Unit, Flags]
 ) -> Mapping[Unit, LayersFound]:
-    """`layers`, but XLA's code if that is faster with the flags that stay as they are `known`."""
+    """`layers`, or XLA's code alone if it is faster with its `known` flags, which stay."""
     flags = {unit: each for unit, each in known.items() if shop.effective(layers[unit].chosen)}
     kept = FlagsFound(flags=flags, ratios=dict.fromkeys(flags, Ratio(value=1.0)), skipped={})
     return settled(shop, layers, kept, kept)[0]
@@ -254,7 +255,7 @@ def choose_beside(
 def settled(shop: Workshop, layers: Mapping[Unit, LayersFound], flags: FlagsFound, alone: FlagsFound) -> _Found:
     """`layers` and `flags`, or the flags `alone` for XLA's code alone if they are clearly faster than both.
 
-    Where weights would be twice in the library beyond the budget, the units that gain least stay as they are.
+    If more weights than the budget would be in the library twice, the units that gain least stay as they are.
     """
     compared = _rivals_compared(shop, layers, flags, alone)
     moved = sorted((unit for unit, ratio in compared.items() if ratio.is_gain), key=lambda unit: compared[unit].value)

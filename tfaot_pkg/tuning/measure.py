@@ -120,7 +120,7 @@ def _choose(shop: Workshop, before: Tuning, measured: Sequence[str], wanted: Wan
 def _layers_and_flags(
     shop: Workshop, units: Sequence[Unit], known: TunedCode, wanted: Wanted
 ) -> tuple[Mapping[Unit, LayersFound] | None, FlagsFound | None]:
-    """What is to be chosen of each, measured; None for what is not. What is not chosen is as `known`."""
+    """Layers and flags, measured; None for what is not to be chosen, which stays as `known`."""
     if wanted.kernels and shop.has_choice:
         layers = choose_layers(shop, units)
         if wanted.xla_flags:
@@ -138,7 +138,7 @@ def _layers_and_flags(
 
 
 def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, LayerChoice]]:
-    """The rows of targets that name only layers that the model has."""
+    """`rows` without targets that name layers which the model does not have."""
     rows = code.kernels.items()
     return {
         target: row
@@ -148,7 +148,7 @@ def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, 
 
 
 def _replaced(old: Mapping[str, _Row], new: Mapping[str, _Row], targets: Sequence[str]) -> dict[str, _Row]:
-    """`new` rows for `targets`, which may be none; `old` ones for the others."""
+    """`new` rows for `targets`, if there are such; `old` ones for the others."""
     return {**{name: row for name, row in old.items() if name not in targets}, **new}
 
 
@@ -160,7 +160,7 @@ def _changed(old: TunedCode, new: TunedCode) -> tuple[str, ...]:
 
 
 def _with_code(tuning: Tuning, version: str, chosen: _Chosen) -> Tuning:
-    """`tuning` with what was chosen; costs of code that is another one now are gone."""
+    """`tuning` with what was chosen, without costs of code that has changed."""
     others = {name: code for name, code in tuning.toolchains.items() if name != version}
     said = {version: chosen.code} if chosen.code != TunedCode() else {}
     costs = {name: row for name, row in tuning.batch_costs.items() if name not in chosen.changed}
@@ -187,7 +187,7 @@ def _measurable(spec: ModelSpec, targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_this_machine(spec: ModelSpec, progress: Progress) -> Tuning:
-    """What the file says, if it is from a CPU of the same name; nothing else."""
+    """What the tuning file says, if it is from a CPU of the same name; else nothing."""
     machine = {"cpu": latency.processor()}
     if spec.tuning is not None and spec.tuning.machine == machine:
         return spec.tuning

@@ -15,6 +15,8 @@ from tfaot_pkg.compiled.assignment import Unit
 from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import canonical_json
 
+# Both keep noise out, so that most units stay with the cost model's choice (docs/decisions/025): a gain must be at
+# least 3 %, and two standard errors of the median ratio.
 _LEAST_GAIN = 0.03
 _SIGMAS = 2.0
 _MAD_TO_SIGMA = 1.4826  # of a normal distribution
@@ -48,9 +50,11 @@ class Ratio:
 Chosen = frozenset[str]
 """Names of the layers that the kernel library computes."""
 
-_MOST_GROUPS = 6
+_MOST_GROUPS = 6  # each is one more library to build and to time
 _LEAST_RATIO = 0.02  # a sum of gains cannot take all of the time away
 
+# Weights that XLA and the kernel library both use are in the library twice, as they are and packed: at most these
+# bytes, and this part of all weights, may be (docs/decisions/025).
 _FREE_BYTES = 64 << 10
 _FREE_SHARE = 0.1
 
@@ -158,7 +162,7 @@ def within(
 
 
 def twice(groups: Iterable[Group], choices: Iterable[Chosen]) -> int:
-    """Bytes of the layers that are on both sides; those that have the same parameters count once."""
+    """Bytes of the weights that both XLA and the kernel library need; layers with the same parameters count once."""
     all_choices = list(choices)
     sizes: dict[str, int] = {}
     sides: dict[str, set[bool]] = {}
@@ -171,7 +175,7 @@ def twice(groups: Iterable[Group], choices: Iterable[Chosen]) -> int:
 
 
 def budget_of(weights: int) -> int:
-    """Bytes that may be there twice, of a model with so many bytes of weights."""
+    """Bytes that may be in a library twice, for a model with `weights` bytes of weights."""
     return int(_FREE_SHARE * weights) + _FREE_BYTES
 
 

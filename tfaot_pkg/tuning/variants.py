@@ -65,7 +65,7 @@ class Workshop:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The layers that can be chosen apart from others: without custom calls it is all of them or none."""
+        """The layers that can be chosen separately: a toolchain without custom calls has all of them or none."""
         return groups_of(self.frozen.layers) if self.toolchain.custom_calls else (Group(layers=self.frozen.layers),)
 
     @property
@@ -74,26 +74,26 @@ class Workshop:
         return budget_of(sum(weight_size(weight) for weight in self.frozen.weights))
 
     def effective(self, chosen: Chosen) -> Chosen:
-        """Those of `chosen` that the kernel library computes in the end: what makes no call stays with XLA."""
+        """Those of `chosen` that the kernel library really computes: layers that cannot be calls stay with XLA."""
         calls = possible_calls(self.frozen.layers, chosen, self.toolchain)
         return frozenset(layer.name for call in calls for layer in call.layers)
 
     def choice(self, chosen: Chosen) -> LayerChoice:
-        """`chosen` as a tuning file has it."""
+        """`chosen` as a tuning file writes it."""
         effective = self.effective(chosen)
         if not effective or effective == self.effective(self.everything):
             return LayerChoice(others=bool(effective))
         return LayerChoice.of(effective, [layer.name for layer in self.frozen.layers])
 
     def code(self, variant: Variant) -> TunedCode:
-        """`variant` as a tuning file has it."""
+        """`variant` as a tuning file writes it."""
         return TunedCode(
             kernels=_rows({unit: self.choice(chosen) for unit, chosen in variant.layers.items()}),
             xla_flags=_rows({unit: flags for unit, flags in variant.flags.items() if flags}),
         )
 
     def compiled(self, variant: Variant) -> CompiledModel:
-        """Raises what a toolchain raises if it does not like the flags."""
+        """Raises SpecError or ToolchainError if the toolchain rejects the flags."""
         spec = self._spec(variant)
         return compile_model(
             spec, self.frozen,

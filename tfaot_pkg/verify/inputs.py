@@ -39,7 +39,7 @@ _SHARE_OF_SPECIAL = 0.4
 
 
 def is_drawn_for(name: str, signature: Signature) -> bool:
-    """Whether the class has anything to change among the inputs of `signature`."""
+    """Whether `signature` has inputs that the class changes."""
     kinds = {tensor.dtype in _FLOATS for tensor in signature.inputs if tensor.dtype is not DType.BOOL}
     return (name != "integers") in kinds
 
@@ -104,7 +104,7 @@ def validation_inputs(
 ) -> dict[str, Array]:
     """One array per input, batch axis first if there is one, with at least `largest_batch` rows.
 
-    Where `sha256` is given, it is that of the user's file when the build was planned.
+    If `sha256` is given, it is that of the user's file when the build was planned.
 
     Drawn: floats from the standard normal distribution, integers from {0, 1}, booleans with equal chances.
     Raises SpecError if the user's file does not fit the signature, SourceError if it has changed since.

@@ -27,7 +27,7 @@ CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
 """Classes in which XLA's rules differ from eager TensorFlow's by nature: its answer counts as much."""
 
 _NOISE = 8.0
-"""Times the change that some roundings of the inputs make: as many more may happen inside of the model."""
+"""Times the change that some roundings of the inputs make (docs/decisions/030): more may happen inside of the model."""
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
@@ -73,7 +73,7 @@ class Answers:
 
 
 def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float) -> Mask:
-    """The elements that differ from eager TensorFlow's; outside of the main class, by more than noise."""
+    """Mask of the elements that differ from eager TensorFlow's; outside of the main class, by more than noise."""
     if answers.eager is None:
         return np.ones(answers.ours.shape, bool)
     spread = None if class_name == MAIN else answers.spread
@@ -107,7 +107,7 @@ def differences(
     atol: float,
     operations: frozenset[str],
 ) -> Iterator[Difference]:
-    """What differs, by kind."""
+    """The differences of one output, by kind."""
     left = disagreements(answers, class_name=class_name, rtol=rtol, atol=atol)
     for kind, agrees_with, is_fault, mask in _explanations(answers, class_name, rtol, atol, operations, left):
         found = left & mask
@@ -182,7 +182,7 @@ def _kind_of_rounding(answers: Array, operations: frozenset[str]) -> Kind:
 
 
 def _rounding_of(array: Array) -> float:
-    """Of the largest number: sums that cancel are off by as much, if they are added in another order."""
+    """A rounding of the largest number: sums that cancel are off by as much if they are added in another order."""
     if array.dtype.kind != "f":
         return 0.0
     return float(np.finfo(array.dtype).eps * np.abs(array[np.isfinite(array)]).max(initial=0.0))
@@ -211,7 +211,7 @@ def _overflowed(answers: Answers, class_name: str) -> Mask:
 
 
 def _numbers(ours: Array, eager: Array | None) -> Mask:
-    """Where both are finite floats."""
+    """Mask of the elements that are finite floats on both sides."""
     if eager is None or ours.dtype.kind != "f":
         return np.zeros(ours.shape, bool)
     return np.isfinite(ours) & np.isfinite(eager)

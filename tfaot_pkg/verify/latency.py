@@ -50,7 +50,7 @@ class Timer:
     program: Path
 
     def rounds(self, units: Sequence[TimedUnit]) -> dict[TimedUnit, list[float]]:
-        """Nanoseconds of one run of each of `units`, which take turns: one number for each round.
+        """Nanoseconds of one run of each of `units`, which take turns: a number for each round.
 
         This machine must be able to run them. Raises ValidationError if a library does not run.
         """

@@ -36,7 +36,8 @@ MOST = 8
 """Batches of each size that are tried of each class but the main one."""
 
 _TRIES = 9
-"""By luck a few change nothing: of answers that are steps, and of special functions that are off."""
+"""Inputs moved by roundings (docs/decisions/030). By luck a few change nothing: answers that are steps, and special
+functions that are off."""
 
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 """The same for the library's run on the main class, if a loop may never end, too; the second for many tries, too."""
@@ -111,7 +112,7 @@ class Oracle:
         return replace(tried, eager=answers, operations=operations)
 
     def explored(self, tried: Tried) -> Tried:
-        """`tried` with what tells kinds of differences apart: how far roundings carry, and XLA's own answers.
+        """`tried` with what tells kinds of differences apart: the effect of roundings, and XLA's own answers.
 
         It has a fault if TensorFlow did not end, except in the main class, which may take its time.
         """
@@ -150,7 +151,7 @@ class Oracle:
         return (self.tried(BRANCHES, inputs) if inputs else None), not_taken
 
     def _searched(self, rows: int, seconds: float) -> tuple[dict[str, Array], tuple[Branch, ...]]:
-        """Inputs, and the sides that none of them takes; nothing is tried in no `seconds`."""
+        """Inputs, and the sides that none of them takes; with 0 `seconds` no inputs are tried."""
         found = self._scratch / "branches.npz"
         request = SearchBranches(
             graph=str(self._pool.give(self._frozen.graph)),
@@ -177,7 +178,7 @@ class Oracle:
         return Tried(name=name, inputs=path, rows=min(batched, default=1))
 
     def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
-        """None if it does not end."""
+        """The answers of TensorFlow's own XLA; None if the model does not end in time."""
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
         except ToolchainError as error:
@@ -197,7 +198,7 @@ class Oracle:
             return read_arrays(answers), frozenset(found.operations)
 
     def _ready(self, tried: Tried) -> Worker:
-        """A worker that has loaded the model: the seconds of a call are not for a start after another worker died."""
+        """A worker that has loaded the model, so that a restart after a crash takes no time of the next call."""
         worker = self._pool.get()
         if worker is not self._loaded:
             nothing = replace(self._request(tried, self._scratch / "nothing.npz"), batch_sizes=())

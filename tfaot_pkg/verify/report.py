@@ -195,7 +195,7 @@ _SHOWN = 5
 
 
 def findings(report: ValidationReport) -> list[str]:
-    """What was tried beside the main inputs, what differs by nature, what was not tried."""
+    """Lines about other classes of inputs: what was tried, which differences are no faults, what was not tried."""
     lines = list(_tried(report.classes))
     if branches := report.branches_not_taken:
         shown = ", ".join(map(str, branches[:_SHOWN]))

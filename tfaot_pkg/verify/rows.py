@@ -62,9 +62,9 @@ def interactions(
     atol: float,
     operations: frozenset[str] = frozenset(),
 ) -> Iterator[Difference]:
-    """Where `answers` ("SIZE/OUTPUT") to the arranged inputs are not those that are `known` of the same rows.
+    """The differences of `answers` ("SIZE/OUTPUT") to the arranged inputs from those `known` for the same rows.
 
-    Of outputs without a batch axis nothing can be said.
+    Outputs without a batch axis are left out.
     """
     for name, values in answers.items():
         size, _, output = name.partition("/")

@@ -117,7 +117,7 @@ class EmulatedRuns:
         return counts if tried.most is None else {size: min(count, tried.most) for size, count in counts.items()}
 
     def _bytes(self, size: int) -> int:
-        """Of the outputs of one batch."""
+        """Bytes of the outputs of one batch."""
         outputs = self._signature.outputs
         return sum(math.prod(each.shape_at(size)) * np.dtype(each.dtype.value).itemsize for each in outputs)
 
@@ -152,7 +152,7 @@ class _Runs(Protocol):
         """The command that makes the answers of `parts`, one after the other, below `writable`."""
 
     def answers(self, part: Part) -> dict[str, Array]:
-        """Those that were made, by "SIZE/OUTPUT". Raises ValueError."""
+        """The answers that were written, by "SIZE/OUTPUT". Raises ValueError."""
 
 
 class LibraryRuns:
@@ -266,7 +266,7 @@ def _read(runs: _Runs, part: Part) -> Mapping[str, Array] | str:
 
 
 def runnable_targets(spec: ModelSpec) -> tuple[str, ...]:
-    """Those that this CPU can run."""
+    """The targets that this CPU can run."""
     return tuple(name for name in spec.compilation.targets if runs_here(TARGETS[name]))
 
 
@@ -283,7 +283,7 @@ def _way_to_run(target: Target) -> str:
 
 
 def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
-    """Those that neither this CPU nor an emulator can run."""
+    """The targets that neither this CPU nor an emulator can run."""
     return tuple(name for name, how in ways_to_run(spec).items() if how == NOT_RUN)
 
 

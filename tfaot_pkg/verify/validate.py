@@ -52,7 +52,7 @@ _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
-    """What the inputs are, without naming a place. Raises SpecError if their file cannot be read."""
+    """What the inputs are, without their path. Raises SpecError if their file cannot be read."""
     validation = spec.validation
     if validation.inputs is not None:
         try:
@@ -63,7 +63,7 @@ def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, 
 
 
 def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Mapping[str, object]) -> Key:
-    """Depends on what this machine can run, too."""
+    """Depends also on which targets this machine can run."""
     return key_of(
         STAGE,
         code_digest(__name__),
@@ -191,7 +191,7 @@ class _Validation:
         inputs: Mapping[str, Array],
         known: Mapping[str, Mapping[str, Mapping[str, Array] | str]],
     ) -> list[ClassReport]:
-        """That of the same rows in other batches, on the best target that runs here and in TensorFlow.
+        """The reports of the same rows in other batches, on the best target that runs here and in TensorFlow.
 
         Each is compared with what it gave for the main class; `known` has that of the library.
         """
@@ -375,7 +375,7 @@ class _Validation:
 
 
 def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:
-    """Elements of `answers` whose batches ran; all if that is not told."""
+    """Mask of the elements of `answers` whose batches ran; all if there is no record of that."""
     if ran is None:
         return np.ones(answers.shape, bool)
     rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]
@@ -385,7 +385,7 @@ def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array
 def _compared(
     tried: Tried, answers: Mapping[str, Mapping[str, Array]], differences: Sequence[Difference]
 ) -> ClassReport:
-    """The report of a class, of whose `answers` by target `differences` are."""
+    """The report of a class: `answers` by target, and their `differences`."""
     return ClassReport(
         name=tried.name,
         rows=tried.rows,

@@ -16,6 +16,7 @@ import weights
 from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
 from messages.requests import ModelFault
 
+# XLA compiles these operations, but to something else than TensorFlow runs, and says nothing.
 _SILENT = {
     "Assert": "assertions vanish: a failing one is not reported",
     "AssertNextDataset": "assertions vanish: a failing one is not reported",

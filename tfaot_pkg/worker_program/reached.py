@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import operations
 from messages.requests import ModelFault
 
+# A small file can describe a graph without end: functions that call others twice, constants of one repeated value.
+# These limits are checked before TensorFlow imports anything (docs/decisions/028, docs/security.md).
 _MOST_NODES = 2_000_000
 _MOST_NESTED = 200
 _MOST_CONSTANT_BYTES = 4 << 30

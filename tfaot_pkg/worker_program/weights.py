@@ -8,7 +8,7 @@ import layers
 import specialize
 from messages.graph import FoundLayer, Freeze, Weight
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 _SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
 """int32 and int64 stay constants: XLA may need their values (shapes, axes) while it compiles. float16 cannot be fed."""
 

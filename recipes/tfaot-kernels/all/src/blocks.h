@@ -1,7 +1,7 @@
 // blocks.h: the one micro-kernel: a block of rows times vectors of columns of packed weights, with bias and activation.
 //
-// Dense layers and convolutions of every kind are made of it. What a row is, the caller says: a pointer to its first
-// input, and for all rows alike where the others lie, so that a convolution's window need not be copied.
+// Dense layers and convolutions of every kind are made of it. The caller says what a row is: a pointer to its first
+// input, and where the other inputs lie, which is the same for all rows. So a convolution's window need not be copied.
 #ifndef TFAOT_KERNELS_BLOCKS_H_
 #define TFAOT_KERNELS_BLOCKS_H_
 
@@ -59,8 +59,8 @@ struct Strip {
 template <int kRows, int kWidth>
 using Sums = Vector[kRows][kWidth];
 
-/// What a block asks the caches for, in bytes from the weights in use: the first cache for those `ahead` of each
-/// vector, the second one for those `behind` the first vector.
+/// What a block prefetches, in bytes from the weights in use: into the first cache those `ahead` of each vector, into
+/// the second cache those `behind` the first vector.
 enum class Ask { nothing, ahead, aheadAndBehind };
 
 struct Asked {
@@ -121,23 +121,28 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
   for (; k < end; ++k) step(k);
 }
 
-/// Floats of a layer's packed weights from which on those of all layers may be more than the second cache holds.
+// Sizes by which `askedBy` decides; measured by benchmarks/kernels.py, see docs/decisions/024.
+
+/// Floats of a layer's packed weights: with more, the weights of all layers may not fit into the second cache.
 inline constexpr std::size_t kAskedWeights = 1 << 15;
-/// Bytes of a strip that stay in the first cache beside the rows.
+/// Bytes of a strip: with more, it does not stay in the first cache beside the rows.
 inline constexpr std::size_t kStripInCache = 36 * 1024;
-/// Bytes of a strip that are too many to be asked for before it begins. Its own are then asked for earlier.
+/// Bytes of a strip: with as many, it is not prefetched before it begins, but its own weights kFarAhead bytes ahead.
 inline constexpr std::size_t kLongStrip = 512 * 1024;
 inline constexpr std::size_t kFarAhead = 4096;
 
-/// What the `block`-th block of a strip asks for.
+/// What the `block`-th block of a strip prefetches.
 ///
-/// Weights come from the second cache for the first block, and for the others unless the first one keeps them: they are
-/// asked for soon before they are used (hardware stops at a page). Meanwhile the next strip's are on their way
-/// to the second cache, one vector for each block. Behind the last strip lie the next layer's weights.
-/// Without kAsksAlong it is the second block that asks for the next strip's, to which it lends its time.
+/// The first block reads the strip's weights from the second cache. Later blocks find them in the first cache if the
+/// strip fits into it, else in the second cache again. The hardware's own prefetching stops at the end of a page, so
+/// blocks ask for weights shortly before they use them.
+///
+/// Meanwhile the next strip must get into the second cache; behind the last strip lie the next layer's weights. With
+/// kAsksAlong each block asks for one vector of it: on AVX-512 a strip is as large as the first cache, and asking for
+/// all of the next one at once would push out this one. Without kAsksAlong the second block asks for all of it.
 TFAOT_INLINE Asked askedBy(std::size_t rows, std::size_t width, const Product& product, std::size_t block) {
   const std::size_t panel = product.panelSize * sizeof(float), strip = width * panel / kVectors;
-  // Few multiply-adds for a line of weights: hardware asks nearly in time.
+  // Few multiply-adds for a line of weights: the hardware prefetches nearly in time.
   if (rows * kVectors <= 2) return {kVectors > 1 ? Ask::ahead : Ask::nothing, 512, 0};
   if (!kAsksAlong) {
     return {rows <= kAskingRows || block < 2 ? Ask::ahead : Ask::nothing, block == 1 ? strip : kAhead, 0};

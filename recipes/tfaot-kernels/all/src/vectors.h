@@ -24,15 +24,26 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-// Lanes of a vector, rows of a block of sums at most, and for each number of rows how many vectors wide the block is at
-// most. Sums, one row's weights and an input must fit into the registers, or the inputs of all rows and one weight. It
-// takes 8 sums to keep two units with a latency of 4 cycles busy; the fewer the loads for each multiply-add the better.
-// kSteps of each number of rows are written out, where instructions that only count cost time. kChainSums are a block's
-// sums in four chains at most.
+// The shape of a block of sums, for each kind of vectors:
 //
-// Blocks up to kAskingRows rows ask for all weights kAhead bytes before they use them, larger ones for those that they
-// use first. kAsksAlong: where weights are large, each of these also asks for a part of the next strip's. If not, the
-// second block asks for all of them.
+//   kLanes       floats in a vector
+//   kBlockRows   most rows of a block
+//   kBlockWidth  most vectors of columns, for each number of rows
+//   kSteps       inputs per turn of the inner loop, for each number of rows
+//   kChainSums   most sums of a block whose sums are made in four chains
+//
+// The registers must hold the sums and, beside them, one row's weights and one input, or the inputs of all rows and one
+// weight. At least 8 sums keep two units with a latency of 4 cycles busy. Of the shapes that fit, one with fewer loads
+// for each multiply-add is faster. Several steps are written out only where the loop's counting cost time.
+//
+// What a block prefetches (`askedBy` in blocks.h):
+//
+//   kAskingRows  blocks up to that many rows prefetch all weights, larger ones only those that they use first
+//   kAhead       bytes between a prefetch and the use
+//   kAsksAlong   if weights are large, each larger block also prefetches a part of the next strip's; else the second
+//                block prefetches all of them
+//
+// All were chosen by benchmarks/kernels.py; docs/decisions/024 has the figures.
 #if defined(__AVX512F__)
 inline constexpr int kLanes = 16;
 inline constexpr int kBlockRows = 8;
@@ -136,10 +147,10 @@ TFAOT_INLINE Vector broadcast(float x) {
 }
 
 #if defined(__AVX512F__)
-inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header where there is no mask
+inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header if there is no mask
 #endif
 
-/// a > b ? a : b and a < b ? a : b, each lane: the second where one is NaN or both are zero. x86 has instructions for
+/// a > b ? a : b and a < b ? a : b, each lane: `b` if one of them is NaN or both are zero. x86 has instructions for
 /// exactly these, which GCC does not find by itself.
 TFAOT_INLINE Vector larger(Vector a, Vector b) {
 #if defined(__AVX512F__)
@@ -167,8 +178,8 @@ TFAOT_INLINE Vector smaller(Vector a, Vector b) {
 
 TFAOT_INLINE float larger(float a, float b) { return a > b ? a : b; }
 
-/// Zeros of which Clang does not know what they are: for AArch64 it makes an instruction of a comparison with zero that
-/// takes 0 for larger than -0.
+/// Zeros that Clang must not know to be zeros: for AArch64 it would turn a comparison with zero into an instruction that
+/// takes 0 to be larger than -0.
 TFAOT_INLINE Vector zeros() {
   Vector value{};
 #if defined(__clang__) && defined(__aarch64__)
@@ -221,7 +232,7 @@ TFAOT_INLINE Vector exchanged(Vector x) {
   return exchangedLanes<kStep>(x, std::make_integer_sequence<int, kLanes>{});
 }
 
-/// What is used several times is loaded once: GCC would make it a memory operand of each use, which costs more than
+/// Loads a value that is used several times once: GCC would make it a memory operand of each use, which costs more than
 /// it saves. Generates no instruction, and may be empty.
 TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
@@ -229,7 +240,7 @@ TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
 #endif
 }
 
-/// The same for an address, of which GCC would keep every sum that is used in a loop.
+/// The same for an address: GCC would keep each address that a loop computes from it in a register of its own.
 TFAOT_INLINE void keepInRegister([[maybe_unused]] float*& address) {
 #if defined(__GNUC__) && !defined(__clang__)
   asm("" : "+r"(address));
