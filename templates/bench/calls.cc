@@ -1,6 +1,6 @@
 // Times C functions of inference engines for a program in Python: a shared library for ctypes.
 //
-// All such functions take words (pointers and sizes) and return a word that is zero where all is well.
+// All such functions take words (pointers and sizes) and return a word that is zero if all is well.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@ Word call(void* function, std::size_t count, const Word* a) {
 }  // namespace
 
 // Chunks (chunks.h) of calls of `function` with `count` arguments. Where `wide` is 0 its result is an int, else a
-// pointer. Writes at most `room` times in nanoseconds to `times`; returns how many, or -1 where a call fails.
+// pointer. Writes at most `room` times in nanoseconds to `times`; returns how many, or -1 if a call fails.
 extern "C" std::ptrdiff_t tfaot_bench_calls(void* function, std::size_t count, const Word* arguments, int wide,
                                             std::int64_t shortest, std::int64_t duration, std::int64_t* runs,
                                             double* times, std::size_t room) {

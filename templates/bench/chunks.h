@@ -16,7 +16,7 @@ inline std::int64_t now() {
 }
 
 // Take the mean time of a run, in nanoseconds, over chunks of `*runs` runs each, for `duration` nanoseconds but at least
-// once. `*runs` grows until a chunk takes `shortest` nanoseconds. False where a run fails.
+// once. `*runs` grows until a chunk takes `shortest` nanoseconds. False if a run fails.
 template <class Run>
 bool chunks(Run run, std::int64_t shortest, std::int64_t duration, std::int64_t* runs, std::vector<double>* times) {
   times->clear();

@@ -23,7 +23,7 @@ bool has(unsigned value, unsigned bits) { return (value & bits) == bits; }
 
 constexpr unsigned bit(unsigned n) { return 1u << n; }
 
-// Register sets that the operating system saves at a context switch (XCR0); 0 where it has none to tell.
+// Register sets that the operating system saves at a context switch (XCR0); 0 if it has none to tell.
 unsigned saved_registers() {
   if (!has(cpuid(1, 0).c, bit(27))) return 0;  // OSXSAVE
   unsigned low, high;

@@ -21,7 +21,7 @@ bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % model_data.info.alignment == 0;
 }
 
-// `size` bytes; null where there is no memory.
+// `size` bytes; null if there is no memory.
 unsigned char* allocate(std::size_t size) {
   void* memory = nullptr;
   return posix_memalign(&memory, kAlignment, size) == 0 ? static_cast<unsigned char*>(memory) : nullptr;
@@ -73,7 +73,7 @@ class Workspace {
     return true;
   }
 
-  // Compute one batch; false where memory for misaligned buffers is missing (`*out_of_memory`) or the computation failed.
+  // Compute one batch; false if memory for misaligned buffers is missing (`*out_of_memory`) or the computation failed.
   bool run(const Unit& unit, const void* const* inputs, void* const* outputs, bool* out_of_memory) {
     *out_of_memory = !bind_inputs(unit, inputs) || !bind_outputs(unit, outputs);
     if (*out_of_memory || !unit.run(table_)) return false;

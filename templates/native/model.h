@@ -13,7 +13,7 @@ namespace tfaot_native {
 struct TargetCode {
   const char* name;
   bool (*runs_here)();
-  const Target* (*units)();  // code for the target: to be called only where runs_here()
+  const Target* (*units)();  // code for the target: to be called only if runs_here()
 };
 
 struct ModelData {

@@ -105,7 +105,7 @@ struct Call {
 };
 
 // The calls of all threads. No variables of threads: the C library allocates them at their first use, ends the program
-// where it cannot, and keeps what it allocated.
+// if it cannot, and keeps what it allocated.
 struct alignas(64) Slot {
   std::uintptr_t thread;  // 0: free
   Call* call;
@@ -293,7 +293,7 @@ namespace std {
 
 const nothrow_t nothrow{};
 
-// What the standard library's headers call where they would throw.
+// What the standard library's headers call if they would throw.
 __attribute__((noreturn)) void __throw_bad_alloc() { end_call(Outcome::kOutOfMemory); }
 __attribute__((noreturn)) void __throw_bad_array_new_length() { end_call(Outcome::kOutOfMemory); }
 __attribute__((noreturn)) void __throw_length_error(const char*) { end_call(Outcome::kOutOfMemory); }

@@ -67,7 +67,7 @@ double quantile(const std::vector<double>& times, double share) {
   return times[std::min(rank, times.size() - 1)];
 }
 
-// False where a run fails.
+// False if a run fails.
 bool measure(tfaot_instance* instance, std::int64_t batch_size, double seconds, Timing* timing) {
   const tfaot_model_table& model = tools::model();
   const tfaot_info& info = *model.info;

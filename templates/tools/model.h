@@ -23,7 +23,7 @@ struct Destroy {
 };
 using Instance = std::unique_ptr<tfaot_instance, Destroy>;
 
-// An instance for `target` (nullptr: the best one). Empty where that cannot be; `message` says why, `status` how.
+// An instance for `target` (nullptr: the best one). Empty if that cannot be; `message` says why, `status` how.
 inline Instance create(const char* target, std::string* message, tfaot_status* status) {
   tfaot_instance* made = nullptr;
   char text[TFAOT_MESSAGE_SIZE] = "";

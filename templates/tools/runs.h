@@ -75,7 +75,7 @@ class Runs {
   std::int64_t batch_size() const { return batch_size_; }
   void* input(std::size_t index) const { return in_[index].get(); }
 
-  // Find how many runs take `shortest` nanoseconds, which the clock needs: a measurement is their mean. False where a
+  // Find how many runs take `shortest` nanoseconds, which the clock needs: a measurement is their mean. False if a
   // run fails, here and below.
   bool prepare(std::int64_t shortest) {
     for (std::int64_t taken = 0;; count_ *= 2) {

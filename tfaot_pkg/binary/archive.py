@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 
 
 class MalformedArchive(Exception):
-    """Why a file is no static library that could be used."""
+    """The file is not a static library, or a damaged one; the text says why."""
 
 
 def is_archive(data: memoryview) -> bool:

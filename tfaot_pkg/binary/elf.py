@@ -82,7 +82,7 @@ class Tag(IntEnum):
 
 
 class MalformedElf(Exception):
-    """Why a file is no ELF file that could be used."""
+    """The file is not an ELF file, or a damaged one; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +372,7 @@ def _dynamic_symbols(
 
 
 class _Memory:
-    """What the loader makes of a file's segments, by address."""
+    """The content of a file's segments by address, as the loader maps them."""
 
     def __init__(self, elf: Elf) -> None:
         self._data = elf.data
@@ -388,7 +388,7 @@ class _Memory:
 
 
 class _Strings:
-    """A table of names. All names together may not be much longer than it is: overlapping ones could be."""
+    """A table of names. Their total length is limited: names may overlap, so a small file could hold gigabytes."""
 
     def __init__(self, table: bytes) -> None:
         self._table = table

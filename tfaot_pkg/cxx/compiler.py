@@ -125,7 +125,7 @@ class Compiler:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For every source."""
+        """Flags for every source."""
         return (*_FLAGS, *(_GCC_FLAGS if self.is_gcc else ()))
 
     @property
@@ -146,17 +146,17 @@ class Compiler:
 
     @property
     def library_flags(self) -> tuple[str, ...]:
-        """For sources of libraries, ours and those of XLA's runtime, and of programs that go into packages."""
+        """Flags for sources of libraries, ours and those of XLA's runtime, and of programs that go into packages."""
         return (*_LIBRARY_FLAGS, *_LIBRARY_FLAGS_BY_MACHINE.get(self.architecture, ()))
 
     @property
     def all_flags(self) -> tuple[str, ...]:
-        """What decides about the code of libraries: for keys and records."""
+        """All flags that the code of libraries depends on: for keys and records."""
         return (*self.flags, *self.library_flags)
 
     @property
     def first_versions(self) -> Mapping[str, str]:
-        """Functions of the C library that libraries and programs ask for in their first version, with that version."""
+        """Functions of the C library -> their first version, which libraries and programs use: old systems have it."""
         first = _FIRST_GLIBC.get(self.architecture)
         return {name: f"{name}@{first}" for name in _RENEWED} if first else {}
 
@@ -323,7 +323,7 @@ def _ask(argv: Sequence[str]) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Messages in English, and nothing that changes what a compiler does behind our back."""
+    """English messages, and no variables that would change what a compiler does."""
     dropped = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return {**kept, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}

@@ -119,7 +119,7 @@ def _name(unit: CompiledUnit) -> str:
 
 
 def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
-    """New names for what runtime.cc defines: code of this library uses it, and nobody else's code does."""
+    """New names for what runtime.cc defines, so that only code of this library uses it."""
     return {name: f"{library}_runtime_{name}" for name in sorted(defined_symbols(runtime))}
 
 
@@ -186,7 +186,7 @@ class LibraryBuild:
 
     @property
     def work(self) -> Path:
-        """What is compiled on the way."""
+        """The folder of intermediate files."""
         return self.folder / "work"
 
     def _compile_all(self) -> list[Path]:

@@ -58,7 +58,7 @@ class NativeLibrary:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that is for packages."""
+        """The files for packages."""
         return (self.static, self.shared, *self.objects)
 
     @property
@@ -73,7 +73,7 @@ class NativeLibrary:
 
 
 def library_uid(spec: ModelSpec, compiled: Key) -> str:
-    """The uid of the library. It is in the symbols: it names the content, and does not change with the compiler."""
+    """The uid of the library, a part of its symbols: a digest of the model, which does not change with the compiler."""
     return sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled}".encode())[:_UID_DIGITS]
 
 
@@ -105,13 +105,13 @@ def require_sound_libraries(library: NativeLibrary, architecture: str) -> None:
 
 
 def object_names(spec: ModelSpec) -> tuple[str, ...]:
-    """Of the objects that the libraries are linked from, in that order."""
+    """The names of the objects that the libraries are linked from, in this order."""
     name = spec.model.name
     return (f"{name}_common.o", *(f"{name}_bs{size}.o" for size in spec.compilation.batch_sizes))
 
 
 def baseline(architecture: str) -> tuple[str, ...]:
-    """Flags of the lowest level of the architecture: this code runs before the CPU has been looked at."""
+    """Flags of the lowest level of the architecture: this code runs before the CPU's level is known."""
     return lowest(architecture).flags
 
 

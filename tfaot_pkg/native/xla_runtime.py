@@ -49,7 +49,7 @@ class LinkedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Where parts come from and go to."""
+    """Compiles runtime parts of a toolchain, which `cache` keeps."""
 
     environment: ToolchainEnvironment
     compiler: Compiler

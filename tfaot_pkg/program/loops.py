@@ -95,7 +95,7 @@ class DoneRows:
     _truth: dict[Term, bool | None] = field(default_factory=dict)
 
     def assume(self, wish: Wish, *, holds: bool) -> None:
-        """Take it that in done rows all elements of `wish` hold, or none."""
+        """Assume that in done rows all elements of `wish` hold, or none."""
         waiting = [(wish.term, holds == wish.positive)]
         while waiting:
             term, truth = waiting.pop()
@@ -277,7 +277,7 @@ def independent_of_turns(loop: Loop) -> frozenset[int]:
 
 
 def _counters(loop: Loop, condition: GoingOn) -> dict[Term, int | None]:
-    """Numbers that each turn raises, with the first one if it is known: integers by one, never beyond their type."""
+    """Integers that each turn raises by one and that do not overflow; with their first values, if known."""
     found: dict[Term, int | None] = {}
     for term, i in loop.varying.items():
         step = _step(loop, term, loop.after[i].term)
@@ -294,7 +294,7 @@ def _counters(loop: Loop, condition: GoingOn) -> dict[Term, int | None]:
 
 
 def _step(loop: Loop, term: Term, after: Term | None) -> float | None:
-    """What a turn adds to a number; None if that is no constant, or less than zero."""
+    """The constant that a turn adds to a number; None if it is no constant, or negative."""
     node = None if after is None else loop.terms[after]
     if node is None or node.opcode != "add" or term not in node.operands or node.shape.sizes:
         return None

@@ -189,7 +189,7 @@ def reshape(step: Step) -> Value:
 
 
 def _keeps_growing_sizes(sizes: Sequence[Size], result: Sequence[Size]) -> bool:
-    """Whether the sizes that depend on the batch are there again, with as much before them."""
+    """Whether the same sizes depend on the batch after the reshape, with as many elements before them."""
     return _growing(sizes) == _growing(result)
 
 
@@ -308,7 +308,7 @@ def concatenate(step: Step) -> Value:
 
 
 def _concatenated_rows(instruction: Instruction, operands: Sequence[Value], dimension: int) -> Value:
-    """Batches one behind the other: a batch that is repeated."""
+    """Batches one after the other count as one batch that is repeated."""
     axes = [value.axis for value in operands]
     if any(axis is None for axis in axes):
         return next((value for value in operands if value.mixed is not None), mixed(instruction))

@@ -153,7 +153,7 @@ class Terms:
         return root.opcode if plain and set(root.operands) == {each.id for each in parameters} else None
 
     def _detail(self, instruction: Instruction) -> str | None:
-        """All that decides about the result beside the operands; None if that is not known."""
+        """All that the result depends on beside the operands; None if that is not known."""
         if instruction.opcode not in _STRUCTURAL or instruction.shape.parts is not None:
             return None
         if instruction.opcode == "compare" and instruction.attributes[0].order == "TOTALORDER":

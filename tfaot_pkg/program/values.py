@@ -77,7 +77,7 @@ class Value:
 
     @property
     def known(self) -> Integers:
-        """`integers`, or that nothing is known of them."""
+        """`integers`, or integers of which nothing is known."""
         return integers.UNKNOWN if self.integers is None else self.integers
 
     @property
@@ -114,7 +114,7 @@ def settled(value: Value, instruction: Instruction) -> Value:
 
 
 def together(values: Iterable[Value], instruction: Instruction) -> Value:
-    """What depends on all of `values`, whose axes are those of the result; nothing is known of integers."""
+    """The value of a result that depends on all of `values`, with their axes; nothing is known of its integers."""
     axis: Axis | None = None
     turn = False
     placed: Cause | None = None
@@ -142,7 +142,7 @@ def with_integers(value: Value, found: Integers | None, operands: Iterable[Value
 
 
 def join(one: Known, two: Known, instruction: Instruction) -> Known:
-    """What holds whichever of both it is."""
+    """What holds of both values."""
     if isinstance(one, tuple) and isinstance(two, tuple):
         return tuple(join(first, second, instruction) for first, second in zip(one, two, strict=True))
     if isinstance(one, tuple) or isinstance(two, tuple):
@@ -171,7 +171,7 @@ def flat(value: Known) -> list[Value]:
 
 
 def structured(like: Known, values: Iterator[Value]) -> Known:
-    """The next of `values`, one for each that is in `like`."""
+    """The next of `values`, in the structure of `like`."""
     return tuple(structured(each, values) for each in like) if isinstance(like, tuple) else next(values)
 
 

@@ -32,7 +32,7 @@ _SCALES = (1.0, 0.01, 0.1, 3.0, 10.0, 100.0, 1e3, 1e4, 1e-4)
 _SHIFTS = (0.0, 1.0, -1.0, 5.0, -5.0)
 _HALVINGS = 12
 _SHARE = 0.5
-"""Of the time: what is left is for the last try, and to write what was found."""
+"""The part of the time that is searched: the last try may take long, and what was found must be written."""
 
 
 def branches(request: SearchBranches, report) -> Sides:
@@ -86,7 +86,7 @@ class _Search:
         self._taken |= taken
 
     def _look_between(self) -> None:
-        """Halfway between inputs that took other sides: windows that the scales stepped over."""
+        """Try inputs between those that took different sides: a branch may test for values between the scales."""
         for first, second in [(a, b) for a in self.kept[:4] for b in self.kept[:4] if a is not b]:
             for step in range(1, _HALVINGS):
                 if self._done:
@@ -132,7 +132,7 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
 
 
 def _runner(request: SearchBranches):
-    """(the graph with its branches watched, a function of the inputs that runs what they need)."""
+    """(the watched graph, a function of the inputs that runs all its branches; None if it has none)."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
 
@@ -227,7 +227,7 @@ def watched(graph_def, outputs: list) -> Watched:
 
 
 def _watching(library: dict) -> set:
-    """The functions in which there are branches, or in what they call."""
+    """The functions that have branches, themselves or in functions that they call."""
     found: set = set()
     while True:
         known = set(found)
@@ -240,7 +240,7 @@ def _watching(library: dict) -> set:
 
 @dataclass(frozen=True)
 class _Place:
-    """Of a function's nodes: the path to them, and the name of the caller, with which their names may begin."""
+    """Where a function's nodes are: the path to them, and the name of the caller, with which their names may begin."""
 
     path: str = ""
     caller: str = ""
@@ -257,7 +257,7 @@ class _Place:
 
 
 def _called(node, library) -> list:
-    """(what the node calls it, the function) of each function that a node calls."""
+    """(attribute, function) of each function that a node calls."""
     found = [("", node.op)] if node.op in library else []
     for key, value in sorted(node.attr.items()):
         if value.func.name in library:
@@ -267,7 +267,7 @@ def _called(node, library) -> list:
 
 
 def _places(graph_def, library: dict) -> dict:
-    """Where each function is called first."""
+    """The place of the first call of each function."""
     places: dict = {}
     waiting = [(_Place(), graph_def.node)]
     for place, nodes in waiting:

@@ -65,7 +65,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
 
 
 def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
-    """ModelFault if a value is said to be larger than all files of the checkpoint: its memory is taken first."""
+    """ModelFault if a value claims to be larger than the checkpoint's files: TensorFlow allocates before it reads."""
     dtype = reader.get_variable_to_dtype_map()[key]
     bytes_each = 1 if dtype.name == "string" else dtype.size  # texts are as long as they are, but have a length
     claimed = math.prod(reader.get_variable_to_shape_map()[key]) * bytes_each
@@ -80,7 +80,7 @@ def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
 
 
 def _part(values, text: str):
-    """The part of partitioned values that `text` tells: the whole shape, then `start,size` per axis, `-` for all."""
+    """The part of partitioned values that `text` names: the whole shape, then `start,size` per axis, `-` for all."""
     if not text:
         return values
     specs = text.rpartition(" ")[2].split(":")
@@ -143,7 +143,7 @@ def _restored(meta_graph) -> dict:
 
 
 def _take_assignments(function, call, top: dict, found: dict) -> None:
-    """Those within `function`, whose arguments are variables of the graph that calls it."""
+    """Note the assignments in `function`, whose arguments are variables of the graph that calls it."""
     nodes = {node.name: node for node in function.node_def}
     arguments = {argument.name: index for index, argument in enumerate(function.signature.input_arg)}
     for node in function.node_def:
@@ -166,7 +166,7 @@ def _take(found: dict, variable: str, value: str, nodes: dict) -> None:
 
 
 def _origin(nodes: dict, text: str) -> str:
-    """The tensor that `text` is, nodes left out that hand it on."""
+    """The tensor that `text` stands for: operations that only pass it on are skipped."""
     seen: set = set()
     while (name := node_name(text)) in nodes and name not in seen and nodes[name].op in _PASSING and nodes[name].input:
         seen.add(name)

@@ -24,7 +24,7 @@ def compile_units(request: Compile, report) -> Compiled:
 
 
 def _read_flags() -> None:
-    """Make TensorFlow read TF_XLA_FLAGS now: if a flag is unknown, that ends the process, at the first use."""
+    """Make TensorFlow read TF_XLA_FLAGS now: an unknown flag ends the process at the first use."""
     from tensorflow.python import pywrap_tfe
 
     pywrap_tfe.TF_GetXlaConstantFoldingDisabled()
@@ -75,7 +75,7 @@ class _Job:
         return self._graphs[path]
 
     def _blamed(self, unit: Unit, fault: _NeedsConstant) -> list:
-        """The weights that the operation's inputs are made of; if that cannot be told, all."""
+        """The weights that the operation's inputs are computed from; all, if there are none."""
         from freeze import ancestors
 
         names = [weight.node for weight in self._weights]

@@ -42,7 +42,7 @@ class GraphView:
         """Whether loops or branches of TensorFlow 1 are in the graph itself, not in functions."""
 
     def ordered(self) -> list:
-        """The used nodes, each after what it takes its values from, as far as there are no circles (loops)."""
+        """The used nodes, each after its inputs, except in circles (loops)."""
         order, entered = [], set()
         waiting = sorted(self.used, reverse=True)
         while waiting:
@@ -77,7 +77,7 @@ class GraphView:
         return found[0] if len(found) == 1 and tensor not in self.fetched else None
 
     def gives_one(self, node) -> bool:
-        """Whether nothing uses another output of `node` than its first."""
+        """Whether only the first output of `node` is used."""
         return node.name not in self._several
 
     def constant(self, tensor: tuple):
@@ -127,7 +127,7 @@ class GraphView:
         return size is not None and size == self.row_size(second)
 
     def keeps_order(self, node) -> bool:
-        """Whether `node` gives the elements that it takes, in their order, of another shape."""
+        """Whether `node` only changes the shape: its elements keep their order."""
         if node.op not in ("Reshape", "Squeeze", "ExpandDims", "Transpose"):
             return False
         source = self.input(node, 0)
@@ -156,7 +156,7 @@ class GraphView:
         return None if shape.rank is None else shape.as_list()
 
     def _ancestors(self, names: list) -> set:
-        """`names` and all that their values are made of."""
+        """`names` and all nodes that their values are computed from."""
         seen, waiting = set(), list(names)
         while waiting:
             name = waiting.pop()

@@ -65,7 +65,7 @@ def _alike(trace) -> list:
 
 
 def _common(found: dict):
-    """A kind of module that all sizes have which must have the same; None if there is none."""
+    """A kind of module that all sizes have that must agree; None if there is none."""
     *required, small, other = (set(modules) for modules in found.values())
     return next(iter(set.intersection(*required) & (small | other)), None)
 
@@ -161,7 +161,7 @@ def _instruction(proto) -> listing.Instruction:
 
 
 def _local(number: int) -> int:
-    """An instruction's id within its computation: TensorFlow 2.21 puts the computation's id before it, or does not."""
+    """An instruction's id within its computation: TensorFlow 2.21 puts the computation's id into the upper half."""
     return number & 0xFFFFFFFF
 
 
@@ -175,7 +175,7 @@ def _shape(proto) -> listing.ArrayShape | listing.TupleShape:
 
 
 def _attributes(proto):
-    """What decides about the meaning of an instruction beside its operands, by opcode."""
+    """What the meaning of an instruction depends on beside its operands, by opcode."""
     found = _ATTRIBUTES.get(proto.opcode)
     return listing.NoAttributes() if found is None else found(proto)
 

@@ -70,7 +70,7 @@ def _printed(node) -> str:
 
 
 def _faults(text: str):
-    """What in a printed module is not known only to compute."""
+    """Texts about everything in a printed module that may do more than compute."""
     calls = 0
     for line in text.splitlines():
         bare = _RESULTS.sub("", line.strip(), count=1)
@@ -102,7 +102,7 @@ def _is_known(name: str) -> bool:
 
 
 def _target_of(line: str) -> str:
-    """What a custom call calls; "" if that is not told once."""
+    """The target of a custom call; "" if the line does not name exactly one."""
     if found := _PRETTY_TARGET.match(line):
         return found[1] or found[2] or ""
     targets = _GENERIC_TARGET.findall(line)

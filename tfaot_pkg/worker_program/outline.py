@@ -46,7 +46,7 @@ def outline(graph, inputs, outputs):
 
 
 def _through(operation, operations: dict, kept) -> list:
-    """The operation, or what it only passes on."""
+    """The names of `operation`, or of the operations whose values it only passes on."""
     waiting, found, seen = [operation], [], set()
     while waiting:
         one = waiting.pop()
@@ -61,7 +61,7 @@ def _through(operation, operations: dict, kept) -> list:
 
 
 def _sources(operations: dict, fed: set) -> dict:
-    """What each operation that is shown takes its values from."""
+    """The shown operations that each shown operation takes its values from."""
     shown = {
         name: operation
         for name, operation in operations.items()

@@ -130,7 +130,7 @@ class _Walk:
         self._walk_functions()
 
     def _is_given(self, text: str) -> bool:
-        """Whether an input is fed; what waits for a node that is fed alone has nothing to wait for."""
+        """Whether an input is fed. A control input from a fed node is dropped, too: there is nothing to wait for."""
         return (f"{text[1:]}:0" if text.startswith("^") else tensor_name(text)) in self._fed
 
     def _walk_functions(self) -> None:
@@ -383,7 +383,7 @@ def _flat_names(function, call, library: dict) -> dict:
 
 
 def _count(output, node) -> int:
-    """How many tensors an output of an operation is."""
+    """How many tensors an output of an operation consists of."""
     if output.number_attr:
         return node.attr[output.number_attr].i
     return len(node.attr[output.type_list_attr].list.type) if output.type_list_attr else 1

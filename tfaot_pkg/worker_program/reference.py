@@ -78,7 +78,7 @@ def _starts(inputs: dict, request: Reference, size: int) -> range:
 
 
 def _tried(function, inputs: dict, request: Reference, start: int, size: int, refusals: list):
-    """The answers for one batch; None if TensorFlow refuses it and request.tolerant."""
+    """The answers for one batch; None if TensorFlow refuses it and `tolerant` is set."""
     import tensorflow as tf
 
     feeds = {

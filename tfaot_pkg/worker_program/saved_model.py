@@ -93,5 +93,5 @@ def require_inside(folder: str, path: str) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """The beginning of what an error says."""
+    """The first 300 characters of an error's text, on one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -57,7 +57,7 @@ inline void sources_of(const Convolution& c, Index point, Index* sources) {
   }
 }
 
-// Memory of one convolution: of the stack where it is little, as in small models, whose runs then allocate nothing.
+// Memory of one convolution: of the stack if it is little, as in small models, whose runs then allocate nothing.
 template <class T>
 class Scratch {
  public:

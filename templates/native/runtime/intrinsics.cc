@@ -1,4 +1,4 @@
-// Functions that LLVM's code calls for conversions and powers, where the CPU has no instruction for them.
+// Functions that LLVM's code calls for conversions and powers, if the CPU has no instruction for them.
 //
 // Compilers' own libraries have some of these, but not all of them and not everywhere.
 

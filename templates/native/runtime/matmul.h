@@ -1,4 +1,4 @@
-// Matrix products for compiled models: what XLA's code calls where a product is too large to be written out.
+// Matrix products for compiled models: what XLA's code calls if a product is too large to be written out.
 //
 // XLA's own sources do this by Eigen's tensor contractions, whose templates take up to a minute to compile. These
 // products of matrices use the same kernels of Eigen and compile in seconds.

@@ -43,7 +43,7 @@ struct Activation {
     gelu_tanh = 8,    ///< x * (1 + tanh(y)) / 2, y = sqrt(2 / pi) * (x + 0.044715 * x^3); 4 ULP, below zero 4 + 7 |y|
     swish = 9,        ///< x / (1 + exp(-x)); 4 ULP
     hard_swish = 10,  ///< x * clip(x + 3, 0, 6) / 6; 3 ULP
-    leaky_relu = 11,  ///< x, slope * x where it is not above zero; 1 ULP
+    leaky_relu = 11,  ///< x, slope * x if it is not above zero; 1 ULP
     clip = 12,        ///< min(max(x, low), high); exact
   };
 

@@ -39,7 +39,7 @@ constexpr bool has_size(const TensorInfo& tensor, std::size_t batch_size, std::s
   throw Error(model, std::string(kind) + " \"" + tensor.name + "\"", expected, std::to_string(got));
 }
 
-/// The pointer to hand to the C ABI. Throws Error where the buffer has not exactly the elements of `batch_size` rows.
+/// The pointer to hand to the C ABI. Throws Error if the buffer has not exactly the elements of `batch_size` rows.
 template <class T>
 const void* input(const char* model, const TensorInfo& tensor, std::size_t batch_size, span<const T> buffer) {
   if (!has_size(tensor, batch_size, buffer.size())) {

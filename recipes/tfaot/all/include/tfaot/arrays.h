@@ -61,12 +61,12 @@ void copy_row(const Row& row, std::size_t size, T* to) {
   }
 }
 
-/// The number of rows that nested vectors have for a tensor: one, where it has no batch axis.
+/// The number of rows that nested vectors have for a tensor: one, if it has no batch axis.
 constexpr std::size_t rows_at(const TensorInfo& tensor, std::size_t batch_size) noexcept {
   return tensor.has_batch_axis ? batch_size : 1;
 }
 
-/// Throws Error where there are too few rows.
+/// Throws Error if there are too few rows.
 inline void check_rows(const char* model, const TensorInfo& tensor, std::size_t batch_size, std::size_t rows) {
   const std::size_t wanted = rows_at(tensor, batch_size);
   if (rows >= wanted) return;
@@ -74,7 +74,7 @@ inline void check_rows(const char* model, const TensorInfo& tensor, std::size_t 
               std::to_string(rows));
 }
 
-/// Write the first rows of `rows`, of which there are enough, one after the other, to `to`. Throws Error where one has a
+/// Write the first rows of `rows`, of which there are enough, one after the other, to `to`. Throws Error if one has a
 /// wrong length.
 template <class T, class Rows>
 void flatten(const char* model, const TensorInfo& tensor, std::size_t batch_size, const Rows& rows, T* to) {

@@ -30,7 +30,7 @@ struct BatchStep {
 /// that are not asked for.
 class BatchRule {
  public:
-  /// Throws Error where `sizes` do not cover `batchSize` with that padding, or the padding reaches the last size.
+  /// Throws Error if `sizes` do not cover `batchSize` with that padding, or the padding reaches the last size.
   explicit BatchRule(std::size_t batchSize, std::vector<std::size_t> sizes, std::size_t lastPadding = 0)
       : batchSize_(batchSize), sizes_(std::move(sizes)), lastPadding_(lastPadding) {
     validate();
@@ -141,7 +141,7 @@ class BatchStrategy {
   /// Whether there is a rule for that batch size.
   bool hasRule(std::size_t batchSize) const { return find(batchSize) != nullptr; }
 
-  /// The rule for that batch size. Throws Error where there is none.
+  /// The rule for that batch size. Throws Error if there is none.
   const BatchRule& getRule(std::size_t batchSize) const {
     const BatchRule* const rule = find(batchSize);
     if (rule == nullptr) throw Error("no batch rule is set for batch size " + std::to_string(batchSize));
@@ -158,8 +158,8 @@ class BatchStrategy {
     }
   }
 
-  /// Set the simplest rule: `batchSize` itself where it is one of the `available` sizes, else the smallest of them as
-  /// often as it takes, the last one padded. Throws Error where `available` is empty, or `batchSize` is 0.
+  /// Set the simplest rule: `batchSize` itself if it is one of the `available` sizes, else the smallest of them as
+  /// often as it takes, the last one padded. Throws Error if `available` is empty, or `batchSize` is 0.
   void setDefaultRule(std::size_t batchSize, const std::vector<std::size_t>& available) {
     if (available.empty()) throw Error("no batch sizes are available");
     std::size_t size = available.front();
@@ -178,7 +178,7 @@ class BatchStrategy {
   /// All rules, ascending in batch size.
   const std::vector<BatchRule>& rules() const noexcept { return rules_; }
 
-  /// The rule for a batch size; null where there is none.
+  /// The rule for a batch size; null if there is none.
   const BatchRule* find(std::size_t batchSize) const {
     const auto found = lower_bound(batchSize);
     return found == rules_.end() || found->getBatchSize() != batchSize ? nullptr : &*found;
@@ -216,7 +216,7 @@ class BatchPlanner {
     set_costs(std::move(costs));
   }
 
-  /// What a run of each size costs from now on. Throws Error where there are more or fewer costs than sizes.
+  /// What a run of each size costs from now on. Throws Error if there are more or fewer costs than sizes.
   void set_costs(std::vector<double> costs) {
     if (costs.size() != sizes_.size()) {
       throw Error("costs of " + std::to_string(sizes_.size()) + " batch sizes are needed, not of " +

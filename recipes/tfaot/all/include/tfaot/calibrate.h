@@ -41,7 +41,7 @@ class ZeroedBuffers {
 }  // namespace detail
 
 /// Nanoseconds of one run of `instance` at each compiled size, on inputs of zeros: the shortest of as many rounds over
-/// all sizes as fit into `budget`, but of one at least. Throws Error where a run fails.
+/// all sizes as fit into `budget`, but of one at least. Throws Error if a run fails.
 inline std::vector<double> measure_batch_costs(Instance& instance, std::chrono::nanoseconds budget) {
   using Clock = std::chrono::steady_clock;
   constexpr int kRuns = 4;  // of one measurement: reading the clock takes some tens of nanoseconds

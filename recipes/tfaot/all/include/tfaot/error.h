@@ -11,7 +11,7 @@
 namespace tfaot {
 inline namespace v2 {
 
-/// What went wrong, in which model, and, where a single argument is at fault, in which one:
+/// What went wrong, in which model, and, if a single argument is at fault, in which one:
 /// `digits: input "image": expected 128 elements (2 rows of 64), got 100`.
 ///
 /// The views that the accessors return point into `what()` and live as long as the exception.
@@ -32,13 +32,13 @@ class Error : public std::runtime_error {
         expected_(expected.size()),
         got_(got.size()) {}
 
-  /// The model's name; empty where no model is at fault.
+  /// The model's name; empty if no model is at fault.
   std::string_view model() const noexcept { return part(0, model_); }
-  /// The argument at fault; empty where no single argument is.
+  /// The argument at fault; empty if no single argument is.
   std::string_view argument() const noexcept { return part(model_ + 2, argument_); }
-  /// What the argument must be; empty where `argument()` is.
+  /// What the argument must be; empty if `argument()` is.
   std::string_view expected() const noexcept { return part(model_ + 2 + argument_ + kExpected.size(), expected_); }
-  /// What the argument was; empty where `argument()` is.
+  /// What the argument was; empty if `argument()` is.
   std::string_view got() const noexcept {
     return part(model_ + 2 + argument_ + kExpected.size() + expected_ + kGot.size(), got_);
   }

@@ -24,7 +24,7 @@ inline namespace v2 {
 
 namespace detail {
 
-/// Bytes of one row; of the whole tensor where it has no batch axis.
+/// Bytes of one row; of the whole tensor if it has no batch axis.
 inline std::size_t row_bytes(const tfaot_tensor& tensor) noexcept {
   return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
 }
@@ -48,7 +48,7 @@ inline std::vector<std::size_t> compiled_sizes(const Table& table) {
   return sizes;
 }
 
-/// What a run of each compiled size costs on `target`: the library's figures, or where it is of a time before they were
+/// What a run of each compiled size costs on `target`: the library's figures, or if it is of a time before they were
 /// told, a call as much as a row.
 inline std::vector<double> batch_costs(const Table& table, const char* target) {
   const tfaot_info& info = *table.info;
@@ -109,7 +109,7 @@ class OneThread {
 /// moved, not copied.
 class Instance {
  public:
-  /// An instance that runs the code of `target` ("x86-64-v3"), or of the best one for this CPU where it is null.
+  /// An instance that runs the code of `target` ("x86-64-v3"), or of the best one for this CPU if it is null.
   /// Throws Error: the CPU lacks what the lowest target needs, no such target, the library is too old, no memory.
   explicit Instance(const Table& table, const char* target = nullptr)
       : Instance(table, Handle(table, target)) {}
@@ -243,7 +243,7 @@ class Instance {
     return handle_.get();
   }
 
-  // The index of the first output without a batch axis, their number where there is none.
+  // The index of the first output without a batch axis, their number if there is none.
   std::size_t whole_output() const noexcept {
     std::size_t i = 0;
     while (i < info().num_outputs && info().outputs[i].has_batch_axis != 0) ++i;

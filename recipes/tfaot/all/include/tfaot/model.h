@@ -39,7 +39,7 @@ namespace tfaot {
 inline namespace v2 {
 namespace detail {
 
-// The compiler names these classes, with their arguments, where an assertion fails.
+// The compiler names these classes, with their arguments, if an assertion fails.
 template <std::size_t Given, std::size_t Wanted>
 struct NumberOfInputs {
   static_assert(Given == Wanted, "tfaot: this is not the number of the model's inputs");
@@ -139,7 +139,7 @@ class Model {
   using Inputs = typename W::Inputs;
   using Outputs = typename W::Outputs;  ///< those of the outputs
 
-  /// Runs the best code for this CPU. Throws Error where the CPU can run none of it.
+  /// Runs the best code for this CPU. Throws Error if the CPU can run none of it.
   Model() = default;
 
   /// Runs the code of one target, "x86-64-v3".
@@ -240,7 +240,7 @@ class Model {
     run_parts(batch_size, inputs, outputs, executor, parts);
   }
 
-  /// Replace all batch rules. Throws Error where one names a size that was not compiled; nothing changes then.
+  /// Replace all batch rules. Throws Error if one names a size that was not compiled; nothing changes then.
   void setBatchStrategy(const BatchStrategy& strategy) {
     model_.instance().set_rules(strategy);
     rules_ = strategy;

@@ -34,14 +34,14 @@ class Pool {
   /// A borrowed instance: a pointer that gives it back.
   using Borrowed = std::unique_ptr<Model<W>, GiveBack>;
 
-  /// Instances run the code of `target`, or of the best one for this CPU where it is null, with these batch rules.
+  /// Instances run the code of `target`, or of the best one for this CPU if it is null, with these batch rules.
   explicit Pool(const char* target = nullptr, BatchStrategy rules = BatchStrategy())
       : target_(target == nullptr ? "" : target), rules_(std::move(rules)) {}
 
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// An instance that nobody else has. Throws Error where one has to be made and cannot be.
+  /// An instance that nobody else has. Throws Error if one has to be made and cannot be.
   Borrowed borrow() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);

@@ -28,7 +28,7 @@ class span {
   struct IsCompatible<C, std::void_t<DataOf<C>, IfCompatible<DataOf<C>>>> : std::true_type {};
 
  public:
-  using element_type = T;  ///< with const, where elements cannot be written
+  using element_type = T;  ///< with const, if elements cannot be written
   using value_type = std::remove_cv_t<T>;  ///< without
 
   /// No elements.

@@ -97,7 +97,7 @@ class affine {
   using InputTypes = ::std::tuple<float, float>;
   using OutputTypes = ::std::tuple<::std::int64_t, float>;
 
-  /// An instance that runs the best code for this CPU. Throws tfaot::Error where the CPU can run none of it.
+  /// An instance that runs the best code for this CPU. Throws tfaot::Error if the CPU can run none of it.
   affine() : instance_(table()) {}
 
   /// An instance that runs the code of one target: x86-64-v2, x86-64-v3.

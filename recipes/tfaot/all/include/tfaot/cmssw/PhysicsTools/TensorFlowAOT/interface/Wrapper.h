@@ -75,7 +75,7 @@ class Wrapper {
     return static_cast<int>(resultRows_[resultIndex]);
   }
 
-  /// The elements of a tensor, zeros at first, in the order of `info().inputs` and `info().outputs`. Throws Error where
+  /// The elements of a tensor, zeros at first, in the order of `info().inputs` and `info().outputs`. Throws Error if
   /// `T` is not its element type.
   template <class T>
   T* argData(std::size_t batchSize, std::size_t argIndex) {
@@ -96,7 +96,7 @@ class Wrapper {
     instance_.run_compiled(batchSize, arguments.data(), data.results.data());
   }
 
-  /// The same; false where it failed.
+  /// The same; false if it failed.
   bool runSilent(std::size_t batchSize) {
     try {
       run(batchSize);
