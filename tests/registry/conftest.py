@@ -11,10 +11,12 @@ import pytest
 
 from tests.registry.signing import make_signed
 from tests.registry.tiny import tiny_files
+from tfaot_pkg.dependencies.install import InstalledEntry, install_requirements
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.reader import RegistryReader, Requirement
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 
@@ -128,3 +130,9 @@ def snapshot() -> Callable[[Path], dict[str, bytes | str]]:
         return {p.relative_to(root).as_posix(): str(p.readlink()) if p.is_symlink() else p.read_bytes() for p in seen}
 
     return take
+
+
+def install(reader: RegistryReader, text: str, prefix: Path) -> InstalledEntry:
+    """Install the version that `text` means."""
+    (done,) = install_requirements(reader, [Requirement.parse(text)], prefix)
+    return done

@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from tests.registry.conftest import install
 from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg import resources
+from tfaot_pkg.dependencies.install import install_entries
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError, RegistryError, TrustError
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built, uninstall
 from tfaot_pkg.prefix.manifest import verify_install
+from tfaot_pkg.registry.archive import unpack_sound
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.install import install, install_entries, unpack_sound
 
 MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, "bytes | str"]]
@@ -93,7 +95,7 @@ def test_an_archive_with_another_tree_than_the_index_promises_is_refused(
     assert snapshot(prefix) == {} and not list(prefix.glob(".tfaot-staging*"))
 
 
-def test_dependencies_are_not_silently_left_out(registry: FolderRegistry, publish: Any, prefix: Path) -> None:
+def test_a_dependency_that_the_registry_lacks_is_reported(registry: FolderRegistry, publish: Any, prefix: Path) -> None:
     publish(dependencies=("tfaot-model-other>=1",))
     with reported(RegistryError):
         install(registry, "digits", prefix)

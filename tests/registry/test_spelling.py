@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.conftest import MakePackage
+from tests.registry.conftest import MakePackage, install
 from tests.registry.signing import make_signed
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import render, update
@@ -27,7 +27,6 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.audit import audit, collect, parse_grace
 from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.install import install
 from tfaot_pkg.registry.reader import Requirement
 
 OLD = Path(__file__).parent / "old_spelling"

@@ -12,9 +12,9 @@ from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
 
 if TYPE_CHECKING:
+    from tfaot_pkg.dependencies.install import InstalledEntry
     from tfaot_pkg.dependencies.lock import Lock, LockedRegistry, Outdated
     from tfaot_pkg.dependencies.resolution import Resolution
-    from tfaot_pkg.registry.install import InstalledEntry
     from tfaot_pkg.registry.static import StaticRegistry
 
 _LOCK = Path("tfaot.lock")

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.package.listing import Kind, Member, Tree, parents, path_fault, scan_tree, tree_fault
+from tfaot_pkg.package.check import Identity, require_sound
+from tfaot_pkg.package.listing import Kind, Member, Tree, foreign_path, parents, path_fault, scan_tree, tree_fault
+from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.storage import sync_folder
 
 _LEVEL = 6
@@ -208,3 +210,15 @@ def _exactly(stream: _Readable, size: int) -> Iterator[bytes]:
             raise EOFError(f"{left} bytes are missing")
         left -= len(chunk)
         yield chunk
+
+
+def unpack_sound(archive: BinaryIO, folder: Path, entry: RegistryEntry, *, durable: bool = True) -> Tree:
+    """Unpack the package of `entry` into the empty `folder` and check that it is one, and that of `entry`.
+
+    Raises TrustError, OSError.
+    """
+    tree = unpack(
+        archive, folder, what=str(entry), foreign=lambda path: foreign_path(entry.name, path), durable=durable
+    )
+    require_sound(folder, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
+    return tree

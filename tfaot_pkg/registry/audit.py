@@ -21,10 +21,10 @@ from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.progress import Progress, Silent, Step
+from tfaot_pkg.registry.archive import unpack_sound
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
-from tfaot_pkg.registry.install import unpack_sound
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.static.layout import INDEX, PREFIX, blob_path, index_path
 from tfaot_pkg.static.layout import SEARCH as SEARCH_FOLDER
