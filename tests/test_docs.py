@@ -120,6 +120,18 @@ def test_the_architecture_page_lists_the_folders_and_modules_that_exist() -> Non
     assert listed <= folders | modules
 
 
+def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    shown = [
+        sorted(line.split())
+        for line in re.findall(r"^```\n(cli\n.*?)^```", page, re.MULTILINE | re.DOTALL)[0].splitlines()
+    ]
+    listed = re.findall(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)[0]
+    hidden = {"__main__", "_version", "runtime"}  # the entry point, the version, the former name of `loader`
+    layers = [sorted({*line.split(" | ")} - hidden) for line in re.findall(r'"(.+)"', listed)]
+    assert shown == [layer for layer in layers if layer]
+
+
 @pytest.mark.sweep("make-a-package.md")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
