@@ -59,7 +59,7 @@ from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.snapshot import Snapshot
+from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.toolchain.worker import WorkerPool
 

@@ -50,7 +50,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze  # noqa: E402
 from tfaot_pkg.native.xla_runtime import Parts  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.source.snapshot import Snapshot  # noqa: E402
+from tfaot_pkg.source.tree import Snapshot  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
 from tfaot_pkg.targets import TARGETS  # noqa: E402

@@ -38,8 +38,11 @@ from tfaot_pkg.native.library import NativeLibrary  # noqa: E402
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.source.snapshot import Snapshot  # noqa: E402
-from tfaot_pkg.source.tree import fetch, source_tree  # noqa: E402
+from tfaot_pkg.source.tree import (  # noqa: E402
+    Snapshot,
+    fetch,
+    source_tree,
+)
 from tfaot_pkg.spec.parse import load_spec  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.environment import ensure  # noqa: E402

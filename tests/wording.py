@@ -49,10 +49,14 @@ _HIDDEN = re.compile(r"[^\n -~\xa1-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ud7ff
 # A time comes before a port: `12:30:00` is not one.
 _VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?( ?UTC|Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (re.compile(r"(?<=bytes in )[\d.]+ s\b"), "<seconds>"),
     (re.compile(r"\b(127\.0\.0\.1|localhost|\[::1\]):\d+"), r"\1:<port>"),
     (re.compile(r"\b(port|process|pid|PID)([ =])\d+"), r"\1\2<number>"),
     # A store has folders by the first two digits.
-    (re.compile(r"(\b[0-9a-f]{2}/)?\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,64}\b"), "<digest>"),
+    (
+        re.compile(r"(\b[0-9a-f]{2}/)?\b([0-9a-f]{64}|[0-9a-f]{40}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,63})\b"),
+        "<digest>",
+    ),
     (re.compile(r"\btmp[a-z0-9_]{8}\b"), "<random>"),
 )
 

@@ -15,7 +15,7 @@ from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature
-from tfaot_pkg.source.snapshot import Snapshot
+from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold

@@ -33,8 +33,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.sandbox import Level
-from tfaot_pkg.source.snapshot import Snapshot
-from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
+from tfaot_pkg.source.tree import Snapshot, SourceTree, fetch, source_tree
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import toolchain

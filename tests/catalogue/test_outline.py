@@ -24,8 +24,7 @@ from tfaot_pkg.catalogue.drawing import Drawing, draw, nodes_of_document
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze, frozen_key
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.snapshot import Snapshot
-from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.source.tree import Snapshot, source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure

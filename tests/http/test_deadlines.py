@@ -23,13 +23,10 @@ from tests.source.conftest import certificate
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.http.client import Client
-from tfaot_pkg.http.connection import WatchedConnection
+from tfaot_pkg.http.connection import TooSlow, Watch, WatchedConnection, watching
 from tfaot_pkg.http.failure import Missing, Unreachable
-from tfaot_pkg.http.partial import PartialFile
-from tfaot_pkg.http.patience import Patience
-from tfaot_pkg.http.site import Site
-from tfaot_pkg.http.transfer import Transfer
-from tfaot_pkg.http.watch import TooSlow, Watch, watching
+from tfaot_pkg.http.site import Patience, Site
+from tfaot_pkg.http.transfer import PartialFile, Transfer
 from tfaot_pkg.progress import Silent
 
 __all__ = ["certificate"]

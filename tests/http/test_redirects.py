@@ -12,8 +12,7 @@ from tests.remote.faulty import FaultyServer, Request, always, listener, read_he
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.http.client import Client
-from tfaot_pkg.http.patience import Patience
-from tfaot_pkg.http.site import Site
+from tfaot_pkg.http.site import Patience, Site
 from tfaot_pkg.http.transfer import Transfer
 from tfaot_pkg.remote.address import Address
 

@@ -15,7 +15,7 @@ from tests.remote.faulty import FaultyServer, faulty_server, listener
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.http.client import Client
 from tfaot_pkg.http.failure import Broken, Unreachable
-from tfaot_pkg.http.patience import Patience
+from tfaot_pkg.http.site import Patience
 from tfaot_pkg.http.transfer import Transfer
 from tfaot_pkg.remote.address import Address
 

@@ -16,8 +16,8 @@ from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.process import MOST_OUTPUT, CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.sandbox import disk as disk_module
-from tfaot_pkg.sandbox.disk import DiskWatch
+from tfaot_pkg.sandbox import command as disk_module
+from tfaot_pkg.sandbox.command import DiskWatch
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.toolchain.worker import WorkerPool, worker

@@ -13,7 +13,7 @@ import pytest
 from tests.sandbox.conftest import Place, without_namespaces
 from tests.wording import reported
 from tfaot_pkg.errors import SandboxError
-from tfaot_pkg.sandbox import Level, Reached, Sandbox, level
+from tfaot_pkg.sandbox import Level, Reached, Sandbox, policy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _ASK = "from tfaot_pkg.sandbox import reached; found = reached(); print(found.level.value, *found.reasons, sep='|')"
@@ -45,7 +45,7 @@ def test_without_bubblewrap_it_is_landlock_and_says_why(tmp_path: Path) -> None:
 @pytest.fixture
 def no_confinement(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Reached(level=Level.NONE, reasons=("no bubblewrap", "no Landlock"))
-    monkeypatch.setattr(level, "reached", lambda: found)
+    monkeypatch.setattr(policy, "reached", lambda: found)
     monkeypatch.delenv("TFAOT_UNCONFINED", raising=False)
 
 

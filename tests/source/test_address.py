@@ -6,7 +6,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.http.site import without_secrets
 from tfaot_pkg.source.address import inside, path_of_file_url, split
 
 

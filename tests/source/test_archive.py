@@ -17,7 +17,7 @@ from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.http.patience import Patience
+from tfaot_pkg.http.site import Patience
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.archive import fetch_archive
 from tfaot_pkg.source.download import download

@@ -13,9 +13,8 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, SourceError
 from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.source import snapshot
-from tfaot_pkg.source.snapshot import Snapshot, copy_hashed
-from tfaot_pkg.source.tree import SourceTree, source_tree
+from tfaot_pkg.source import tree
+from tfaot_pkg.source.tree import Snapshot, SourceTree, copy_hashed, source_tree
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ def test_the_digest_is_that_of_the_copy_also_if_it_shares_blocks(
         copy.seek(0)
         return True
 
-    monkeypatch.setattr(snapshot, "_cloned", cloned)
+    monkeypatch.setattr(tree, "_cloned", cloned)
     (tmp_path / "a").write_bytes(b"as it is now")
     with (tmp_path / "a").open("rb") as file:
         assert copy_hashed(file, tmp_path / "b") == sha256_bytes(b"as it was then")

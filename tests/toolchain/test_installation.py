@@ -10,8 +10,7 @@ from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.installation import clean_environment, failure, install
-from tfaot_pkg.toolchain.interpreter import Interpreter
+from tfaot_pkg.toolchain.pinned import Interpreter, clean_environment, failure, install
 
 _LOG = Path("/logs/pip.log")
 

@@ -16,7 +16,7 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.sandbox import Limits, Running
-from tfaot_pkg.sandbox.disk import DiskWatch
+from tfaot_pkg.sandbox.command import DiskWatch
 from tfaot_pkg.toolchain.worker import Worker
 from tfaot_pkg.worker_program.messages.graph import Inspect, Inspected
 

@@ -20,8 +20,7 @@ from tfaot_pkg.native.build import build_native
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.snapshot import Snapshot
-from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.source.tree import Snapshot, source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation, Weights
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.environment import ensure

@@ -26,8 +26,7 @@ from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.sandbox import Command, Limits, Sandbox
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.interpreter import inspect
-from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment
+from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, inspect
 from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.worker_program.messages.wire import encoded
 

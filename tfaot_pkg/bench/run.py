@@ -21,7 +21,7 @@ from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.source.snapshot import Snapshot
+from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.temporary import temporary_folder

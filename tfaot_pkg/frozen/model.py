@@ -18,8 +18,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.source.snapshot import Snapshot
-from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.source.tree import Snapshot, SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -51,7 +50,7 @@ class FrozenModel:
     `inputs`, `outputs` and `weights` name nodes of the graph, in the order of arguments and results; `signature` is the
     same for people. `layers` are what the kernel library can compute of it;
     their parameters lie behind the weights. `warnings` tell what compiled code does differently.
-    `confinement` is the level of the sandbox (sandbox/level.py) that the model was loaded in.
+    `confinement` is the level of the sandbox (sandbox/policy.py) that the model was loaded in.
     `work` is how much it computes, for estimates of costs. `outline` is the graph to look at, as values for JSON
     (worker_program/outline.py), None where it would say nothing. `rows` says where rows of a batch meet.
     """

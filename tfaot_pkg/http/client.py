@@ -1,6 +1,6 @@
 """The client: asks for an address, follows redirects as its site allows, and gives the answer with its body to come.
 
-Every exchange is watched as a whole (watch.py), and all errors are those of failure.py.
+Every exchange is watched as a whole (connection.py), and all errors are those of failure.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ import urllib3
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.http.address import without_secrets
-from tfaot_pkg.http.connection import WatchedAdapter
+from tfaot_pkg.http.connection import Watch, WatchedAdapter, watching
 from tfaot_pkg.http.failure import broken, failure, slow
-from tfaot_pkg.http.patience import Patience
-from tfaot_pkg.http.site import Site, refused
-from tfaot_pkg.http.watch import Watch, watching
+from tfaot_pkg.http.site import Patience, Site, refused, without_secrets
 
 _CHUNK = 1 << 18
 _MOST_REDIRECTS = 10

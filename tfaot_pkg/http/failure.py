@@ -15,9 +15,8 @@ import requests
 import urllib3
 
 from tfaot_pkg.errors import NetworkError
-from tfaot_pkg.http.address import one_line, without_secrets
-from tfaot_pkg.http.site import Site
-from tfaot_pkg.http.watch import Watch
+from tfaot_pkg.http.connection import Watch
+from tfaot_pkg.http.site import Site, one_line, without_secrets
 from tfaot_pkg.wording import counted
 
 _DEPTH = 12

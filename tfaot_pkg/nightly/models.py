@@ -15,7 +15,7 @@ from pathlib import Path
 from tfaot_pkg.errors import SourceError, StorageError, TfaotError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.forms.document import read_document
-from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.http.site import without_secrets
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import GitSpec, ModelEntry, NightlyDefinition, Task
 from tfaot_pkg.process import CommandFailed, run

@@ -40,7 +40,7 @@ from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, SBOM, VALIDATION
 from tfaot_pkg.sandbox import Limits, Sandbox
-from tfaot_pkg.source.snapshot import copy_hashed
+from tfaot_pkg.source.tree import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.http.address import without_secrets
-from tfaot_pkg.http.site import Site, refused
+from tfaot_pkg.http.site import Site, refused, without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

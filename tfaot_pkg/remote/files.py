@@ -25,13 +25,11 @@ from urllib.parse import urlsplit
 from tfaot_pkg.documents import read_json
 from tfaot_pkg.errors import NetworkError, TfaotError, TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.http.client import Client
 from tfaot_pkg.http.connection import AT_ONCE
 from tfaot_pkg.http.failure import Missing, TooLong, Unreachable
-from tfaot_pkg.http.partial import PartialFile
-from tfaot_pkg.http.patience import Patience
-from tfaot_pkg.http.transfer import Document, Transfer
+from tfaot_pkg.http.site import Patience, without_secrets
+from tfaot_pkg.http.transfer import Document, PartialFile, Transfer
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.remote.address import Address

@@ -14,10 +14,10 @@ wrote below `writable` is files and folders, never links, devices or pipes; thei
 
 from tfaot_pkg.sandbox.command import Command as Command
 from tfaot_pkg.sandbox.command import Running as Running
-from tfaot_pkg.sandbox.level import Level as Level
-from tfaot_pkg.sandbox.level import Reached as Reached
-from tfaot_pkg.sandbox.level import allow_unconfined as allow_unconfined
-from tfaot_pkg.sandbox.level import reached as reached
-from tfaot_pkg.sandbox.level import required as required
+from tfaot_pkg.sandbox.policy import Level as Level
 from tfaot_pkg.sandbox.policy import Limits as Limits
+from tfaot_pkg.sandbox.policy import Reached as Reached
 from tfaot_pkg.sandbox.policy import Sandbox as Sandbox
+from tfaot_pkg.sandbox.policy import allow_unconfined as allow_unconfined
+from tfaot_pkg.sandbox.policy import reached as reached
+from tfaot_pkg.sandbox.policy import required as required

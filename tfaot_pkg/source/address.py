@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.http.site import without_secrets
 
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 

@@ -9,13 +9,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from tfaot_pkg.errors import SourceError
-from tfaot_pkg.http.address import without_secrets
 from tfaot_pkg.http.client import Client
 from tfaot_pkg.http.failure import TooLong
-from tfaot_pkg.http.partial import Part, PartialFile
-from tfaot_pkg.http.patience import Patience
-from tfaot_pkg.http.site import Site
-from tfaot_pkg.http.transfer import Transfer
+from tfaot_pkg.http.site import Patience, Site, without_secrets
+from tfaot_pkg.http.transfer import Part, PartialFile, Transfer
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import path_of_file_url, split
 

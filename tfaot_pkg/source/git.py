@@ -16,7 +16,7 @@ from pathlib import Path
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.errors import NetworkError, SourceError, StorageError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.http.address import without_secrets
+from tfaot_pkg.http.site import without_secrets
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress

@@ -20,8 +20,15 @@ from tfaot_pkg.keys import key_of, sha256_bytes
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import TOOLCHAINS, Toolchain, toolchain
-from tfaot_pkg.toolchain.interpreter import Interpreter, choose, inspect
-from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, folders_of, remove_environment
+from tfaot_pkg.toolchain.pinned import (
+    Interpreter,
+    Pins,
+    PythonEnvironment,
+    choose,
+    folders_of,
+    inspect,
+    remove_environment,
+)
 
 _REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 _NOTICES = ("THIRD_PARTY_NOTICES.txt", "include/LICENSE")

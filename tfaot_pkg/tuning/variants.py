@@ -15,7 +15,7 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.source.snapshot import Snapshot
+from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool

@@ -80,7 +80,7 @@ class ValidationReport:
 
     `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
     that no input took, `warnings` what compiled code does differently without saying so, `rows` where rows of a batch
-    meet. `confinement` is the level of the sandbox (sandbox/level.py) that the library ran in.
+    meet. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in.
     """
 
     toolchain: str

@@ -23,8 +23,7 @@ from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import Tensor
-from tfaot_pkg.source.snapshot import Snapshot
-from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.source.tree import Snapshot, SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
