@@ -1,6 +1,6 @@
-"""What CMSSW's tests and scripts use of cms-tfaot's Python package, by this tool.
+"""The part of cms-tfaot's Python package that CMSSW's tests and scripts use, implemented by this tool.
 
-A release finds the test models by this file's place (`share/test_models/` of the same prefix), and compiles them with
+A release finds the test models by this file's path (`share/test_models/` of the same prefix), and compiles them with
 `cms_tfaot_compile`. Do not install it beside cms-tfaot, whose package has the same name.
 """
 

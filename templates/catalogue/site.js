@@ -1,11 +1,12 @@
-// Search, filters and copy buttons. Reads the catalogue's own files only; all text goes in as text, never as markup.
+// Search, filters and copy buttons. Reads the catalogue's own files only. Publishers choose the texts, so they are set as
+// text, never as markup.
 "use strict";
 
 const TOP = document.body.dataset.top;
 const PAGE = 40;
-const MOST_FILES = 40; // per step: after that the reader decides whether to look further
+const MOST_FILES = 40; // per step: two common words may have few packages in common, so the reader decides whether to look further
 
-// The path of a node, as site.py writes it.
+// The path of a node: the same as node_file in site.py.
 function nodeFile(tree, prefix) {
   let coded = "";
   for (const c of prefix) coded += /^[a-z0-9]$/.test(c) ? c : `_${c.codePointAt(0).toString(16)}_`;
@@ -26,7 +27,7 @@ function node(tree, prefix) {
   return nodes.get(path);
 }
 
-// The topmost node whose keys can begin with `start`: its prefix, or null where there are none.
+// The prefix of the topmost node whose keys can begin with `start`, or null if there is none.
 async function descend(tree, start) {
   let prefix = "";
   for (;;) {
@@ -39,7 +40,7 @@ async function descend(tree, start) {
   }
 }
 
-// How many keys begin with `start`.
+// The number of keys that begin with `start`.
 async function countOf(tree, start) {
   const prefix = await descend(tree, start);
   if (prefix === null) return 0;
@@ -71,7 +72,7 @@ function element(name, className, text) {
   return made;
 }
 
-// As parts.html.j2 makes it.
+// The same elements as in parts.html.j2.
 function row(one) {
   const item = element("li", "row");
   const head = element("div", "row-head");
@@ -117,7 +118,7 @@ function counted(count, what) {
   return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 }
 
-// The word of which there are fewest, so that little is read.
+// The word with the fewest packages: only its leaves are read.
 async function rarest(words) {
   const counts = await Promise.all(words.map((word) => countOf("words", word)));
   const least = Math.min(...counts);
@@ -166,7 +167,7 @@ function setUpSearch(form) {
     }
   }
 
-  // Show up to PAGE more, out of at most MOST_FILES files. `old` are models that fit and are not to be shown.
+  // Show up to PAGE more, from at most MOST_FILES files. `old` are models that match, but are deprecated or yanked.
   async function step(mine, what, source, seen, old) {
     more.hidden = true;
     let shown = 0;
@@ -228,7 +229,7 @@ function setUpSearch(form) {
   });
   for (const kind of ["input", "change"]) {
     form.addEventListener(kind, (event) => {
-      // The text field says "change" when it is left: the list under the reader's hand would be made anew.
+      // The text field fires "change" when it loses focus, for example by a click on a result: the list must stay.
       if (kind === "change" && event.target === query) return;
       clearTimeout(timer);
       timer = setTimeout(start, 120);
@@ -260,7 +261,7 @@ function setUpSearch(form) {
     }
   });
 
-  // From the search field into the results and through them.
+  // Move with the arrow keys from the search field into the results and between them.
   function moveBetweenRows(event) {
     const links = [...document.querySelectorAll(".row-name")].filter((link) => link.offsetParent);
     const place = links.indexOf(document.activeElement);
@@ -292,7 +293,7 @@ function setUpCopying(button) {
   });
 }
 
-// Without the clipboard (plain http from elsewhere) the text is selected, so that Ctrl-C copies it.
+// Browsers give the clipboard to https and localhost only; elsewhere the text is selected, so that Ctrl-C copies it.
 async function copy(code) {
   try {
     await navigator.clipboard.writeText(code.textContent);

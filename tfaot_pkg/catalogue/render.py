@@ -128,6 +128,7 @@ def render(reader: RegistryReader, output: Path, *, progress: Progress | None = 
                     damaged.append(error.message)
                 step.advance()
         renderer.lists(records.values())
+        # Last: until the new lists are written, readers follow the links of the old ones.
         site.remove_others(_OURS)
     return Rendered(folder=output, packages=len(records), files=len(site.written), damaged=tuple(damaged))
 

@@ -55,6 +55,7 @@ class Site:
         Not synced to the disk: everything can be made again, and a publication must not wait for it.
         """
         final = self.root / path
+        # Servers give no name that begins with a dot, so readers never see half a file.
         temporary = final.with_name(f".{final.name}.part")
         try:
             file = temporary.open("wb")

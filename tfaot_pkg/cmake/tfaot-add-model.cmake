@@ -5,17 +5,17 @@
 #   target_link_libraries(program PRIVATE simple)       # #include <tfaot-model-simple/model.h>: tfaot_model::simple
 #
 # tfaot_add_model(
-#   NAME name                 the model's name, in place of the spec's: of the targets, the header and the C++ class
+#   NAME name                 the model's name, instead of the spec's: names targets, header and C++ class
 #   SPEC file                 relative to this CMakeLists.txt
-#   [TARGETS target...]       kinds of CPU, such as x86-64-v3, in place of the spec's
-#   [BATCH_SIZES size...]     batch sizes to compile, in place of the spec's
+#   [TARGETS target...]       kinds of CPU, such as x86-64-v3, instead of the spec's
+#   [BATCH_SIZES size...]     batch sizes to compile, instead of the spec's
 #   [DEFINES key=value...])   values of {{ env.key }} in the spec
 #
-# Targets, in all of the project:
-#   simple             the library: static, or shared where BUILD_SHARED_LIBS says so. Also under the name that an
-#                      installed package's has, tfaot-model-simple::tfaot-model-simple
+# Targets, visible in the whole project:
+#   simple             the library: static, or shared with BUILD_SHARED_LIBS. Its alias is the target of an installed
+#                      package, tfaot-model-simple::tfaot-model-simple
 #   simple_test        compares with TensorFlow's answers, stored at build time; registered with CTest
-#   simple_benchmark   latency per batch size; see --help. Links to both programs lie in the binary folder.
+#   simple_benchmark   latency per batch size; see --help. The binary folder has links to both programs.
 #   simple_model       makes all of these
 #
 # tfaot_install_model(NAME name [DESTINATION folder] [COMPONENT component])
@@ -26,7 +26,7 @@
 #   find_dependency(tfaot-model-simple)
 #
 # The tool runs again when the spec, its tuning file, the SavedModel, the validation's inputs, the arguments or the tool
-# change; what comes out as it was is not linked again. A build that fails leaves no library of an earlier one behind.
+# change; programs are not linked again if the library stays the same. A failed build leaves no earlier library behind.
 
 # Check the arguments of tfaot_add_model and set them, NAME and SPEC first, in the caller's scope.
 function(_tfaot_model_arguments)
@@ -88,7 +88,7 @@ function(_tfaot_each OUT OPTION)
   set(${OUT} "${words}" PARENT_SCOPE)
 endfunction()
 
-# The tuning file beside the spec, where there is one; the build notices when one comes or goes.
+# The tuning file beside the spec, if there is one; the build notices a new or removed one.
 function(_tfaot_tuning OUT SPEC)
   get_filename_component(folder "${SPEC}" DIRECTORY)
   get_filename_component(stem "${SPEC}" NAME_WLE)
@@ -99,7 +99,7 @@ endfunction()
 
 # The headers of PACKAGE, relative to its include folder.
 function(_tfaot_headers OUT PACKAGE)
-  # The tool's headers and templates lie in a checkout, or inside of the Python package.
+  # The tool's headers and templates are in a checkout, or in the installed Python package.
   get_property(here GLOBAL PROPERTY TFAOT_PKG_CMAKE_DIR)
   set(root "${here}/../_bundled")
   if(NOT EXISTS "${root}")
@@ -154,7 +154,7 @@ endfunction()
 
 # The library target.
 function(_tfaot_library NAME PREFIX)
-  # The include folder must exist before it is filled.
+  # CMake rejects an include folder that does not exist when it generates, before the first build fills it.
   file(MAKE_DIRECTORY "${PREFIX}/include")
   _tfaot_package_of(package "${NAME}")
   set(file "${PREFIX}/lib/lib${package}")

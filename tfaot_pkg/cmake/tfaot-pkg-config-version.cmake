@@ -1,4 +1,4 @@
-# The version stands in one file of the tool; any 0.x or later one serves, as the interface below is kept.
+# The version is in one file of the tool. Every later version is compatible: the functions below stay.
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../_version.py" _tfaot_version REGEX "^__version__ = ")
 string(REGEX MATCH "[0-9]+(\\.[0-9]+)*" PACKAGE_VERSION "${_tfaot_version}")
 unset(_tfaot_version)

@@ -5,8 +5,8 @@
 #
 #   cmake -Dtfaot-pkg_DIR="$(tfaot-pkg cmake-dir)" ...
 #
-# TFAOT_PKG_COMMAND is the command (a list) that runs the tool where it is not found by itself: the program beside the
-# Python that this file is installed in, else the tfaot-pkg on the PATH.
+# TFAOT_PKG_COMMAND is the command (a list) that runs the tool. By default it is the program beside the Python in which
+# this file is installed, else the tfaot-pkg on the PATH.
 
 cmake_policy(PUSH)
 cmake_policy(VERSION 3.15...4.0)
@@ -15,14 +15,14 @@ set(TFAOT_PKG_COMMAND "" CACHE STRING "Command that runs tfaot-pkg (empty: found
 mark_as_advanced(TFAOT_PKG_COMMAND)
 set_property(GLOBAL PROPERTY TFAOT_PKG_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
-# End with an error about the call that TFAOT_CALL names.
+# Stop with an error about the call in TFAOT_CALL.
 function(_tfaot_fail MESSAGE HINT)
-  # Lines that begin with blanks are printed as they are.
+  # CMake wraps lines, except those that begin with blanks.
   string(REPLACE "\n" "\n  " text "${MESSAGE}\nhint: ${HINT}")
   message(FATAL_ERROR "${TFAOT_CALL}\n  ${text}\n")
 endfunction()
 
-# The command that runs the tool. It is asked for when there is something to do, not before.
+# The command that runs the tool. Called only when there is something to do: a configured project needs no tool.
 function(_tfaot_command OUT)
   if(TFAOT_PKG_COMMAND)
     set(${OUT} "${TFAOT_PKG_COMMAND}" PARENT_SCOPE)

@@ -7,21 +7,21 @@
 # tfaot_require(NAME
 #   [VERSION version]      1.0: any 1.x from 1.0 on, as find_package has it; or a range: ">=1,<3", "==1.2"
 #   [REGISTRY registry]    a name, folder (relative to this CMakeLists.txt) or address; default: the user's own registry
-#   [LOCK file]            install what this lock file (tfaot-pkg resolve) says of NAME, and nothing else
+#   [LOCK file]            install exactly the version of NAME in this lock file (tfaot-pkg resolve)
 #   [TARGETS target...]    only versions with code for all of these, such as x86-64-v3
 #   [TOOLCHAIN range]      only versions compiled by such a TensorFlow
 #   [COMPONENTS static|shared]
-#   [OFFLINE])             ask no server
+#   [OFFLINE])             use no network
 #
 # The package is verified and installed into TFAOT_PREFIX (default: tfaot-packages in the build folder), which is added
-# to CMAKE_PREFIX_PATH, and found there. Configuring again does nothing as long as the arguments, the lock file and what
+# to CMAKE_PREFIX_PATH. Configuring again does nothing as long as the arguments, the lock file and what
 # is installed stay the same; TFAOT_UPDATE=ON asks the registry again, once.
 #
 # Variables: TFAOT_PREFIX, TFAOT_UPDATE.
 
 option(TFAOT_UPDATE "Ask the registries for newer versions at the next configuration" OFF)
 
-# NAME and VERSION as the tool reads them.
+# NAME and VERSION as a requirement of the tool.
 function(_tfaot_requirement OUT)
   if(VERSION STREQUAL "" OR VERSION MATCHES "^[<>=!~]")
     set(${OUT} "${TFAOT_NAME}${VERSION}" PARENT_SCOPE)
@@ -32,7 +32,7 @@ function(_tfaot_requirement OUT)
   endif()
 endfunction()
 
-# Run the tool with these arguments; an error where it fails, with what it said.
+# Run the tool with these arguments; if it fails, stop with its output.
 function(_tfaot_run)
   _tfaot_command(command)
   execute_process(
@@ -60,7 +60,7 @@ function(_tfaot_former OUT NAME)
   set(${OUT} "tfaot-model-${model}" PARENT_SCOPE)
 endfunction()
 
-# What decides whether there is something to do: the arguments, the lock file and what is installed.
+# The state that decides whether to install: the arguments, the lock file and the installed manifest.
 function(_tfaot_state OUT)
   set(state "${ARGN}")
   _tfaot_former(former "${TFAOT_NAME}")
@@ -75,7 +75,7 @@ function(_tfaot_state OUT)
   set(${OUT} "${state}" PARENT_SCOPE)
 endfunction()
 
-# The words for the tool.
+# The arguments for the tool.
 function(_tfaot_arguments OUT)
   set(arguments install --prefix "${TFAOT_PREFIX}")
   if(NOT LOCK STREQUAL "")
@@ -102,7 +102,7 @@ function(_tfaot_arguments OUT)
   set(${OUT} "${arguments}" PARENT_SCOPE)
 endfunction()
 
-# Whether this configuration is to ask the registries again.
+# Whether this configuration asks the registries again.
 function(_tfaot_updating OUT)
   if(TFAOT_UPDATE)
     set_property(GLOBAL PROPERTY TFAOT_UPDATING ON)
@@ -112,7 +112,7 @@ function(_tfaot_updating OUT)
   set(${OUT} "${updating}" PARENT_SCOPE)
 endfunction()
 
-# Install the package into TFAOT_PREFIX, where that is not done already.
+# Install the package into TFAOT_PREFIX, unless that is done.
 function(_tfaot_fetch)
   _tfaot_arguments(arguments)
   get_property(first GLOBAL PROPERTY "TFAOT_ARGUMENTS_${TFAOT_NAME}")
@@ -120,7 +120,7 @@ function(_tfaot_fetch)
     return()
   endif()
   if(first)
-    # A prefix holds one version: what was fetched for another part of this project has to serve here as well.
+    # A prefix holds one version: the one that another part of this project fetched must serve here too.
     if(VERSION MATCHES "^[<>=!~]")
       get_property(where GLOBAL PROPERTY "TFAOT_REQUIRED_BY_${TFAOT_NAME}")
       _tfaot_fail("it was required with other arguments in ${where}"
@@ -144,7 +144,7 @@ function(_tfaot_fetch)
   set_property(GLOBAL PROPERTY "TFAOT_REQUIRED_BY_${TFAOT_NAME}" "${CMAKE_CURRENT_SOURCE_DIR}")
 endfunction()
 
-# Everything but finding the package; gives its prefix and the version for find_package.
+# Everything except finding the package; sets its prefix and the version for find_package.
 function(_tfaot_install TFAOT_NAME)
   set(TFAOT_CALL "tfaot_require(${TFAOT_NAME})")
   cmake_parse_arguments(PARSE_ARGV 1 "" "OFFLINE" "VERSION;REGISTRY;LOCK;TOOLCHAIN" "TARGETS;COMPONENTS")
@@ -184,7 +184,7 @@ function(_tfaot_install TFAOT_NAME)
   endif()
 endfunction()
 
-# The package was found by find_package in the right version, or this is the error.
+# Stop with an error if find_package did not find the package in the right version.
 function(_tfaot_check TFAOT_NAME)
   if(${TFAOT_NAME}_FOUND)
     return()

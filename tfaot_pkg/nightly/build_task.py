@@ -28,6 +28,7 @@ def main(request_file: Path) -> int:
     from tfaot_pkg.nightly.outcome import Answer, Request, class_of, kind_of
 
     request = Request.read(request_file)
+    # All subprocesses inherit it, and the kernel kills what writes a larger file (SIGXFSZ).
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.policy.output, request.policy.output))
     try:
         build(request, request_file.parent)

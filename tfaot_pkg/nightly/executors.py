@@ -72,6 +72,7 @@ class LocalExecutor:
         self._done.put((request, attempt))
 
     def close(self) -> None:
+        # First no new builds: a thread whose build is killed would start the next one.
         self._pool.shutdown(wait=False, cancel_futures=True)
         kill_running()
         self._pool.shutdown()

@@ -129,6 +129,7 @@ class PlanCache:
         """What `file` holds; nothing if it is missing or damaged."""
         try:
             document = convert(_CacheFile, read_json(file.read_bytes()))
+            # Other code may read the same spec in another way.
             if document.made_by != _maker():
                 return cls()
             specs = _SPECS.validate_python(document.specs)

@@ -121,6 +121,7 @@ _CLASSES = (
     (re.compile(r"failed on generated code"), "the C++ compiler failed"),
     (re.compile(r"runs? out of memory|ran out of memory"), "out of memory"),
 )
+# Names, paths, digests and numbers differ between models: without them, similar failures have equal texts.
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.+-]*/[\w./+@-]*|\b[0-9a-f]{12,}\b|\[[^\]]*\]|\d[\d.e+-]*")
 _LONGEST = 100
 

@@ -65,6 +65,7 @@ class Recheck:
         StorageError if the model changed since the night was planned, and the errors of freezing it.
         """
         with temporary_folder(prefix="tfaot-publish-") as scratch:
+            # Copied before anything is checked: a builder could replace a file between its check and its publication.
             own = _copied(release, scratch / "blobs")
             root = scratch / "package"
             root.mkdir()

@@ -179,6 +179,7 @@ class _Night:
         self._record_settled()
         self._build()
         verdict = self._gate()
+        # Dependencies first: a version is published only if none of its dependencies failed.
         for decision in order:
             if decision.task.id in self._verified:
                 self._record(self._published(decision, verdict))
@@ -278,6 +279,7 @@ class _Night:
         return self._outcome(decision, "published", attempt, tries)
 
     def _publish(self, decision: Decision) -> str:
+        # Only errors of the disk may pass; all others would come again with the same result.
         for pause in (self._with.pause * 2**turn for turn in range(self._with.policy.retries)):
             try:
                 return self._with.publisher.publish(decision, self._with.state.results)

@@ -64,6 +64,7 @@ def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
     request.write(file)
     program = request.program or (sys.executable, "-m", "tfaot_pkg.nightly.build_task")
     _say(request.log, f"{request.decision.task.id}: build of {request.decision.release}")
+    # The kernel does not tell a parent why a child got SIGKILL: its count of kills for memory is the only evidence.
     killed_before = oom_kills()
     ended = run_within(
         [*program, str(file)],
