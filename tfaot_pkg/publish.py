@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import above_floor, glibc_floor_of
@@ -25,7 +24,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry.archive import pack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
-from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.folder import FolderRegistry, PublishStatus
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import LATENCY, PREFIX
@@ -35,8 +34,6 @@ from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_targets
 
-Status = Literal["published", "already published"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
@@ -44,24 +41,13 @@ class Publication:
     code of each target was run) where nothing was built.
     """
 
-    status: Status
-    entry: RegistryEntry
+    status: PublishStatus
     registry: Path
     signed: bool
+    entry: RegistryEntry
     conan: dict[str, object] | None
     kernels: KernelShare | None
     validated: Mapping[str, str] | None
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "status": self.status,
-            "registry": str(self.registry),
-            "signed": self.signed,
-            "entry": self.entry,
-            "conan": self.conan,
-            "kernels": self.kernels,
-            "validated": dict(self.validated) if self.validated is not None else None,
-        }
 
 
 def publish(
@@ -105,7 +91,7 @@ def publish(
 
 
 def _publication(
-    status: Status,
+    status: PublishStatus,
     entry: RegistryEntry,
     registry: FolderRegistry,
     conan: dict[str, object] | None,
@@ -177,7 +163,9 @@ def _require_floor(build: Build) -> None:
             )
 
 
-def into_registry(release: Release, registry: FolderRegistry, progress: Progress) -> tuple[Status, RegistryEntry]:
+def into_registry(
+    release: Release, registry: FolderRegistry, progress: Progress
+) -> tuple[PublishStatus, RegistryEntry]:
     """Publish `release` and bring the catalogue up to date. Raises RegistryError, TrustError, StorageError."""
     result = registry.publish(release.entry, release.blobs)
     update_or_note(registry, release.entry.name, progress)

@@ -13,7 +13,7 @@ from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.keys import key_of
-from tfaot_pkg.registry.folder import AlreadyPublished, FolderRegistry, Published
+from tfaot_pkg.registry.folder import FolderRegistry, Published
 from tfaot_pkg.registry.index import shard_path
 from tfaot_pkg.storage import locked
 
@@ -21,7 +21,7 @@ MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]
 
 
-def publish(registry: FolderRegistry, package: Any) -> Published | AlreadyPublished:
+def publish(registry: FolderRegistry, package: Any) -> Published:
     return registry.publish(package.entry, package.blobs)
 
 
@@ -65,7 +65,7 @@ def test_publishing_the_same_again_does_nothing_and_says_so(
     first = publish(registry, package)
     before = snapshot(registry.root)
     again = publish(registry, replace(package, entry=replace(package.entry, published="2040-01-01T00:00:00Z")))
-    assert isinstance(again, AlreadyPublished) and again.entry == first.entry
+    assert again.status == "already published" and again.entry == first.entry
     assert snapshot(registry.root) == before
 
 
@@ -97,7 +97,7 @@ def test_the_same_tree_packed_by_another_deflate_library_is_the_same_package(
     publish(registry, package)
     blob = replace(package.entry.blobs["prefix"], sha256="0" * 64)
     again = registry.publish(replace(package.entry, blobs={"prefix": blob}), package.blobs)
-    assert isinstance(again, AlreadyPublished)
+    assert again.status == "already published"
 
 
 def test_older_lines_stay_byte_for_byte_also_those_of_newer_tools(

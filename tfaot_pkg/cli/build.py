@@ -14,6 +14,7 @@ import typer
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.packages import installed_text, verified_rows
 from tfaot_pkg.cli.remotes import Uploader
+from tfaot_pkg.documents import fields_of
 
 if TYPE_CHECKING:
     from tfaot_pkg.check import CheckResult
@@ -230,7 +231,7 @@ def publish(
         unverified=unverified_target or (),
     )
     uploaded = uploader.upload(done) if uploader is not None else None
-    document = {**done.as_dict(), "upload": uploaded}
+    document = {**fields_of(done), "upload": uploaded}
     lines = [_published_text(done, session.registry)]
     if uploaded is not None:
         lines.insert(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
@@ -39,28 +39,16 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+PublishStatus = Literal["published", "already published"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A version that was added."""
+    """A version that was added, or was there already: `entry` as it stands in the index."""
 
-    entry: RegistryEntry
+    status: PublishStatus
     registry: Path
-    status: ClassVar[Literal["published"]] = "published"
-
-    def as_dict(self) -> dict[str, object]:
-        return {"status": self.status, "registry": str(self.registry), "entry": self.entry}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlreadyPublished:
-    """A version that was there: `entry` as it stands in the index."""
-
     entry: RegistryEntry
-    registry: Path
-    status: ClassVar[Literal["already published"]] = "already published"
-
-    def as_dict(self) -> dict[str, object]:
-        return {"status": self.status, "registry": str(self.registry), "entry": self.entry}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +147,7 @@ class FolderRegistry(StaticRegistry):
             with self.writing() as commit:
                 commit.require()
 
-    def publish(self, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]) -> Published | AlreadyPublished:
+    def publish(self, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]) -> Published:
         """Add a version; `blobs` gives the content of each of the entry's blobs by role.
 
         The same version with the same key and tree is there already: nothing is done (but a lost blob is put back).
@@ -182,7 +170,7 @@ class FolderRegistry(StaticRegistry):
                 self.blobs.put(blob, blobs[role])
             final = replace(entry, published=entry.published or self.clock())
             self._apply(commit, index, index.with_entry(final))
-            return Published(entry=final, registry=self.root)
+            return Published(status="published", registry=self.root, entry=final)
 
     def yank(self, package: str, version: str, reason: str) -> RegistryEntry:
         """Hide a version from resolvers, unless it is asked for by its number. Raises RegistryError, TrustError."""
@@ -283,7 +271,7 @@ class FolderRegistry(StaticRegistry):
 
     def _already_published(
         self, present: IndexLine, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]
-    ) -> AlreadyPublished:
+    ) -> Published:
         if present.entry is None:
             raise RegistryError(
                 f"{entry.name}@{present.version} was published by a newer version of tfaot-pkg",
@@ -293,7 +281,7 @@ class FolderRegistry(StaticRegistry):
         for role, blob in present.entry.blobs.items():
             if blob == entry.blobs.get(role) and not self.blobs.has(blob):
                 self.blobs.put(blob, blobs[role])
-        return AlreadyPublished(entry=present.entry, registry=self.root)
+        return Published(status="already published", registry=self.root, entry=present.entry)
 
     def _drop_leftovers(self, path: Path) -> None:
         """Remove what a publisher that was killed left beside `path`: we hold the lock, so nobody writes there."""
