@@ -1,4 +1,8 @@
-"""Making a signed registry, and the keys that sign it."""
+"""Making a signed registry, and signing anew what expires.
+
+A reader must find a state that verifies at any moment. So a key signs only after the root that names it is there, and
+leaves the root only after everything that it signed was signed by another.
+"""
 
 from __future__ import annotations
 
