@@ -52,9 +52,12 @@ _VOLATILE = (
     (re.compile(r"(?<=bytes in )[\d.]+ s\b"), "<seconds>"),
     (re.compile(r"\b(127\.0\.0\.1|localhost|\[::1\]):\d+"), r"\1:<port>"),
     (re.compile(r"\b(port|process|pid|PID)([ =])\d+"), r"\1\2<number>"),
-    # A store has folders by the first two digits.
+    # A store has folders by the first two digits. One short digest in 300 has no letter.
     (
-        re.compile(r"(\b[0-9a-f]{2}/)?\b([0-9a-f]{64}|[0-9a-f]{40}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,63})\b"),
+        re.compile(
+            r"(\b[0-9a-f]{2}/)?\b"
+            r"([0-9a-f]{64}|[0-9a-f]{40}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,63}|(?!0{12})\d{12})\b"
+        ),
         "<digest>",
     ),
     (re.compile(r"\btmp[a-z0-9_]{8}\b"), "<random>"),

@@ -22,5 +22,5 @@ def test_an_emulated_kernel_that_leaves_its_array_is_caught(name: str, place: st
         machine.call("softmax", 1, 5, values.address, values.address)
         np.testing.assert_allclose(values.read(), 0.2, rtol=1e-6)
         start = values.address - (4 if place == "before" else 0)
-        with reported(ChildProcessError):
+        with reported(ChildProcessError, varies=r"\b\d{9,}\b"):  # addresses
             machine.call("softmax", 1, 6, start, start)
