@@ -58,7 +58,8 @@ def freeze(request: Freeze, report) -> Frozen:
     warnings = _warnings(graph_def, inputs, outputs)
     used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
-    listing = hlo.listed(graph_def, inputs, outputs)
+    constants = os.path.join(request.out, "constants.bin") if request.constants else ""
+    listing = hlo.listed(graph_def, inputs, outputs, constants)
     work = _work(graph_def, used, inputs)
     shared = weights.share(graph_def, used, inputs, outputs, request) if request.weights == "shared" else ([], [])
     with open(os.path.join(request.out, "graph.pb"), "wb") as file:

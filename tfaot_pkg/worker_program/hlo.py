@@ -31,8 +31,11 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def listed(graph_def, inputs, outputs) -> listing.HloListing:
-    """One module per probe, or why the graph does not compile at such sizes."""
+def listed(graph_def, inputs, outputs, constants: str = "") -> listing.HloListing:
+    """One module per probe, or why the graph does not compile at such sizes.
+
+    `constants` is a file to write the values to of the parameters that follow the inputs: a .npy array for each.
+    """
     fault = ""
     for large in (specialize.WEIGHTS_FROM, None):  # now and then a shape is made of a large constant: it must stay one
         lowered, weights = (graph_def, []) if large is None else specialize.without_weights(graph_def, large)
@@ -41,10 +44,23 @@ def listed(graph_def, inputs, outputs) -> listing.HloListing:
             return _module(lowered, [*inputs, *weights], outputs, size)
 
         try:
-            return listing.HloListing(modules=tuple(_alike(trace)), fault="")
+            modules = tuple(_alike(trace))
+            if constants:
+                _write_constants(graph_def, weights, constants)
+            return listing.HloListing(modules=modules, fault="")
         except Exception as error:  # TensorFlow raises many kinds; the parent says what it means for the model
             fault = fault or " ".join(str(error).split())[:200] or type(error).__name__
     return listing.HloListing(modules=(), fault=fault)
+
+
+def _write_constants(graph_def, weights: list, path: str) -> None:
+    import numpy as np
+    from tensorflow.python.framework import tensor_util
+
+    nodes = {node.name: node for node in graph_def.node}
+    with open(path, "wb") as file:
+        for weight in weights:
+            np.save(file, tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor), allow_pickle=False)
 
 
 def _alike(trace) -> list:

@@ -131,13 +131,15 @@ class Checked:
 class Freeze:
     """Write `graph.pb`, and `weights.bin` if `weights` are shared, below `out`.
 
-    Constants of `threshold` bytes and more are shared.
+    Constants of `threshold` bytes and more are shared. With `constants`, `constants.bin` gets a .npy array for each
+    parameter of the listing that is no input.
     """
 
     model: Chosen
     weights: Literal["shared", "embedded"]
     threshold: int
     out: str
+    constants: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ TFAOT_INLINE void transform(Function function, float* data, std::size_t rows, st
 }
 
 /// Activates `rows` rows of `width` vectors in place. One copy of this serves every kernel: it is called per block.
-__attribute__((noinline)) void activateBlock(Activation activation, float* data, std::size_t rows, std::size_t width,
+inline __attribute__((noinline)) void activateBlock(Activation activation, float* data, std::size_t rows, std::size_t width,
                                              std::size_t stride) {
   const auto apply = [&](auto function) { transform(function, data, rows, width, stride); };
   switch (activation) {

@@ -1,0 +1,336 @@
+// elementwise.h: what generated programs compute element by element, and reduce.
+//
+// A loop's body is written once, for a place that is a whole vector or the first lanes of one: `each` calls it for all
+// elements of a row. Values are Vector (f32), Integers (s32) and Mask (pred).
+#ifndef TFAOT_KERNELS_ELEMENTWISE_H_
+#define TFAOT_KERNELS_ELEMENTWISE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "activations.h"
+#include "softmax.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+using Integers = Mask;
+
+TFAOT_INLINE Integers filled(std::int32_t x) { return bitsAs<Integers>(broadcast(bitsAs<float>(x))); }
+TFAOT_INLINE Vector filled(float x) { return broadcast(x); }
+TFAOT_INLINE Mask filled(bool x) { return filled(-static_cast<std::int32_t>(x)); }
+
+/// What whole vectors and parts of them share: elements that do not lie side by side, and what all lanes have in common.
+template <class Place>
+struct Lanes {
+  template <class Element>
+  TFAOT_INLINE auto fill(Element x) const {
+    return filled(x);
+  }
+
+  /// Elements that lie `stride` apart; zeros in lanes that do not count.
+  TFAOT_INLINE Vector load(const float* row, std::ptrdiff_t stride) const {
+    float values[kLanes] = {};
+    for (std::size_t i = 0; i < self().count(); ++i) values[i] = row[static_cast<std::ptrdiff_t>(self().start + i) * stride];
+    return tfaot_kernels::load(values);
+  }
+  TFAOT_INLINE Integers load(const std::int32_t* row, std::ptrdiff_t stride) const {
+    return bitsAs<Integers>(load(reinterpret_cast<const float*>(row), stride));
+  }
+  TFAOT_INLINE Mask load(const bool* row, std::ptrdiff_t stride = 1) const {
+    std::int32_t values[kLanes] = {};
+    for (std::size_t i = 0; i < self().count(); ++i) {
+      values[i] = -std::int32_t{row[static_cast<std::ptrdiff_t>(self().start + i) * stride]};
+    }
+    return bitsAs<Mask>(tfaot_kernels::load(reinterpret_cast<const float*>(values)));
+  }
+
+  TFAOT_INLINE void store(float* row, Vector value, std::ptrdiff_t stride) const {
+    float values[kLanes];
+    tfaot_kernels::store(values, value);
+    for (std::size_t i = 0; i < self().count(); ++i) row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = values[i];
+  }
+  TFAOT_INLINE void store(std::int32_t* row, Integers value, std::ptrdiff_t stride) const {
+    store(reinterpret_cast<float*>(row), bitsAs<Vector>(value), stride);
+  }
+  TFAOT_INLINE void store(bool* row, Mask value, std::ptrdiff_t stride = 1) const {
+    for (std::size_t i = 0; i < self().count(); ++i) {
+      row[static_cast<std::ptrdiff_t>(self().start + i) * stride] = value[i] != 0;
+    }
+  }
+
+  /// start + step * i for element i.
+  TFAOT_INLINE Integers count(std::int32_t start, std::int32_t step) const {
+    const Integers lanes = laneNumbers(std::make_integer_sequence<int, kLanes>{});
+    return filled(start) + (filled(static_cast<std::int32_t>(self().start)) + lanes) * step;
+  }
+
+  TFAOT_INLINE const Place& self() const { return static_cast<const Place&>(*this); }
+};
+
+/// kLanes elements of a row, the first of them at `start`.
+struct WholeVector : Lanes<WholeVector> {
+  std::size_t start;
+  TFAOT_INLINE explicit WholeVector(std::size_t first) : start(first) {}
+  using Lanes::count, Lanes::load, Lanes::store;
+  TFAOT_INLINE Vector load(const float* row) const { return tfaot_kernels::load(row + start); }
+  TFAOT_INLINE Integers load(const std::int32_t* row) const { return bitsAs<Integers>(load(reinterpret_cast<const float*>(row))); }
+  TFAOT_INLINE void store(float* row, Vector value) const { tfaot_kernels::store(row + start, value); }
+  TFAOT_INLINE void store(std::int32_t* row, Integers value) const { store(reinterpret_cast<float*>(row), bitsAs<Vector>(value)); }
+  static constexpr std::size_t count() { return kLanes; }
+};
+
+/// The last elements of a row, fewer than kLanes; the other lanes are zeros.
+struct PartOfVector : Lanes<PartOfVector> {
+  std::size_t start;
+  std::size_t number;
+  TFAOT_INLINE PartOfVector(std::size_t first, std::size_t size) : start(first), number(size) {}
+  using Lanes::count, Lanes::load, Lanes::store;
+  TFAOT_INLINE Vector load(const float* row) const { return loadFirst(row + start, number); }
+  TFAOT_INLINE Integers load(const std::int32_t* row) const { return bitsAs<Integers>(load(reinterpret_cast<const float*>(row))); }
+  TFAOT_INLINE void store(float* row, Vector value) const { storeFirst(row + start, number, value); }
+  TFAOT_INLINE void store(std::int32_t* row, Integers value) const { store(reinterpret_cast<float*>(row), bitsAs<Vector>(value)); }
+  TFAOT_INLINE std::size_t count() const { return number; }
+};
+
+/// One element, for types of which there are no vectors.
+struct OneElement {
+  std::size_t start;
+  template <class Element>
+  Element fill(Element x) const {
+    return x;
+  }
+  template <class Element>
+  Element load(const Element* row, std::ptrdiff_t stride = 1) const {
+    return row[static_cast<std::ptrdiff_t>(start) * stride];
+  }
+  template <class Element>
+  void store(Element* row, Element value, std::ptrdiff_t stride = 1) const {
+    row[static_cast<std::ptrdiff_t>(start) * stride] = value;
+  }
+  std::int32_t count(std::int32_t first, std::int32_t step) const { return first + static_cast<std::int32_t>(start) * step; }
+};
+
+/// Calls `body` for `size` elements.
+template <class Body>
+TFAOT_INLINE void each(std::size_t size, Body body) {
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) body(WholeVector{i});
+  if (i < size) body(PartOfVector{i, size - i});
+}
+template <class Body>
+TFAOT_INLINE void eachAlone(std::size_t size, Body body) {
+  for (std::size_t i = 0; i < size; ++i) body(OneElement{i});
+}
+
+TFAOT_INLINE Vector chosen(Mask which, Vector yes, Vector no) { return which ? yes : no; }
+TFAOT_INLINE Integers chosen(Mask which, Integers yes, Integers no) { return (which & yes) | (~which & no); }
+template <class Element>
+TFAOT_INLINE Element chosen(bool which, Element yes, Element no) {
+  return which ? yes : no;
+}
+
+// Conversions as HLO has them: floats towards zero, cut off at the largest integers, NaN to 0.
+TFAOT_INLINE Vector f32OfS32(Integers x) { return __builtin_convertvector(x, Vector); }
+TFAOT_INLINE Vector f32OfPred(Mask x) { return bitsAs<Vector>(x & bitsAs<Integers>(broadcast(1.0f))); }
+TFAOT_INLINE Integers s32OfPred(Mask x) { return x & 1; }
+TFAOT_INLINE Mask predOfS32(Integers x) { return x != 0; }
+TFAOT_INLINE Mask predOfF32(Vector x) { return x != 0.0f; }
+TFAOT_INLINE Integers s32OfF32(Vector x) {
+  const Vector inside = chosen(x >= 2147483648.0f, broadcast(0.0f), x == x ? x : broadcast(0.0f));
+  const Integers whole = __builtin_convertvector(inside, Integers);
+  return chosen(x >= 2147483648.0f, filled(std::int32_t{2147483647}), whole);
+}
+template <class To, class From>
+TFAOT_INLINE To converted(From x);
+TFAOT_INLINE float f32OfS32(std::int32_t x) { return static_cast<float>(x); }
+TFAOT_INLINE float f32OfPred(bool x) { return x; }
+TFAOT_INLINE std::int32_t s32OfPred(bool x) { return x; }
+TFAOT_INLINE bool predOfS32(std::int32_t x) { return x != 0; }
+TFAOT_INLINE bool predOfF32(float x) { return x != 0.0f; }
+TFAOT_INLINE std::int32_t s32OfF32(float x) { return converted<std::int32_t>(x); }
+template <class To, class From>
+TFAOT_INLINE To converted(From x) {
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
+    if (!(x == x)) return 0;
+    constexpr From most = static_cast<From>(std::numeric_limits<To>::max());
+    if (x >= most) return std::numeric_limits<To>::max();
+    if (x <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+  }
+  return static_cast<To>(x);
+}
+
+
+// HLO's: NaN if one is NaN.
+TFAOT_INLINE Vector maximum(Vector a, Vector b) { return chosen(a != a, a, larger(a, b)); }
+TFAOT_INLINE Vector minimum(Vector a, Vector b) { return chosen(a != a, a, smaller(a, b)); }
+TFAOT_INLINE Integers maximum(Integers a, Integers b) { return chosen(a > b, a, b); }
+TFAOT_INLINE Integers minimum(Integers a, Integers b) { return chosen(a < b, a, b); }
+
+template <class Element, class = std::enable_if_t<std::is_arithmetic_v<Element>>>
+TFAOT_INLINE Element maximum(Element a, Element b) {
+  return a != a || a > b ? a : b;
+}
+template <class Element, class = std::enable_if_t<std::is_arithmetic_v<Element>>>
+TFAOT_INLINE Element minimum(Element a, Element b) {
+  return a != a || a < b ? a : b;
+}
+TFAOT_INLINE Integers negated(Integers x) { return ~x; }
+TFAOT_INLINE bool negated(bool x) { return !x; }
+template <class Element, class = std::enable_if_t<std::is_integral_v<Element> && !std::is_same_v<Element, bool>>>
+TFAOT_INLINE Element negated(Element x) {
+  return static_cast<Element>(~x);
+}
+
+template <class Function>
+TFAOT_INLINE Vector byLane(Vector x, Function function) {
+  float values[kLanes];
+  store(values, x);
+  for (float& value : values) value = function(value);
+  return load(values);
+}
+
+TFAOT_INLINE Vector squareRoot(Vector x) { return byLane(x, [](float value) { return __builtin_sqrtf(value); }); }
+TFAOT_INLINE Vector roundedDown(Vector x) { return byLane(x, [](float value) { return __builtin_floorf(value); }); }
+TFAOT_INLINE Vector roundedUp(Vector x) { return byLane(x, [](float value) { return __builtin_ceilf(value); }); }
+TFAOT_INLINE Vector roundedToEven(Vector x) { return byLane(x, [](float value) { return __builtin_rintf(value); }); }
+
+inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity
+
+/// exp(x) for any x.
+TFAOT_INLINE Vector exponentialOf(Vector x) {
+  const Vector limited = smaller(broadcast(kLargestExponent), larger(broadcast(-110.0f), x));
+  const Power power = nearestPower(limited);
+  const Vector r = (limited - power.n * broadcast(kLn2High)) - power.n * broadcast(kLn2Low);
+  const Mask n = bitsAs<Mask>(power.biased & 0x1ffu) - 127;
+  const Mask half = n >> 1;
+  const Vector first = bitsAs<Vector>((half + 127) << 23), second = bitsAs<Vector>((n - half + 127) << 23);
+  const Vector value = (1.0f + (r + r * r * polynomial(r, kExp))) * first * second;
+  return chosen(x != x, x, value);
+}
+
+TFAOT_INLINE Vector logistic(Vector x) { return timesSigmoid(broadcast(1.0f), x); }
+
+/// exp(x) - 1 for any x.
+TFAOT_INLINE Vector exponentialMinusOne(Vector x) {
+  return chosen(x > 0.0f, chosen(x > 0.5f, exponentialOf(x) - 1.0f, -expMinusOne(-x) / (1.0f + expMinusOne(-x))), larger(expMinusOne(negativeMagnitude(x, kExpLimit)), x));
+}
+
+// erf(x) / x as a function of x^2 for |x| <= 1; relative error below 2^-24.
+inline constexpr float kErf[] = {1.1283791065216064f,    -0.37612318992614746f,  0.11280130594968796f,
+                                 -0.02670994959771633f, 0.004916023463010788f, -0.0005625396152026951f};
+
+/// 1 - 2 * Phi(-|x| * sqrt(2)) beyond 1, with the tail of the normal distribution that GELU has.
+TFAOT_INLINE Vector errorFunction(Vector x) {
+  const Vector distance = smaller(broadcast(4.0f), magnitude(x));
+  const Vector near = x * polynomial(smaller(broadcast(1.0f), x * x), kErf);
+  const Vector t = distance * 1.41421354f;
+  const Vector u = 1.0f / (1.0f + kTailSlope * t);
+  const Vector far = 1.0f - 2.0f * (u * polynomial(u, kTail) * exponential(-(distance * distance)).value());
+  return chosen(x != x, x, chosen(distance < 1.0f, near, withSignOf(far, x)));
+}
+
+// Of one element: float as in vectors, double by the C library.
+#define TFAOT_OF_ONE(ours, theirs)                                        \
+  TFAOT_INLINE float ours(float x) { return ours(broadcast(x))[0]; }      \
+  TFAOT_INLINE double ours(double x) { return theirs; }
+TFAOT_OF_ONE(exponentialOf, std::exp(x))
+TFAOT_OF_ONE(exponentialMinusOne, std::expm1(x))
+TFAOT_OF_ONE(logistic, 1.0 / (1.0 + std::exp(-x)))
+TFAOT_OF_ONE(hyperbolicTangent, std::tanh(x))
+TFAOT_OF_ONE(errorFunction, std::erf(x))
+TFAOT_OF_ONE(squareRoot, std::sqrt(x))
+TFAOT_OF_ONE(roundedDown, std::floor(x))
+TFAOT_OF_ONE(roundedUp, std::ceil(x))
+TFAOT_OF_ONE(roundedToEven, std::nearbyint(x))
+#undef TFAOT_OF_ONE
+template <class Element, class = std::enable_if_t<std::is_arithmetic_v<Element>>>
+TFAOT_INLINE Element magnitude(Element x) {
+  return x < 0 || (x == 0 && std::is_floating_point_v<Element>) ? static_cast<Element>(x < 0 ? -x : Element{0}) : x;
+}
+TFAOT_INLINE Integers magnitude(Integers x) { return chosen(x < 0, -x, x); }
+
+// Reductions. A row is added up in kPartial sums, element i into sum i % kPartial, and these in one tree: the same on
+// every target, whatever its vectors hold.
+
+inline constexpr int kPartial = 16;
+inline constexpr int kPartialVectors = kPartial / kLanes;
+
+struct Adding {
+  static constexpr float kStart = -0.0f;
+  TFAOT_INLINE Vector operator()(Vector a, Vector b) const { return a + b; }
+  TFAOT_INLINE float operator()(float a, float b) const { return a + b; }
+};
+struct Multiplying {
+  static constexpr float kStart = 1.0f;
+  TFAOT_INLINE Vector operator()(Vector a, Vector b) const { return a * b; }
+  TFAOT_INLINE float operator()(float a, float b) const { return a * b; }
+};
+struct TakingLargest {
+  static constexpr float kStart = -__builtin_inff();
+  TFAOT_INLINE Vector operator()(Vector a, Vector b) const { return maximum(a, b); }
+  TFAOT_INLINE float operator()(float a, float b) const { return a != a ? a : larger(a, b); }
+};
+struct TakingSmallest {
+  static constexpr float kStart = __builtin_inff();
+  TFAOT_INLINE Vector operator()(Vector a, Vector b) const { return minimum(a, b); }
+  TFAOT_INLINE float operator()(float a, float b) const { return a != a ? a : (a < b ? a : b); }
+};
+
+/// All of `size` elements, which `body` gives by place, combined.
+template <class Combine, class Body>
+TFAOT_INLINE float reduced(std::size_t size, Body body) {
+  Vector partial[kPartialVectors];
+  for (Vector& each : partial) each = broadcast(Combine::kStart);
+  std::size_t i = 0;
+  for (; i + kPartial <= size; i += kPartial) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kPartialVectors; ++v) partial[v] = Combine{}(partial[v], body(WholeVector{i + static_cast<std::size_t>(v) * kLanes}));
+  }
+  for (int v = 0; i < size; ++v, i += kLanes) {
+    if (i + kLanes <= size) {
+      partial[v] = Combine{}(partial[v], body(WholeVector{i}));
+    } else {
+      const Vector value = body(PartOfVector{i, size - i});
+      partial[v] = chosen(firstLanes(size - i), Combine{}(partial[v], value), partial[v]);
+    }
+  }
+  float sums[kPartial];
+  for (int v = 0; v < kPartialVectors; ++v) store(sums + v * kLanes, partial[v]);
+  for (int width = kPartial / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) sums[lane] = Combine{}(sums[lane], sums[lane + width]);
+  }
+  return sums[0];
+}
+
+// Order
+
+/// Integers in the order of floats: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN.
+TFAOT_INLINE std::int32_t inOrder(float x) {
+  const auto bits = bitsAs<std::int32_t>(x);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
+/// The `k` first of `size` floats in falling (kLargest) or rising order, and where they lie; of equal ones the first.
+template <bool kLargest>
+inline void topK(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+  std::size_t count = 0;
+  const auto key = [](float x) { return kLargest ? inOrder(x) : ~inOrder(x); };
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::int32_t mine = key(in[i]);
+    if (count == k && mine <= key(values[k - 1])) continue;
+    std::size_t at = count < k ? count++ : k - 1;
+    for (; at > 0 && key(values[at - 1]) < mine; --at) {
+      values[at] = values[at - 1];
+      indices[at] = indices[at - 1];
+    }
+    values[at] = in[i];
+    indices[at] = static_cast<std::int32_t>(i);
+  }
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_ELEMENTWISE_H_

@@ -1,0 +1,143 @@
+"""Networks as programs, and code of programs that runs."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kept import REPOSITORY, kept
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, verify
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.process import run
+from tfaot_pkg.program import hlo
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.worker_program.messages.graph import Frozen
+from tfaot_pkg.worker_program.messages.wire import decoded
+
+MAKER = REPOSITORY / "tests" / "models" / "networks.py"
+WORKER_PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
+KERNELS = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
+_FLAGS = "-O1 -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
+_INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A program as it was imported, inputs of 17 rows, and TensorFlow's outputs for them."""
+
+    program: Program
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+
+
+Networks = Callable[[str, str], Network]
+
+
+@pytest.fixture(scope="session")
+def networks(shared_home_folder: Path) -> Networks:
+    """`networks("2.17.1", "lstm")`: of tests/models/networks.py, as a toolchain lists it."""
+
+    def network(version: str, name: str) -> Network:
+        folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+        python = ensure(version, folders=folders, progress=Silent()).python
+        worker = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
+        parts = {"maker": sha256_file(MAKER), "python": str(python), "worker": worker}
+        folder = kept(
+            shared_home_folder,
+            "networks",
+            parts,
+            lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900),
+        )
+        return _read(folder / name)
+
+    return network
+
+
+def _read(folder: Path) -> Network:
+    frozen = decoded(Frozen, json.loads((folder / "frozen.json").read_text()), "frozen.json")
+    constants = []
+    with (folder / "constants.bin").open("rb") as file:
+        while file.peek(1):
+            constants.append(np.load(file, allow_pickle=False))
+    program = import_program(hlo.read_program(frozen.hlo.modules), len(frozen.model.inputs), constants)
+    verify(program)
+    answers = np.load(folder / "answers.npz")
+    return Network(
+        program=program,
+        inputs=[answers[f"in_{tensor.name}"] for tensor in frozen.model.inputs],
+        outputs=[answers[f"out_{tensor.name}"] for tensor in frozen.model.outputs],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """A compiled program."""
+
+    program: Program
+    library: ctypes.CDLL
+    weights: Array
+    scratch: int
+
+    def __call__(self, *inputs: Array) -> list[Array]:
+        """The outputs for inputs of any number of rows."""
+        rows = len(inputs[0])
+        known, types = self.program.entry.by_id(), NUMPY_TYPES
+        results = [known[result].shape for result in self.program.entry.results]
+        outputs = [np.empty(shape.at(rows), types[shape.dtype]) for shape in results]
+        given = [np.ascontiguousarray(each) for each in inputs]
+        scratch = np.full(self.scratch + 64, 0xFF, np.uint8)
+        self.library.program(
+            ctypes.c_size_t(rows), _addresses(given), _addresses(outputs), _aligned(self.weights),
+            _aligned(scratch),
+        )  # fmt: skip
+        return outputs
+
+
+def _addresses(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
+
+
+def _aligned(memory: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(memory.ctypes.data + (-memory.ctypes.data) % 64)
+
+
+Compile = Callable[[Program, int], Code]
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kernel library as the tests' code links it."""
+    made = tmp_path_factory.mktemp("kernels") / "kernels.o"
+    run(["g++", *_FLAGS, *_INCLUDES, "-c", KERNELS / "src" / "kernels.cpp", "-o", made])
+    return made
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, kernels: Path) -> Compile:
+    """`compiled(program, block)`: its code, built by GCC for x86-64-v3."""
+
+    def make(program: Program, block: int) -> Code:
+        emitted = emit(program, "program", block)
+        source, library = tmp_path / f"program_{block}.cc", tmp_path / f"program_{block}.so"
+        source.write_text(emitted.source)
+        run(["g++", *_FLAGS, *_INCLUDES, "-shared", source, kernels, "-o", library])
+        size = max([offset + values.nbytes for offset, values in emitted.constants], default=0)
+        weights = np.zeros(size + 64, np.uint8)
+        start = -weights.ctypes.data % 64
+        for offset, values in emitted.constants:
+            weights[start + offset :][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+        return Code(program=program, library=ctypes.CDLL(str(library)), weights=weights, scratch=emitted.scratch)
+
+    return make

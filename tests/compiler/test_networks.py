@@ -1,0 +1,51 @@
+"""Networks from HLO to C++: the interpreter and the code give TensorFlow's answers, in any batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile, Networks
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.program import verify
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+
+NAMES = ("dense", "wide", "residual", "lstm", "towers", "images", "attention", "sets", "neighbours", "moved")
+VERSIONS = ("2.17.1", "2.21.0")
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
+
+
+@pytest.mark.sweep("attention-2.17.1", "lstm-2.21.0")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_programs_compute_what_tensorflow_does_before_and_after_they_are_simplified(
+    networks: Networks, name: str, version: str
+) -> None:
+    network = networks(version, name)
+    simple = simplify(network.program)
+    verify(simple)
+    assert len(simple.entry.operations) < len(network.program.entry.operations)
+    for program in (network.program, simple):
+        for given, wanted in zip(interpret.run(program, 17, network.inputs), network.outputs, strict=True):
+            np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.sweep("attention-2.17.1", "images-2.17.1", "lstm-2.21.0", "neighbours-2.17.1", "sets-2.21.0")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_code_gives_tensorflows_answers_for_any_number_of_rows_to_the_bit(
+    networks: Networks, compiled: Compile, name: str, version: str
+) -> None:
+    network = networks(version, name)
+    program = recognize(simplify(network.program))
+    verify(program)
+    code = compiled(program, 8)
+    whole = code(*network.inputs)
+    for given, wanted in zip(whole, network.outputs, strict=True):
+        np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=2e-6)
+    for first, last in ((0, 1), (3, 8), (16, 17)):
+        part = code(*(values[first:last] for values in network.inputs))
+        for alone, together in zip(part, whole, strict=True):
+            np.testing.assert_array_equal(alone, together[first:last])

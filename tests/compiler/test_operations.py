@@ -1,0 +1,229 @@
+"""Single operations: the code of each gives what NumPy does, for one row and for many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, verify
+from tfaot_pkg.compiler.simplify import simplify
+
+N = Size(0, 1)
+Sizes = Sequence[int | Size]
+
+
+@dataclass
+class Writer:
+    """A program that is written operation by operation; each method gives the id of a value."""
+
+    operations: list[Operation] = field(default_factory=list)
+    inputs: int = 0
+
+    def add(
+        self,
+        opcode: str,
+        sizes: Sizes,
+        *operands: int,
+        dtype: str = "f32",
+        regions: tuple[Region, ...] = (),
+        **more: Any,
+    ) -> int:
+        shape = Shape(dtype, tuple(size if isinstance(size, Size) else Size(size) for size in sizes))
+        made = len(self.operations) + 1000 * len(regions)
+        self.operations.append(
+            Operation(id=made, opcode=opcode, type=shape, operands=operands, attributes=more, regions=regions)
+        )
+        return made
+
+    def input(self, *sizes: int, dtype: str = "f32") -> int:
+        self.inputs += 1
+        return self.add("parameter", (N, *sizes), dtype=dtype, number=self.inputs - 1)
+
+    def constant(self, values: Any, dtype: str = "f32") -> int:
+        array = np.array(values, NUMPY_TYPES[dtype])
+        return self.add("constant", array.shape, dtype=dtype, literal=Literal(array))
+
+    def spread(self, value: float, *sizes: int, dtype: str = "f32") -> int:
+        return self.add("broadcast", (N, *sizes), self.constant(value, dtype), dtype=dtype, dimensions=())
+
+    def reducer(self, opcode: str) -> Region:
+        start = 10_000 + 10 * len(self.operations)
+        scalar = Shape("f32", ())
+        parameters = [
+            Operation(id=start + i, opcode="parameter", type=scalar, attributes={"number": i}) for i in (0, 1)
+        ]
+        root = Operation(id=start + 2, opcode=opcode, type=scalar, operands=(start, start + 1))
+        return Region(operations=(*parameters, root), results=(root.id,))
+
+    def program(self, *results: int) -> Program:
+        made = Program(entry=Region(operations=tuple(self.operations), results=results))
+        verify(made)
+        return made
+
+
+_ROWS = (1, 7, 16, 40)
+_SPECIAL = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 88.0, -88.0, 1e30, -1e30, 0.5, -0.5], np.float32
+)
+
+
+def _numbers(rows: int, columns: int) -> Array:
+    random = np.random.default_rng(rows)
+    values = (random.normal(size=(rows, columns)) * 3).astype(np.float32)
+    values[0, : min(columns, _SPECIAL.size)] = _SPECIAL[:columns]
+    return values
+
+
+_FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], float]] = {
+    "abs": (np.abs, 0.0),
+    "ceil": (np.ceil, 0.0),
+    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 4.0),
+    "exponential": (np.exp, 2.0),
+    "exponential-minus-one": (np.expm1, 4.0),
+    "floor": (np.floor, 0.0),
+    "logistic": (lambda x: 1 / (1 + np.exp(-x)), 4.0),
+    "negate": (np.negative, 0.0),
+    "round-nearest-even": (np.rint, 0.0),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 2.0),
+    "sqrt": (np.sqrt, 1.0),
+    "tanh": (np.tanh, 8.0),
+}
+"""What NumPy computes in float64, and how many units in the last place of float32 the code may be away from it."""
+
+
+def test_functions_of_one_number_are_right_within_their_errors(compiled: Compile) -> None:
+    writer = Writer()
+    x = writer.input(13)
+    code = compiled(writer.program(*(writer.add(name, (N, 13), x) for name in _FUNCTIONS)), 8)
+    for rows in _ROWS:
+        values = _numbers(rows, 13)
+        for (name, (function, ulps)), given in zip(_FUNCTIONS.items(), code(values), strict=True):
+            with np.errstate(all="ignore"):
+                exact = np.asarray(function(values.astype(np.float64)))
+                wanted = exact.astype(np.float32)
+                distance = np.abs(given - exact)
+            off = distance > ulps * np.spacing(np.maximum(np.abs(wanted), np.float32(1e-37)))
+            off &= np.isfinite(wanted)
+            assert not off.any(), (name, values[off], given[off], wanted[off])
+            np.testing.assert_array_equal(given[~np.isfinite(wanted)], wanted[~np.isfinite(wanted)], err_msg=name)
+
+
+def test_two_numbers_are_combined_as_ieee_says(compiled: Compile) -> None:
+    writer = Writer()
+    x, y = writer.input(13), writer.input(13)
+    names = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
+             "maximum": np.maximum, "minimum": np.minimum}  # fmt: skip
+    code = compiled(writer.program(*(writer.add(name, (N, 13), x, y) for name in names)), 8)
+    for rows in _ROWS:
+        first, second = _numbers(rows, 13), _numbers(rows, 13)[:, ::-1].copy()
+        with np.errstate(all="ignore"):
+            for given, function in zip(code(first, second), names.values(), strict=True):
+                np.testing.assert_array_equal(given, function(first, second))
+
+
+@pytest.mark.parametrize("dtype", ["s32", "s64", "f64", "u8"])
+def test_other_types_are_computed_one_by_one(compiled: Compile, dtype: str) -> None:
+    writer = Writer()
+    x, y = writer.input(5, dtype=dtype), writer.input(5, dtype=dtype)
+    total = writer.add("add", (N, 5), x, y, dtype=dtype)
+    larger = writer.add("compare", (N, 5), x, y, dtype="pred", direction="GT")
+    chosen = writer.add("select", (N, 5), larger, total, y, dtype=dtype)
+    floats = writer.add("convert", (N, 5), chosen)
+    code = compiled(writer.program(chosen, floats), 8)
+    random = np.random.default_rng(4)
+    first, second = (random.integers(0, 100, (9, 5)).astype(NUMPY_TYPES[dtype]) for _ in range(2))
+    wanted = np.where(first > second, first + second, second)
+    given, as_floats = code(first, second)
+    np.testing.assert_array_equal(given, wanted)
+    np.testing.assert_array_equal(as_floats, wanted.astype(np.float32))
+
+
+def test_floats_become_integers_towards_zero_and_stay_within_their_range(compiled: Compile) -> None:
+    writer = Writer()
+    x = writer.input(8)
+    code = compiled(writer.program(writer.add("convert", (N, 8), x, dtype="s32")), 8)
+    given = code(np.array([[1.9, -1.9, 3e9, -3e9, np.nan, np.inf, -np.inf, 0.0]], np.float32))[0]
+    most, least = 2**31 - 1, -(2**31)
+    assert given.tolist() == [[1, -1, most, least, 0, most, least, 0]]
+
+
+def test_elements_are_moved(compiled: Compile) -> None:
+    writer = Writer()
+    x = writer.input(4, 6)
+    results = {
+        "transpose": writer.add("transpose", (N, 6, 4), x, dimensions=(0, 2, 1)),
+        "slice": writer.add("slice", (N, 2, 3), x, slices=((0, N, 1), (1, 4, 2), (0, 6, 2))),
+        "reverse": writer.add("reverse", (N, 4, 6), x, dimensions=(2,)),
+        "reshape": writer.add("reshape", (N, 3, 8), x),
+        "concatenate": writer.add("concatenate", (N, 4, 12), x, x, dimensions=(2,)),
+        "pad": writer.add("pad", (N, 6, 11), x, writer.constant(0.5), padding=((0, 0, 0), (1, 1, 0), (0, 0, 1))),
+    }
+    turned = writer.add("reshape", (N, 24), results["transpose"])
+    results["reshape of a transpose"] = writer.add("add", (N, 24), turned, turned)
+    code = compiled(writer.program(*results.values()), 8)
+    for rows in _ROWS:
+        values = np.random.default_rng(1).normal(size=(rows, 4, 6)).astype(np.float32)
+        spread = np.full((rows, 6, 11), 0.5, np.float32)
+        spread[:, 1:5, ::2] = values
+        turned_values = values.transpose(0, 2, 1)
+        wanted = [
+            turned_values, values[:, 1:4:2, ::2], values[:, :, ::-1], values.reshape(rows, 3, 8),
+            np.concatenate([values, values], 2), spread, 2 * turned_values.reshape(rows, 24),
+        ]  # fmt: skip
+        for given, right, name in zip(code(values), wanted, results, strict=True):
+            np.testing.assert_array_equal(given, right, err_msg=name)
+
+
+@pytest.mark.parametrize("axes", [(1,), (2,), (1, 2), (3,), (1, 3), (2, 3), (1, 2, 3)])
+def test_reductions_over_any_axes_and_the_same_bits_in_any_batch(compiled: Compile, axes: tuple[int, ...]) -> None:
+    shape = (5, 3, 37)
+    kept = [size for axis, size in enumerate(shape, 1) if axis not in axes]
+    writer = Writer()
+    x = writer.input(*shape)
+    results = [
+        writer.add("reduce", (N, *kept), x, writer.constant(start), dimensions=axes, regions=(writer.reducer(name),))
+        for name, start in (("add", 0.0), ("maximum", -np.inf), ("minimum", np.inf))
+    ]
+    code = compiled(writer.program(*results), 4)
+    values = np.random.default_rng(2).normal(size=(11, *shape)).astype(np.float32)
+    sums, largest, smallest = code(values)
+    np.testing.assert_allclose(sums, values.sum(axes, dtype=np.float64), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(largest, values.max(axes))
+    np.testing.assert_array_equal(smallest, values.min(axes))
+    for row in range(11):
+        np.testing.assert_array_equal(code(values[row : row + 1])[0][0], sums[row])
+
+
+def test_what_simplifying_takes_away_changes_no_bit() -> None:
+    """Neutral operands, round trips and constants, with the sign of zero."""
+    writer = Writer()
+    x = writer.input(6)
+    value = writer.add("add", (N, 6), x, writer.spread(-0.0, 6))
+    value = writer.add("multiply", (N, 6), value, writer.spread(1.0, 6))
+    value = writer.add("subtract", (N, 6), value, writer.spread(0.0, 6))
+    value = writer.add("reshape", (N, 2, 3), value)
+    value = writer.add("transpose", (N, 3, 2), value, dimensions=(0, 2, 1))
+    value = writer.add("transpose", (N, 2, 3), value, dimensions=(0, 2, 1))
+    value = writer.add("reshape", (N, 6), value)
+    kept = writer.add("add", (N, 6), value, writer.spread(0.0, 6))  # makes 0 of -0
+    program = writer.program(value, kept)
+    simple = simplify(program)
+    assert [operation.opcode for operation in simple.entry.operations] == ["parameter", "constant", "broadcast", "add"]
+    values = np.array([[0.0, -0.0, 1.0, -1.0, np.inf, 3.5]], np.float32)
+    for one, other in zip(interpret.run(program, 1, [values]), interpret.run(simple, 1, [values]), strict=True):
+        np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+def test_a_program_that_uses_what_it_does_not_make_is_rejected() -> None:
+    shape = Shape("f32", (N, Size(2)))
+    lost = Operation(id=1, opcode="negate", type=shape, operands=(7,))
+    with pytest.raises(ValueError, match="%1 negate uses %7"):
+        verify(Program(entry=Region(operations=(lost,), results=(1,))))

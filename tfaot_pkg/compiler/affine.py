@@ -1,0 +1,116 @@
+"""Indices that are affine in the counters of loops, and loops that may be one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfaot_pkg.compiler.program import ONE, ZERO, Size, Unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An affine index: `offset`, `runtime` terms (a C++ expression and its factor), and a factor for each axis."""
+
+    offset: Size
+    factors: tuple[Size, ...]
+    runtime: tuple[tuple[str, Size], ...] = ()
+
+    def scaled(self, by: Size) -> Index:
+        return Index(
+            self.offset * by,
+            tuple(factor * by for factor in self.factors),
+            tuple((name, factor * by) for name, factor in self.runtime),
+        )
+
+    def plus(self, other: Index) -> Index:
+        factors = tuple(a + b for a, b in zip(self.factors, other.factors, strict=True))
+        return Index(self.offset + other.offset, factors, (*self.runtime, *other.runtime))
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Axes that were merged: their `extents`, and which old axis counts each."""
+
+    extents: tuple[Size, ...]
+    chosen: tuple[int, ...]
+
+    def index(self, index: Index) -> Index:
+        return replace(index, factors=tuple(index.factors[axis] for axis in self.chosen))
+
+
+def merged(extents: tuple[Size, ...], indices: Sequence[Index], counted: Sequence[Index] = ()) -> Axes:
+    """Axes that all `indices` walk as if they were one become one; axes of one element go."""
+    chosen: list[int] = []
+    sizes: list[Size] = []
+    every = [*indices, *counted]
+    for axis in reversed(range(len(extents))):
+        if extents[axis] == ONE and (chosen or axis):
+            continue
+        if chosen:
+            inner = chosen[-1]
+            try:
+                fits = all(index.factors[axis] == index.factors[inner] * sizes[-1] for index in every)
+                size = extents[axis] * sizes[-1]
+            except Unsupported:
+                fits = False
+            if fits:
+                sizes[-1] = size
+                continue
+        chosen.append(axis)
+        sizes.append(extents[axis])
+    if not chosen and extents:
+        return Axes((ONE,), (len(extents) - 1,))
+    return Axes(tuple(sizes[::-1]), tuple(chosen[::-1]))
+
+
+def cut(index: Index, start: int, stop: int | None) -> Index:
+    return replace(index, factors=index.factors[start:stop])
+
+
+def split(
+    inner: tuple[Size, ...], outer: tuple[Size, ...], index: tuple[Index, ...], rank: int
+) -> tuple[Index, ...] | None:
+    """Indices of an array of sizes `inner` from those of its reshape to `outer`; None if one is not affine."""
+    found: list[Index] = []
+    axis = 0
+    for size in inner:
+        here = Index(ZERO, tuple(ZERO for _ in range(rank)))
+        if size != ONE:
+            elements = ONE
+            while elements != size:
+                if axis == len(outer):
+                    return None
+                try:
+                    here = here.scaled(outer[axis]).plus(index[axis])
+                    elements = elements * outer[axis]
+                except Unsupported:
+                    return None
+                if elements.constant > size.constant or elements.per_row > size.per_row:
+                    return None
+                axis += 1
+        found.append(here)
+    return tuple(found) if all(size == ONE for size in outer[axis:]) else None
+
+
+def shifted(index: Index, offset: Size) -> Index:
+    return replace(index, offset=index.offset + offset)
+
+
+def as_size(value: int | Size) -> Size:
+    return value if isinstance(value, Size) else Size(value)
+
+
+def cpp(size: Size) -> str:
+    if not size.per_row:
+        return str(size.constant)
+    grows = "n" if size.per_row == 1 else f"{size.per_row} * n"
+    return f"({grows} + {size.constant})" if size.constant else f"({grows})" if size.per_row != 1 else "n"
+
+
+def address_terms(index: Index, axes: int) -> list[str]:
+    """The parts of an address: the offset, what is known at run time, and the first `axes` axes."""
+    terms = [] if index.offset == ZERO else [cpp(index.offset)]
+    terms += [f"{name} * {cpp(factor)}" for name, factor in index.runtime if name != "0"]
+    terms += [f"i{axis} * {cpp(factor)}" for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
+    return terms

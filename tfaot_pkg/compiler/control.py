@@ -1,0 +1,109 @@
+"""Loops of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.emitter import Emitter, State
+from tfaot_pkg.compiler.expressions import c_type
+from tfaot_pkg.compiler.program import ZERO, Operation, Region
+
+
+def while_loop(emitter: Emitter, operation: Operation) -> None:
+    """The state of the loop is in variables, or in two buffers each that take turns."""
+    body, condition = operation.regions
+    for value in _captured(operation):
+        _prepare(emitter, value)
+    states = [
+        _state(emitter, parameter, value) for parameter, value in zip(body.parameters, operation.operands, strict=True)
+    ]
+    start, outer = emitter.clock, (dict(emitter.pointers), dict(emitter.scalars))
+    with emitter.braces("for (;;)"):
+        _bind(emitter, condition, states)
+        emitter.region(condition)
+        emitter.line(f"if (!({emitter.scalar(condition.results[0])})) break;")
+        _bind(emitter, body, states)
+        emitter.region(body)
+        _next(emitter, body, states)
+    emitter.pointers, emitter.scalars = outer
+    for buffer in emitter.buffers.values():
+        if buffer.first < start <= buffer.last:
+            buffer.last = emitter.clock  # the next turn reads it again
+    for state in states:
+        emitter.touch(state.name)
+    emitter.results[operation.id] = states
+
+
+def _prepare(emitter: Emitter, value: int) -> None:
+    """Compute what a loop reads before the loop, unless it is made of constants alone."""
+    operation = emitter.known[value]
+    if operation.opcode == "constant" or value in emitter.pointers or value in emitter.scalars:
+        return
+    if isinstance(operation.type, tuple):
+        return
+    if not operation.shape.rank and operation.shape.dtype != "f32":
+        name = f"s{next(emitter.new)}"
+        emitter.line(f"const auto {name} = {emitter.scalar(value)};")
+        emitter.scalars[value] = name
+    else:
+        emitter.stored(value)
+
+
+def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
+    shape = parameter.shape
+    if not shape.rank:
+        name = f"s{next(emitter.new)}"
+        emitter.line(f"{c_type(shape)} {name} = {emitter.scalar(value)};")
+        return State(name, shape)
+    buffers = (emitter.buffer(shape.dtype, shape.elements), emitter.buffer(shape.dtype, shape.elements))
+    name = f"s{next(emitter.new)}"
+    emitter.loop(shape.sizes, [(value, buffers[0], Index(ZERO, shape.strides))])
+    emitter.line(f"auto* {name} = {buffers[0]};")
+    emitter.line(f"[[maybe_unused]] auto* {name}_next = {buffers[1]};")
+    for buffer in buffers:
+        emitter.touch(buffer)
+    emitter.aliases[name] = buffers
+    return State(name, shape, buffers)
+
+
+def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
+    for parameter, state in zip(region.parameters, states, strict=True):
+        known = emitter.pointers if state.buffers else emitter.scalars
+        known[parameter.id] = state.name
+
+
+def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
+    """Give the results of one turn to the next one."""
+    parameters = [parameter.id for parameter in body.parameters]
+    changed = []
+    for result, state, parameter in zip(body.results, states, parameters, strict=True):
+        if result == parameter or emitter.pointers.get(result) == state.name:
+            continue
+        changed.append(state)
+        if state.buffers:
+            emitter.loop(state.shape.sizes, [(result, f"{state.name}_next", Index(ZERO, state.shape.strides))])
+        else:
+            emitter.line(f"const auto {state.name}_next = {emitter.scalar(result)};")
+    for state in changed:
+        if state.buffers:
+            emitter.line(f"std::swap({state.name}, {state.name}_next);")
+        else:
+            emitter.line(f"{state.name} = {state.name}_next;")
+
+
+def element_of(emitter: Emitter, operation: Operation) -> str:
+    index: int = operation.attributes["index"]
+    state = emitter.results[operation.operands[0]][index]
+    if not state.buffers:
+        emitter.scalars[operation.id] = state.name
+    emitter.touch(state.name)
+    return state.name
+
+
+def _captured(operation: Operation) -> list[int]:
+    """What the regions of an operation read from outside of them."""
+    made = {each.id for region in operation.regions for each in region.everything()}
+    read = {operand for region in operation.regions for each in region.everything() for operand in each.operands}
+    read |= {result for region in operation.regions for result in region.results}
+    return sorted(read - made)

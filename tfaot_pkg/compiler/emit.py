@@ -1,0 +1,54 @@
+"""C++ of a program: one function that computes any number of rows, in blocks, over the kernel library.
+
+Operations that only compute element by element, or move elements, become part of the loop that uses them. What a loop,
+a layer or a reduction gives lies in scratch memory, whose size is known. All addresses are linear in the number of
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler import control, layers, moving, reductions
+from tfaot_pkg.compiler.emitter import Emitter, Tables
+from tfaot_pkg.compiler.program import Operation, Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """`source` defines the function `name`; `constants` are what it reads from its weights, each at its offset.
+
+    `scratch` is the memory that it works in, in bytes.
+    """
+
+    source: str
+    constants: tuple[tuple[int, Array], ...]
+    scratch: int
+
+
+def emit(program: Program, name: str, block: int) -> Emitted:
+    """The code for at most `block` rows at a time. Raises Unsupported for what it does not know."""
+    emitter = Emitter(program, block, Tables(stored=_STORED, several=_SEVERAL))
+    source, scratch = emitter.function(name)
+    return Emitted(source=source, constants=tuple(emitter.constants), scratch=scratch)
+
+
+_STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
+    "concatenate": moving.concatenate,
+    "conv2d": layers.conv2d,
+    "dense": layers.dense,
+    "dot": layers.dot,
+    "dynamic-update-slice": moving.dynamic_update_slice,
+    "gather": moving.gather,
+    "get-tuple-element": control.element_of,
+    "max_pool": layers.max_pool,
+    "pad": moving.pad,
+    "reduce": reductions.reduce,
+    "softmax": layers.softmax,
+}
+"""What computes an operation into memory, and gives the address."""
+
+_SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {"top_k": layers.top_k, "while": control.while_loop}
+"""What computes operations that give several arrays."""

@@ -1,0 +1,383 @@
+"""What programs compute, by NumPy: for folding constants, and for tests. Plain and slow."""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Size, Unsupported
+
+Value = Array | tuple[Array, ...]
+
+
+def run(program: Program, batch: int, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs at batch size `batch`. Raises Unsupported for an opcode that is not known here."""
+    with np.errstate(all="ignore"):
+        return _Run(batch).call(program.entry, inputs)
+
+
+def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) -> Value:
+    """What one operation gives."""
+    with np.errstate(all="ignore"):
+        return _Run(batch).apply(operation, operands)
+
+
+class _Run:
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self._known: ChainMap[int, Any] = ChainMap()
+
+    def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        self._known = self._known.new_child()
+        try:
+            for operation in region.operations:
+                if operation.opcode == "parameter":
+                    made: Value = arguments[operation.attributes["number"]]
+                else:
+                    made = self.apply(operation, [self._known[operand] for operand in operation.operands])
+                self._known[operation.id] = made
+            return [self._known[result] for result in region.results]
+        finally:
+            self._known = self._known.parents
+
+    def apply(self, operation: Operation, operands: Sequence[Value]) -> Value:
+        function = _OPERATIONS.get(operation.opcode)
+        if function is None:
+            raise Unsupported(f"the interpreter does not know {operation.opcode}")
+        result = function(self, operation, *operands)
+        if isinstance(result, tuple):
+            return result
+        made = np.asarray(result, NUMPY_TYPES[operation.shape.dtype])
+        if made.shape != self.sizes(operation):
+            raise ValueError(f"%{operation.id} {operation.opcode} gives {made.shape}, not {self.sizes(operation)}")
+        return made
+
+    def sizes(self, operation: Operation) -> tuple[int, ...]:
+        return operation.shape.at(self.batch)
+
+    def fixed(self, value: Any) -> Any:
+        """An attribute at this batch size."""
+        if isinstance(value, tuple):
+            return tuple(map(self.fixed, value))
+        return value.at(self.batch) if isinstance(value, Size) else value
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _run, _operation, *operands: function(*operands)
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def _divide(first: Array, second: Array) -> Array:
+    if first.dtype.kind == "f":
+        return first / second
+    safe = np.where(second == 0, 1, second)
+    quotient = (
+        np.sign(first) * np.sign(safe) * (np.abs(first) // np.abs(safe)) if first.dtype.kind == "i" else first // safe
+    )
+    return np.where(second == 0, -1 if first.dtype.kind == "i" else np.iinfo(first.dtype).max, quotient)
+
+
+def _bitwise(logical: Callable[..., Any], bits: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda first, *rest: (logical if first.dtype == np.bool_ else bits)(first, *rest)
+
+
+def _constant(run: _Run, operation: Operation) -> Array:
+    literal: Literal = operation.attributes["literal"]
+    return literal.constant if literal.per_row is None else literal.constant + literal.per_row * run.batch
+
+
+def _broadcast(run: _Run, operation: Operation, operand: Array) -> Array:
+    sizes = [1] * operation.shape.rank
+    for axis, size in zip(operation.attributes["dimensions"], operand.shape, strict=True):
+        sizes[axis] = size
+    return np.broadcast_to(operand.reshape(sizes), run.sizes(operation))
+
+
+_COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+}  # fmt: skip
+
+
+def _compare(_run: _Run, operation: Operation, first: Array, second: Array) -> Array:
+    return np.asarray(_COMPARISONS[operation.attributes["direction"]](first, second))
+
+
+def _iota(run: _Run, operation: Operation) -> Array:
+    (axis,), sizes = operation.attributes["dimensions"], run.sizes(operation)
+    shape = [size if i == axis else 1 for i, size in enumerate(sizes)]
+    return np.broadcast_to(np.arange(sizes[axis]).reshape(shape), sizes)
+
+
+def _slice(run: _Run, operation: Operation, operand: Array) -> Array:
+    return operand[tuple(slice(*each) for each in run.fixed(operation.attributes["slices"]))]
+
+
+def _pad(run: _Run, operation: Operation, operand: Array, value: Array) -> Array:
+    padding = run.fixed(operation.attributes["padding"])
+    spread = np.full(
+        [max(0, s + (s - 1) * inner) for s, (_, _, inner) in zip(operand.shape, padding, strict=True)], value
+    )
+    if spread.size:
+        spread[tuple(slice(None, None, inner + 1) for _, _, inner in padding)] = operand
+    wide = np.pad(spread, [(max(low, 0), max(high, 0)) for low, high, _ in padding], constant_values=value)
+    cut = [slice(max(-low, 0), size - max(-high, 0)) for size, (low, high, _) in zip(wide.shape, padding, strict=True)]
+    return wide[tuple(cut)]
+
+
+def _dot(_run: _Run, operation: Operation, first: Array, second: Array) -> Array:
+    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    names = iter(range(100))
+    batch = [next(names) for _ in left_batch]
+    contracted = [next(names) for _ in left]
+
+    def labels(rank: int, batches: Sequence[int], contracting: Sequence[int]) -> tuple[list[int], list[int]]:
+        known = {**dict(zip(batches, batch, strict=True)), **dict(zip(contracting, contracted, strict=True))}
+        free = [axis for axis in range(rank) if axis not in known]
+        known |= {axis: next(names) for axis in free}
+        return [known[axis] for axis in range(rank)], [known[axis] for axis in free]
+
+    one, free_one = labels(first.ndim, left_batch, left)
+    two, free_two = labels(second.ndim, right_batch, right)
+    return np.asarray(np.einsum(first, one, second, two, [*batch, *free_one, *free_two]))
+
+
+def _reduce(run: _Run, operation: Operation, *operands: Array) -> Value:
+    """Several arrays together if it has several operands; one element after the other."""
+    half = len(operands) // 2
+    arrays, starts = operands[:half], operands[half:]
+    axes = operation.attributes["dimensions"]
+    ufunc = _ufunc(operation.regions[0]) if half == 1 else None
+    if ufunc is not None:
+        return np.asarray(ufunc.reduce(arrays[0], axis=tuple(axes), initial=starts[0][()]))
+    moved = [np.moveaxis(array, axes, range(len(axes))) for array in arrays]
+    rest = moved[0].shape[len(axes) :]
+    flat = [array.reshape(-1, *rest) for array in moved]
+    results = [np.empty(rest, array.dtype) for array in flat]
+    for place in np.ndindex(*rest):
+        state = [np.asarray(start) for start in starts]
+        for row in range(flat[0].shape[0]):
+            state = run.call(operation.regions[0], [*state, *(np.asarray(array[row][place]) for array in flat)])
+        for result, value in zip(results, state, strict=True):
+            result[place] = value
+    return tuple(results) if isinstance(operation.type, tuple) else results[0]
+
+
+_UFUNCS: Mapping[str, np.ufunc] = {
+    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "and": np.logical_and,
+    "or": np.logical_or,
+}  # fmt: skip
+
+
+def _ufunc(region: Region) -> np.ufunc | None:
+    """What reduces with one of NumPy's functions, if the region only calls one with its parameters."""
+    root = region.by_id().get(region.results[0])
+    parameters = {operation.id for operation in region.parameters}
+    plain = root is not None and len(region.operations) == 3 and set(root.operands) == parameters
+    return _UFUNCS.get(root.opcode) if plain and root is not None else None
+
+
+def _while(run: _Run, operation: Operation, *state: Array) -> tuple[Array, ...]:
+    body, condition = operation.regions
+    values = list(state)
+    while bool(run.call(condition, values)[0]):
+        values = run.call(body, values)
+    return tuple(values)
+
+
+def _call(run: _Run, operation: Operation, *operands: Array) -> Value:
+    results = run.call(operation.regions[0], operands)
+    return tuple(results) if isinstance(operation.type, tuple) else results[0]
+
+
+def _starts(operand: Array, starts: Sequence[Array], sizes: Sequence[int]) -> tuple[slice, ...]:
+    """Where a slice lies that is moved so that it ends within the array, as HLO has it."""
+    clamped = [
+        min(max(int(start), 0), length - size) for start, length, size in zip(starts, operand.shape, sizes, strict=True)
+    ]
+    return tuple(slice(start, start + size) for start, size in zip(clamped, sizes, strict=True))
+
+
+def _dynamic_slice(run: _Run, operation: Operation, operand: Array, *starts: Array) -> Array:
+    return operand[_starts(operand, starts, run.sizes(operation))]
+
+
+def _dynamic_update_slice(_run: _Run, _operation: Operation, operand: Array, update: Array, *starts: Array) -> Array:
+    result: Array = operand.copy()
+    result[_starts(operand, starts, update.shape)] = update
+    return result
+
+
+def _windows(array: Array, window: Sequence[Sequence[int]], fill: Any) -> Array:
+    """The windows over an array: its axes count windows, as many more axes the elements of each."""
+    spread = np.full(
+        [max(0, (n - 1) * side[5] + 1) if n else 0 for n, side in zip(array.shape, window, strict=True)], fill
+    )
+    spread = spread.astype(array.dtype)
+    spread[tuple(slice(None, None, side[5]) for side in window)] = array
+    low_high = [(max(side[2], 0), max(side[3], 0)) for side in window]
+    wide = np.pad(spread, low_high, constant_values=fill)
+    cut = [slice(max(-side[2], 0), n - max(-side[3], 0)) for n, side in zip(wide.shape, window, strict=True)]
+    wide = wide[tuple(cut)]
+    reach = [(side[0] - 1) * side[4] + 1 for side in window]
+    every = np.lib.stride_tricks.sliding_window_view(wide, reach)
+    places = tuple(slice(None, None, side[1]) for side in window)
+    inside = tuple(slice(None, None, side[4]) for side in window)
+    return np.asarray(every[places + inside])
+
+
+def _convolution(run: _Run, operation: Operation, array: Array, kernel: Array) -> Array:
+    attributes = operation.attributes
+    groups = attributes["feature_groups"]
+    if attributes["batch_groups"] != 1:
+        raise Unsupported("a convolution with groups of the batch")
+    data = array.transpose(attributes["input"])  # batch, features, space
+    filters = kernel.transpose(attributes["kernel"])  # filters, features, space
+    window = run.fixed(attributes["window"])
+    rank = len(window)
+    whole = [(1, 1, 0, 0, 1, 1)] * 2
+    seen = _windows(data, [*whole, *window], 0)
+    seen = seen.reshape(*seen.shape[: 2 + rank], *seen.shape[4 + rank :])
+    parts = []
+    for inputs, weights in zip(np.split(seen, groups, 1), np.split(filters, groups, 0), strict=True):
+        parts.append(np.tensordot(inputs, weights, ([1, *range(2 + rank, 2 + 2 * rank)], [1, *range(2, 2 + rank)])))
+    made = np.moveaxis(np.concatenate(parts, -1), -1, 1)  # batch, filters, space
+    return np.transpose(made, np.argsort(attributes["output"]))
+
+
+def _reduce_window(run: _Run, operation: Operation, array: Array, start: Array) -> Array:
+    window = run.fixed(operation.attributes["window"])
+    ufunc = _ufunc(operation.regions[0])
+    if ufunc is None:
+        raise Unsupported("a reduction of windows by several operations")
+    seen = _windows(array, window, start)
+    return np.asarray(ufunc.reduce(seen, axis=tuple(range(array.ndim, 2 * array.ndim)), initial=start[()]))
+
+
+def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
+    (axis,) = operation.attributes["dimensions"]
+    moved = [np.moveaxis(array, axis, -1) for array in arrays]
+    results = [np.empty_like(array) for array in moved]
+
+    for place in np.ndindex(*moved[0].shape[:-1]):
+        rows = [array[place] for array in moved]
+
+        def before(i: int, j: int, rows: Sequence[Array] = rows) -> int:
+            first, second = (
+                run.call(operation.regions[0], [np.asarray(row[k]) for row in rows for k in pair])[0]
+                for pair in ((i, j), (j, i))
+            )
+            return int(second) - int(first)
+
+        order = sorted(range(rows[0].size), key=cmp_to_key(before))
+        for result, row in zip(results, rows, strict=True):
+            result[place] = row[order]
+    back = tuple(np.moveaxis(result, -1, axis) for result in results)
+    return back if isinstance(operation.type, tuple) else back[0]
+
+
+def _gather(run: _Run, operation: Operation, array: Array, indices: Array) -> Array:
+    attributes = operation.attributes
+    sizes, vector = run.fixed(attributes["sizes"]), attributes["vector"]
+    if vector == indices.ndim:
+        indices = indices[..., None]
+    vectors = np.moveaxis(indices, vector, -1)
+    if attributes["operand_batch"]:
+        raise Unsupported("a gather with batch axes")
+    made = np.empty(
+        (*vectors.shape[:-1], *(s for a, s in enumerate(sizes) if a not in attributes["collapsed"])), array.dtype
+    )
+    for place in np.ndindex(*vectors.shape[:-1]):
+        starts = [0] * array.ndim
+        for axis, start in zip(attributes["indexed"], vectors[place], strict=True):
+            starts[axis] = int(start)
+        cut = array[_starts(array, [np.asarray(start) for start in starts], sizes)]
+        made[place] = cut.squeeze(tuple(attributes["collapsed"])) if attributes["collapsed"] else cut
+    count = vectors.ndim - 1
+    outer = [axis for axis in range(operation.shape.rank) if axis not in attributes["offset"]]
+    return np.moveaxis(made, range(count), outer) if count else made
+
+
+def _conditional(run: _Run, operation: Operation, which: Array, *operands: Array) -> Value:
+    number = (0 if which else 1) if which.dtype == np.bool_ else int(which)
+    number = number if 0 <= number < len(operation.regions) else len(operation.regions) - 1
+    start = sum(len(region.parameters) for region in operation.regions[:number])
+    region = operation.regions[number]
+    results = run.call(region, operands[start : start + len(region.parameters)])
+    return tuple(results) if isinstance(operation.type, tuple) else results[0]
+
+
+def _set_dimension_size(_run: _Run, operation: Operation, operand: Array, size: Array) -> Array:
+    (axis,) = operation.attributes["dimensions"]
+    if int(size) != operand.shape[axis]:
+        raise Unsupported("an array with fewer elements than it has room for")
+    return operand
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "abs": _elementwise(np.abs),
+    "add": _elementwise(np.add),
+    "and": _elementwise(_bitwise(np.logical_and, np.bitwise_and)),
+    "broadcast": _broadcast,
+    "call": _call,
+    "ceil": _elementwise(np.ceil),
+    "clamp": _elementwise(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
+    "compare": _compare,
+    "concatenate": lambda _run, operation, *parts: np.concatenate(parts, operation.attributes["dimensions"][0]),
+    "conditional": _conditional,
+    "constant": _constant,
+    "convert": lambda _run, operation, x: x.astype(NUMPY_TYPES[operation.shape.dtype]),
+    "convolution": _convolution,
+    "copy": _elementwise(lambda x: x),
+    "cosine": _elementwise(np.cos),
+    "divide": _elementwise(_divide),
+    "dot": _dot,
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "erf": _elementwise(_erf),
+    "exponential": _elementwise(np.exp),
+    "exponential-minus-one": _elementwise(np.expm1),
+    "floor": _elementwise(np.floor),
+    "gather": _gather,
+    "get-tuple-element": lambda _run, operation, value: value[operation.attributes["index"]],
+    "iota": _iota,
+    "is-finite": _elementwise(np.isfinite),
+    "log": _elementwise(np.log),
+    "log-plus-one": _elementwise(np.log1p),
+    "logistic": _elementwise(lambda x: 1 / (1 + np.exp(-x.astype(np.float64)))),
+    "maximum": _elementwise(np.maximum),
+    "minimum": _elementwise(np.minimum),
+    "multiply": _elementwise(np.multiply),
+    "negate": _elementwise(np.negative),
+    "not": _elementwise(lambda x: np.logical_not(x) if x.dtype == np.bool_ else np.bitwise_not(x)),
+    "or": _elementwise(_bitwise(np.logical_or, np.bitwise_or)),
+    "pad": _pad,
+    "power": _elementwise(np.power),
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "remainder": _elementwise(np.fmod),
+    "reshape": lambda run, operation, x: x.reshape(run.sizes(operation)),
+    "reverse": lambda _run, operation, x: np.flip(x, operation.attributes["dimensions"]),
+    "round-nearest-even": _elementwise(np.rint),
+    "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x)),
+    "select": _elementwise(np.where),
+    "set-dimension-size": _set_dimension_size,
+    "sign": _elementwise(np.sign),
+    "sine": _elementwise(np.sin),
+    "slice": _slice,
+    "sort": _sort,
+    "sqrt": _elementwise(np.sqrt),
+    "subtract": _elementwise(np.subtract),
+    "tanh": _elementwise(np.tanh),
+    "transpose": lambda _run, operation, x: x.transpose(operation.attributes["dimensions"]),
+    "while": _while,
+    "xor": _elementwise(_bitwise(np.logical_xor, np.bitwise_xor)),
+}

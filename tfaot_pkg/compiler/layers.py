@@ -1,0 +1,137 @@
+"""Layers that the kernel library computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.emitter import Emitter, State
+from tfaot_pkg.compiler.expressions import literal
+from tfaot_pkg.compiler.program import Operation, Shape, Size, Unsupported
+from tfaot_pkg.kernels.layer import conv2d_scratch
+from tfaot_pkg.worker_program.packing import PANEL, packed_conv2d, packed_dense
+
+
+def dense(emitter: Emitter, operation: Operation) -> str:
+    source, weights = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
+    if operation.attributes["weights_axis"] == 1:
+        weights = weights.T
+    packed_at = emitter.constant(packed_dense(weights))
+    bias = "nullptr"
+    if len(operation.operands) > 2:
+        bias = emitter.stored(operation.operands[2])
+    shape = operation.shape
+    rows = shape.elements * Size(1)
+    rows = Size(rows.constant // weights.shape[1], rows.per_row // weights.shape[1])
+    target = emitter.buffer("f32", shape.elements)
+    emitter.touch(source)
+    activation = f"Activation::{operation.attributes['activation']}"
+    emitter.line(
+        f"dense({{{weights.shape[0]}, {weights.shape[1]}, {packed_at}, {bias}, {activation}}}, "
+        f"{cpp(rows)}, {source}, {target});"
+    )
+    emitter.touch(target)
+    return target
+
+
+def conv2d(emitter: Emitter, operation: Operation) -> str:
+    source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
+    groups, window = operation.attributes["groups"], operation.attributes["window"]
+    packed_at = emitter.constant(packed_conv2d(filters, groups=groups))
+    bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
+    target = emitter.buffer("f32", operation.shape.elements)
+    emitter.touch(source)
+    names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
+    names += "dilation_height dilation_width pad_top pad_left".split()
+    needed = conv2d_scratch({**dict(zip(names, window, strict=True)), "filters": filters.shape[3]})
+    work = emitter.buffer("f32", Size(needed))
+    with emitter.braces(""):
+        emitter.line(f"constexpr Window window = {{{', '.join(map(str, window))}}};")
+        activation = f"Activation::{operation.attributes['activation']}"
+        layer = f"window, {filters.shape[3]}, {groups}"
+        emitter.line(f"static_assert(conv2dScratch({{{layer}, nullptr, nullptr, Activation::none}}) <= {needed});")
+        images = cpp(operation.shape.sizes[0])
+        emitter.line(f"conv2d({{{layer}, {packed_at}, {bias}, {activation}}}, {images}, {source}, {target}, {work});")
+    for pointer in (source, target, work):
+        emitter.touch(pointer)
+    return target
+
+
+def max_pool(emitter: Emitter, operation: Operation) -> str:
+    source, target = emitter.stored(operation.operands[0]), emitter.buffer("f32", operation.shape.elements)
+    emitter.touch(source)
+    window = ", ".join(map(str, operation.attributes["window"]))
+    emitter.line(f"maxPool({{{window}}}, {cpp(operation.shape.sizes[0])}, {source}, {target});")
+    emitter.touch(target)
+    return target
+
+
+def softmax(emitter: Emitter, operation: Operation) -> str:
+    source, size = emitter.stored(operation.operands[0]), operation.shape.sizes[-1]
+    target = emitter.buffer("f32", operation.shape.elements)
+    emitter.touch(source)
+    rows = Shape("f32", operation.shape.sizes[:-1]).elements
+    emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
+    emitter.touch(target)
+    return target
+
+
+def dot(emitter: Emitter, operation: Operation) -> str:
+    """A product of two computed arrays: both are brought into rows, the second one is packed for each product."""
+    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    first, second = (emitter.known[operand] for operand in operation.operands)
+    free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
+    free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
+    rows = _ordered(emitter, first, [*left_batch, *free_left, *left])
+    columns = _ordered(emitter, second, [*right_batch, *right, *free_right])
+    if operation.shape.dtype != "f32":
+        raise Unsupported(f"a product of {operation.shape.dtype}")
+
+    def size(operand: Operation, axes: Sequence[int]) -> Size:
+        return Shape("f32", tuple(operand.shape.sizes[axis] for axis in axes)).elements
+
+    batch, m, k, n = size(first, left_batch), size(first, free_left), size(first, left), size(second, free_right)
+    panels = Size(-(-n.constant // PANEL) * PANEL, n.per_row and (-(-n.per_row // PANEL) * PANEL))
+    if n.per_row:
+        raise Unsupported("a product whose columns grow with the batch")
+    packed_at = emitter.buffer("f32", panels * k)
+    target = emitter.buffer("f32", operation.shape.elements)
+    for pointer in (rows, columns):
+        emitter.touch(pointer)
+    with emitter.braces(f"for (std::size_t b = 0; b < {cpp(batch)}; ++b)"):
+        emitter.line(f"pack({columns} + b * {cpp(k * n)}, {cpp(k)}, {cpp(n)}, {packed_at});")
+        emitter.line(
+            f"dense({{{cpp(k)}, {cpp(n)}, {packed_at}, nullptr, Activation::none}}, {cpp(m)}, "
+            f"{rows} + b * {cpp(m * k)}, {target} + b * {cpp(m * n)});"
+        )
+    for pointer in (rows, columns, packed_at, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _ordered(emitter: Emitter, operand: Operation, order: list[int]) -> str:
+    """The address of an array whose axes are brought into `order`."""
+    if order == list(range(len(order))):
+        return emitter.stored(operand.id)
+    made = next(emitter.fresh)
+    shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in order))
+    emitter.known[made] = Operation(
+        id=made, opcode="transpose", type=shape, operands=(operand.id,), attributes={"dimensions": tuple(order)}
+    )
+    return emitter.stored(made)
+
+
+def top_k(emitter: Emitter, operation: Operation) -> None:
+    source = emitter.known[operation.operands[0]]
+    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], operation.attributes["k"]
+    values, indices = (emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes)
+    rows = Shape("f32", source.shape.sizes[:-1]).elements
+    emitter.touch(pointer)
+    largest = "true" if operation.attributes["largest"] else "false"
+    with emitter.braces(f"for (std::size_t i = 0; i < {cpp(rows)}; ++i)"):
+        emitter.line(
+            f"topK<{largest}>({cpp(size)}, {k}, {pointer} + i * {cpp(size)}, {values} + i * {k}, {indices} + i * {k});"
+        )
+    emitter.results[operation.id] = [
+        State(name, shape, (name,)) for name, shape in zip((values, indices), operation.shapes, strict=True)
+    ]

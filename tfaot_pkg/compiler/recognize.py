@@ -1,0 +1,283 @@
+"""Layers found in a program: several operations become one, which the kernel library computes.
+
+- `dense` (input, weights, bias): `[..., k]` by `[k, n]`, plus a bias, with attribute `activation`.
+- `conv2d` (input, weights, bias): NHWC by HWIO, with attributes `window` and `groups` (kernels.h), and `activation`.
+- `max_pool` (input): NHWC, with attribute `window`.
+- `softmax` (input): over the last axis.
+- `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size
+
+
+def recognize(program: Program) -> Program:
+    return Program(entry=_region(program.entry, {}))
+
+
+def _region(region: Region, outside: Mapping[int, Operation]) -> Region:
+    known = {**outside, **region.by_id()}
+    operations = tuple(
+        replace(operation, regions=tuple(_region(nested, known) for nested in operation.regions))
+        for operation in region.operations
+    )
+    region = replace(region, operations=operations)
+    for rule in (_dense, _conv2d, _max_pool, _softmax, _bias, _activation):
+        region = _rewritten(region, outside, rule)
+    return _top_k(region, outside)
+
+
+class Look:
+    """The operations of a region and of those around it, and how often each value is used."""
+
+    def __init__(self, region: Region, outside: Mapping[int, Operation]) -> None:
+        self.known = {**outside, **region.by_id()}
+        self.uses = Counter(operand for operation in region.everything() for operand in operation.operands)
+        self.uses.update(region.results)
+        for operation in region.everything():
+            for nested in operation.regions:
+                self.uses.update(nested.results)
+
+    def made_by(self, value: int, *opcodes: str, once: bool = False) -> Operation | None:
+        """The operation that makes `value`, if it is one of `opcodes`; `once`: and nothing else uses it."""
+        found = self.known[value]
+        return found if found.opcode in opcodes and not (once and self.uses[value] > 1) else None
+
+    def constant(self, value: int) -> Array | None:
+        found = self.known[value]
+        literal: Literal | None = found.attributes["literal"] if found.opcode == "constant" else None
+        return None if literal is None or literal.per_row is not None else literal.constant
+
+    def scalar(self, value: int) -> float | None:
+        """What all elements of `value` are, if they are one constant."""
+        found = self.known[value]
+        while found.opcode in ("broadcast", "reshape"):
+            found = self.known[found.operands[0]]
+        values = self.constant(found.id)
+        return float(values.reshape(())) if values is not None and values.size == 1 else None
+
+    def along_last(self, value: int) -> int | None:
+        """The vector that `value` repeats along all axes but the last."""
+        found = self.known[value]
+        if found.opcode != "broadcast" or found.attributes["dimensions"] != (found.shape.rank - 1,):
+            return None
+        return found.operands[0]
+
+
+_LAYERS = ("dense", "conv2d")
+_Rule = Callable[[Look, Operation], Operation | None]
+
+
+def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule) -> Region:
+    """`region` with what `rule` gives instead of an operation; what nothing uses any more goes."""
+    look = Look(region, outside)
+    made: list[Operation] = []
+    for operation in region.operations:
+        new = rule(look, operation)
+        if new is not None:
+            look.known[operation.id] = new
+        made.append(new or operation)
+    return Region(operations=_used(made, region.results), results=region.results)
+
+
+def _used(operations: list[Operation], results: tuple[int, ...]) -> tuple[Operation, ...]:
+    used, kept = set(results), []
+    for operation in reversed(operations):
+        if operation.id in used or operation.opcode == "parameter":
+            used.update(operation.operands)
+            for nested in operation.regions:
+                used.update(nested.results)
+                used.update(operand for each in nested.everything() for operand in each.operands)
+                used.update(
+                    result for each in nested.everything() for inner in each.regions for result in inner.results
+                )
+            kept.append(operation)
+    return tuple(kept[::-1])
+
+
+def _dense(look: Look, operation: Operation) -> Operation | None:
+    """A product of the last axis with constant weights."""
+    if operation.opcode != "dot" or operation.attributes["batch"] != ((), ()):
+        return None
+    (left, right), weights = operation.attributes["contracting"], look.constant(operation.operands[1])
+    first = look.known[operation.operands[0]].shape
+    if weights is None or weights.ndim != 2 or weights.dtype != np.float32 or left != (first.rank - 1,):
+        return None
+    return replace(operation, opcode="dense", attributes={"weights_axis": right[0], "activation": "none"})
+
+
+def _conv2d(look: Look, operation: Operation) -> Operation | None:
+    """A convolution over two axes with constant filters, channels last."""
+    if operation.opcode != "convolution" or operation.attributes["batch_groups"] != 1:
+        return None
+    filters, attributes = look.constant(operation.operands[1]), operation.attributes
+    layouts = (attributes["input"], attributes["kernel"], attributes["output"])
+    if filters is None or filters.ndim != 4 or filters.dtype != np.float32 or operation.shape.rank != 4:
+        return None
+    if layouts != ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)):
+        return None
+    window = _window(look.known[operation.operands[0]].shape, operation.shape, attributes["window"])
+    if window is None:
+        return None
+    made = {"window": window, "groups": attributes["feature_groups"], "activation": "none"}
+    return replace(operation, opcode="conv2d", attributes=made)
+
+
+def _max_pool(look: Look, operation: Operation) -> Operation | None:
+    if operation.opcode != "reduce-window" or operation.shape.rank != 4 or len(operation.operands) != 2:
+        return None
+    sides = operation.attributes["window"]
+    plain = all(tuple(sides[axis]) == (1, 1, 0, 0, 1, 1) for axis in (0, 3))
+    if not plain or reducer(operation) != "maximum" or look.scalar(operation.operands[1]) != -np.inf:
+        return None
+    window = _window(look.known[operation.operands[0]].shape, operation.shape, sides[1:3])
+    if window is None:
+        return None
+    return replace(
+        operation, opcode="max_pool", operands=operation.operands[:1], attributes={"window": window}, regions=()
+    )
+
+
+def _window(before: Shape, after: Shape, sides: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
+    """The kernel library's Window, in its order; None if an axis grows with the batch, or the base is dilated."""
+    if any(size.per_row for size in (*before.sizes[1:], *after.sizes[1:])) or any(side[5] != 1 for side in sides):
+        return None
+    rows, columns = sides
+    if rows[2] < 0 or columns[2] < 0:
+        return None
+    height, width, channels = (size.constant for size in before.sizes[1:])
+    made_height, made_width = (size.constant for size in after.sizes[1:3])
+    return (
+        height, width, channels, made_height, made_width, rows[0], columns[0], rows[1], columns[1], rows[4], columns[4],
+        rows[2], columns[2],
+    )  # fmt: skip
+
+
+def _bias(look: Look, operation: Operation) -> Operation | None:
+    if operation.opcode != "add":
+        return None
+    for layer, other in (operation.operands, operation.operands[::-1]):
+        found, vector = look.made_by(layer, *_LAYERS, once=True), look.along_last(other)
+        plain = found is not None and len(found.operands) == 2 and found.attributes["activation"] == "none"
+        if plain and found is not None and vector is not None and look.constant(vector) is not None:
+            return replace(found, id=operation.id, operands=(*found.operands, vector), node=operation.node)
+    return None
+
+
+def _activation(look: Look, operation: Operation) -> Operation | None:
+    value, name = _activated(look, operation)
+    found = look.made_by(value, *_LAYERS, once=True) if value is not None else None
+    if found is None or found.attributes["activation"] != "none":
+        return None
+    return replace(found, id=operation.id, attributes={**found.attributes, "activation": name})
+
+
+def _activated(look: Look, operation: Operation) -> tuple[int | None, str]:
+    match operation.opcode:
+        case "tanh":
+            return operation.operands[0], "tanh"
+        case "logistic":
+            return operation.operands[0], "sigmoid"
+        case "maximum":
+            first, second = operation.operands
+            if look.scalar(second) == 0.0:
+                return first, "relu"
+            if look.scalar(first) == 0.0:
+                return second, "relu"
+    return None, ""
+
+
+def _top_k(region: Region, outside: Mapping[int, Operation]) -> Region:
+    """Sorts by value of elements and their indices, of which the first ones are used, or all."""
+    look = Look(region, outside)
+    changed: dict[int, Operation] = {}
+    for sort in region.operations:
+        largest = _is_sort_with_indices(look, sort)
+        if largest is None:
+            continue
+        elements = [each for each in region.operations if each.operands == (sort.id,)]
+        slices = {each.id: [s for s in region.operations if s.operands == (each.id,)] for each in elements}
+        sliced = all(s.opcode == "slice" for found in slices.values() for s in found) and not any(
+            each.id in region.results or look.uses[each.id] != len(slices[each.id]) for each in elements
+        )
+        size = look.known[sort.operands[0]].shape.sizes[-1]
+        k = size.constant
+        if sliced:
+            k = max((s.attributes["slices"][-1][1] for found in slices.values() for s in found), default=k)
+        shapes = tuple(Shape(t.dtype, (*t.sizes[:-1], Size(k))) for t in sort.shapes)
+        changed[sort.id] = replace(
+            sort, opcode="top_k", type=shapes, operands=sort.operands[:1], regions=(),
+            attributes={"k": k, "largest": largest},
+        )  # fmt: skip
+        for each in elements:
+            changed[each.id] = replace(each, type=shapes[each.attributes["index"]])
+    made = [changed.get(each.id, each) for each in region.operations]
+    return Region(operations=_used(made, region.results), results=region.results)
+
+
+def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
+    """Whether the largest come first; None if it is another sort than of float32 and their indices."""
+    if sort.opcode != "sort" or len(sort.operands) != 2 or not isinstance(sort.type, tuple):
+        return None
+    values, numbers = (look.known[operand] for operand in sort.operands)
+    axis = values.shape.rank - 1
+    if values.shape.dtype != "f32" or sort.attributes["dimensions"] != (axis,) or values.shape.sizes[-1].per_row:
+        return None
+    if numbers.opcode != "iota" or numbers.shape.dtype != "s32" or numbers.attributes["dimensions"] != (axis,):
+        return None
+    region = sort.regions[0]
+    known, parameters = region.by_id(), [parameter.id for parameter in region.parameters]
+    root = known[region.results[0]]
+    if root.opcode == "select" and known[root.operands[0]].opcode == "constant":
+        chosen = 1 if known[root.operands[0]].attributes["literal"].constant else 2
+        root = known[root.operands[chosen]]
+    if (
+        root.opcode != "compare"
+        or root.operands != tuple(parameters[:2])
+        or root.attributes.get("order") != "TOTALORDER"
+    ):
+        return None
+    return {"GT": True, "LT": False}.get(root.attributes["direction"])
+
+
+def _softmax(look: Look, operation: Operation) -> Operation | None:
+    """exp(x - max(x)) / sum(exp(x - max(x))) over the last axis."""
+    if operation.opcode != "divide":
+        return None
+    exponential = look.made_by(operation.operands[0], "exponential")
+    total = _reduced(look, operation.operands[1], "add")
+    if exponential is None or total != exponential.id or look.uses[exponential.id] != 2:
+        return None
+    difference = look.made_by(exponential.operands[0], "subtract", once=True)
+    if difference is None or _reduced(look, difference.operands[1], "maximum") != difference.operands[0]:
+        return None
+    return replace(operation, opcode="softmax", operands=(difference.operands[0],), attributes={}, regions=())
+
+
+def _reduced(look: Look, value: int, by: str) -> int | None:
+    """What `value` is the reduction of over the last axis, repeated along that axis."""
+    broadcast = look.made_by(value, "broadcast", once=True)
+    if broadcast is None or broadcast.attributes["dimensions"] != tuple(range(broadcast.shape.rank - 1)):
+        return None
+    reduce = look.made_by(broadcast.operands[0], "reduce", once=True)
+    if reduce is None or reduce.attributes["dimensions"] != (broadcast.shape.rank - 1,) or reducer(reduce) != by:
+        return None
+    start = {"add": 0.0, "maximum": -np.inf}[by]
+    return reduce.operands[0] if look.scalar(reduce.operands[1]) == start else None
+
+
+def reducer(operation: Operation) -> str | None:
+    """The opcode that a reduction combines two values with, if it is only that."""
+    region = operation.regions[0]
+    root = region.by_id().get(region.results[0])
+    parameters = {parameter.id for parameter in region.parameters}
+    plain = root is not None and len(region.operations) == 3 and set(root.operands) == parameters
+    return root.opcode if plain and root is not None else None

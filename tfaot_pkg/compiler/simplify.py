@@ -1,0 +1,342 @@
+"""A program with what costs nothing to know beforehand taken out: constants, copies, calls, what loops do not change.
+
+Values stay the same to the bit, except those of folded functions such as `exponential`, which NumPy computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Unsupported
+
+_MOST_FOLDED = 1 << 16
+"""Elements of the largest constant that is made of smaller ones: a broadcast one is better made where it is used."""
+_IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
+
+
+def simplify(program: Program) -> Program:
+    """Raises nothing: what it does not know stays."""
+    while True:
+        made = _Rewrite().program(program)
+        if _size(made) == _size(program):
+            return made
+        program = made
+
+
+def _size(program: Program) -> int:
+    return sum(1 + len(operation.operands) for operation in program.entry.everything())
+
+
+class _Rewrite:
+    """One walk over a program; operations that are kept get new ids."""
+
+    def __init__(self) -> None:
+        self._ids = count()
+        self.made: dict[int, Operation] = {}
+        self._same: dict[object, int] = {}
+        self._open: list[list[Operation]] = []
+
+    def program(self, program: Program) -> Program:
+        return Program(entry=self._region(program.entry, {}))
+
+    def _region(self, region: Region, known: Mapping[int, int]) -> Region:
+        """`region` anew, without what its results are not made of."""
+        new, outer_same = dict(known), self._same
+        self._same = dict(outer_same)  # what a region makes is not known outside
+        self._open.append([])
+        self._fill(region, new)
+        operations, results = self._open.pop(), tuple(new[result] for result in region.results)
+        self._same = outer_same
+        return Region(operations=_used(operations, results), results=results)
+
+    def _fill(self, region: Region, new: dict[int, int], arguments: Sequence[int] | None = None) -> None:
+        """Make the operations of `region` in the open one; `new` gets their ids."""
+        for operation in region.operations:
+            operands = tuple(new[operand] for operand in operation.operands)
+            if operation.opcode == "parameter" and arguments is not None:
+                new[operation.id] = arguments[operation.attributes["number"]]
+            elif operation.opcode == "call" and not isinstance(operation.type, tuple):
+                new[operation.id] = self._inlined(operation.regions[0], new, operands)[0]
+            elif operation.opcode == "get-tuple-element":
+                new[operation.id] = self._element(operation, operands[0], new)
+            elif operation.opcode == "call":
+                inlined = self._inlined(operation.regions[0], new, operands)
+                new[operation.id] = self._tuple(operation, inlined)
+            elif operation.opcode == "while":
+                new[operation.id] = self._while(operation, operands, new)
+            else:
+                regions = tuple(self._region(nested, new) for nested in operation.regions)
+                new[operation.id] = self.add(replace(operation, operands=operands, regions=regions))
+
+    def _inlined(self, region: Region, new: Mapping[int, int], arguments: Sequence[int]) -> list[int]:
+        inner = dict(new)
+        self._fill(region, inner, arguments)
+        return [inner[result] for result in region.results]
+
+    def _tuple(self, operation: Operation, values: Sequence[int]) -> int:
+        """What stands for several values until their `get-tuple-element`s are met; never left behind."""
+        made = next(self._ids)
+        self.made[made] = replace(operation, id=made, opcode="tuple", operands=tuple(values), regions=())
+        return made
+
+    def _element(self, operation: Operation, operand: int, new: Mapping[int, int]) -> int:
+        whole = self.made[operand]
+        if whole.opcode == "tuple":
+            return whole.operands[int(operation.attributes["index"])]
+        return self.add(replace(operation, operands=(operand,)))
+
+    # Loops
+
+    def _while(self, operation: Operation, operands: tuple[int, ...], new: Mapping[int, int]) -> int:
+        """The loop without the state that it does not change, and the state that nobody reads."""
+        body, condition = operation.regions
+        parameters = [parameter.id for parameter in body.parameters]
+        number = {value: index for index, value in enumerate(parameters)}
+        origin = {value: value for value in parameters}  # through what only renames
+        for each in body.operations:
+            if each.opcode in ("reshape", "copy") and each.operands[0] in origin:
+                if each.type == next(o.type for o in body.operations if o.id == each.operands[0]):
+                    origin[each.id] = origin[each.operands[0]]
+        unchanged = {index for index, result in enumerate(body.results) if number.get(origin.get(result, -1)) == index}
+        kept = [index for index in range(len(operands)) if index not in unchanged]
+        shapes = tuple(operation.shapes[index] for index in kept)
+
+        def renewed(region: Region, results: Sequence[int]) -> Region:
+            known = dict(new)
+            place = {index: i for i, index in enumerate(kept)}
+            operations = []
+            for each in region.operations:
+                if each.opcode != "parameter":
+                    operations.append(each)
+                elif (index := each.attributes["number"]) in unchanged:
+                    known[each.id] = operands[index]
+                else:
+                    operations.append(replace(each, attributes={"number": place[index]}))
+            return self._region(Region(operations=tuple(operations), results=tuple(results)), known)
+
+        regions = (renewed(body, [body.results[index] for index in kept]), renewed(condition, condition.results))
+        if not kept:
+            return self._tuple(operation, operands)
+        made = self.add(
+            replace(operation, type=shapes, operands=tuple(operands[index] for index in kept), regions=regions)
+        )
+        values = list(operands)
+        for place, index in enumerate(kept):
+            values[index] = self.add(
+                Operation(
+                    id=0, opcode="get-tuple-element", type=shapes[place], operands=(made,), attributes={"index": place},
+                    node=operation.node,
+                )
+            )  # fmt: skip
+        return self._tuple(operation, values)
+
+    # Single operations
+
+    def add(self, operation: Operation) -> int:
+        """The value of `operation`, whose operands are known here: perhaps another one's that is the same."""
+        simpler = self._forwarded(operation)
+        if isinstance(simpler, int):
+            return simpler
+        operation = self._folded(simpler)
+        key = _key(operation)
+        if key is not None and key in self._same:
+            return self._same[key]
+        made = next(self._ids)
+        self.made[made] = replace(operation, id=made)
+        self._open[-1].append(self.made[made])
+        if key is not None:
+            self._same[key] = made
+        return made
+
+    def _forwarded(self, operation: Operation) -> int | Operation:
+        """The operand that `operation` only gives on, or a simpler operation."""
+        if not operation.operands or isinstance(operation.type, tuple):
+            return operation
+        operand = self.made[operation.operands[0]]
+        if isinstance(operand.type, tuple):
+            return operation
+        rule = _RULES.get(operation.opcode)
+        return operation if rule is None else rule(self, operation, operand)
+
+    def _folded(self, operation: Operation) -> Operation:
+        operands = [self.made[operand] for operand in operation.operands]
+        if operation.opcode in _IMPURE or isinstance(operation.type, tuple) or not operands:
+            return operation
+        literals = [each.attributes["literal"] for each in operands if each.opcode == "constant"]
+        elements = operation.shape.elements
+        if len(literals) < len(operands) or any(literal.per_row is not None for literal in literals):
+            return operation
+        if elements.per_row or elements.constant > max(_MOST_FOLDED, *(literal.constant.size for literal in literals)):
+            return operation
+        try:
+            value = interpret.evaluate(operation, [literal.constant for literal in literals])
+        except Unsupported:
+            return operation
+        return constant(np.asarray(value), operation.shape, operation.node)
+
+
+def constant(value: Any, shape: Shape, node: str = "") -> Operation:
+    return Operation(id=0, opcode="constant", type=shape, attributes={"literal": Literal(value)}, node=node)
+
+
+def _used(operations: Sequence[Operation], results: Sequence[int]) -> tuple[Operation, ...]:
+    used, kept = set(results), []
+    for operation in reversed(operations):
+        if operation.id in used or operation.opcode == "parameter":
+            used.update(operation.operands)
+            used.update(
+                operand for nested in operation.regions for each in nested.everything() for operand in each.operands
+            )
+            used.update(result for nested in operation.regions for result in nested.results)
+            kept.append(operation)
+    return tuple(kept[::-1])
+
+
+def _key(operation: Operation) -> object | None:
+    """What two operations share that give the same; None for those that are never taken for another."""
+    if operation.regions or operation.opcode == "parameter" or operation.opcode in _IMPURE:
+        return None
+    attributes: Mapping[str, Any] = operation.attributes
+    if operation.opcode == "constant":
+        literal: Literal = attributes["literal"]
+        if literal.per_row is not None or literal.constant.size > 64:
+            return None
+        return ("constant", operation.type, literal.constant.tobytes())
+    return (operation.opcode, operation.type, operation.operands, tuple(sorted(attributes.items())))
+
+
+def _reshape(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    if operation.type == operand.type:
+        return operand.id
+    if operand.opcode == "reshape":
+        return rewrite.add(replace(operation, operands=operand.operands))
+    if operand.opcode == "broadcast":
+        made = _reshaped_broadcast(operation, operand)
+        if made is not None:
+            return rewrite.add(made)
+    return operation
+
+
+def _reshaped_broadcast(reshape: Operation, broadcast: Operation) -> Operation | None:
+    """A broadcast of which sizes of 1 are taken out or put in."""
+    inner, outer = broadcast.shape.sizes, reshape.shape.sizes
+    if [size for size in inner if size != ONE] != [size for size in outer if size != ONE]:
+        return None
+    if any(inner[axis] == ONE for axis in broadcast.attributes["dimensions"]):
+        return None
+    places = [axis for axis, size in enumerate(outer) if size != ONE]
+    new = iter(places)
+    moved = {axis: next(new) for axis, size in enumerate(inner) if size != ONE}
+    dimensions = tuple(moved[axis] for axis in broadcast.attributes["dimensions"])
+    return replace(broadcast, type=reshape.type, attributes={"dimensions": dimensions})
+
+
+def _transpose(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    order: tuple[int, ...] = operation.attributes["dimensions"]
+    if order == tuple(range(len(order))):
+        return operand.id
+    if operand.opcode == "transpose":
+        inner = operand.attributes["dimensions"]
+        composed = tuple(inner[axis] for axis in order)
+        return rewrite.add(replace(operation, operands=operand.operands, attributes={"dimensions": composed}))
+    longer = [axis for axis in order if operand.shape.sizes[axis] != ONE]
+    if longer == sorted(longer):
+        return rewrite.add(replace(operation, opcode="reshape", attributes={}))
+    if operand.opcode == "broadcast":
+        place = {axis: index for index, axis in enumerate(order)}
+        dimensions = tuple(place[axis] for axis in operand.attributes["dimensions"])
+        return rewrite.add(replace(operand, type=operation.type, attributes={"dimensions": dimensions}))
+    return operation
+
+
+def _broadcast(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    dimensions: tuple[int, ...] = operation.attributes["dimensions"]
+    if operation.type == operand.type and dimensions == tuple(range(len(dimensions))):
+        return operand.id
+    if operand.opcode == "broadcast":
+        composed = tuple(dimensions[axis] for axis in operand.attributes["dimensions"])
+        return rewrite.add(replace(operation, operands=operand.operands, attributes={"dimensions": composed}))
+    if any(size == ONE for size in operand.shape.sizes):  # such sizes say nothing
+        kept = [axis for axis, size in enumerate(operand.shape.sizes) if size != ONE]
+        shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in kept))
+        smaller = rewrite.add(
+            Operation(id=0, opcode="reshape", type=shape, operands=(operand.id,), node=operation.node)
+        )
+        dimensions = tuple(dimensions[axis] for axis in kept)
+        return rewrite.add(replace(operation, operands=(smaller,), attributes={"dimensions": dimensions}))
+    return operation
+
+
+def _same_type(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    return operand.id if operation.type == operand.type else operation
+
+
+def _slice(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    if operation.type == operand.type:
+        return operand.id  # it could not be reversed: strides are positive
+    if operand.opcode == "slice":
+        pairs = zip(operation.attributes["slices"], operand.attributes["slices"], strict=True)
+        if all(isinstance(part, int) for pair in pairs for each in pair for part in each):
+            slices = tuple(
+                (inner[0] + outer[0] * inner[2], inner[0] + outer[1] * inner[2], outer[2] * inner[2])
+                for outer, inner in zip(operation.attributes["slices"], operand.attributes["slices"], strict=True)
+            )
+            return rewrite.add(replace(operation, operands=operand.operands, attributes={"slices": slices}))
+    return operation
+
+
+def _with_neutral(neutral: float, *, both_sides: bool) -> Any:
+    """A rule for what gives its other operand, unchanged to the bit, if one is `neutral`."""
+
+    def rule(rewrite: _Rewrite, operation: Operation, _operand: Operation) -> int | Operation:
+        first, second = operation.operands
+        if _is_filled(rewrite.made, second, neutral):
+            return first
+        if both_sides and _is_filled(rewrite.made, first, neutral):
+            return second
+        return operation
+
+    return rule
+
+
+def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool:
+    """Whether all elements are `wanted`, with its sign."""
+    operation = made[value]
+    while operation.opcode in ("broadcast", "reshape"):
+        operation = made[operation.operands[0]]
+    if operation.opcode != "constant" or operation.attributes["literal"].per_row is not None:
+        return False
+    values = operation.attributes["literal"].constant
+    return bool(np.all(values == wanted) and np.all(np.signbit(values) == np.signbit(wanted)))
+
+
+def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """Arrays are as long as they are: a size that is the array's says nothing."""
+    (axis,) = operation.attributes["dimensions"]
+    size, length = rewrite.made[operation.operands[1]], operand.shape.sizes[axis]
+    if size.opcode == "constant" and not length.per_row and size.attributes["literal"].per_row is None:
+        if int(size.attributes["literal"].constant) == length.constant:
+            return operand.id
+    return operation
+
+
+_RULES: Mapping[str, Any] = {
+    "add": _with_neutral(-0.0, both_sides=True),
+    "broadcast": _broadcast,
+    "convert": _same_type,
+    "copy": lambda _rewrite, _operation, operand: operand.id,
+    "divide": _with_neutral(1.0, both_sides=False),
+    "multiply": _with_neutral(1.0, both_sides=True),
+    "reshape": _reshape,
+    "set-dimension-size": _set_dimension_size,
+    "slice": _slice,
+    "subtract": _with_neutral(0.0, both_sides=False),
+    "transpose": _transpose,
+}
+"""What a single operation can be forwarded to, by opcode: (rewrite, operation, its first operand)."""
