@@ -53,8 +53,8 @@ def estimated_cost(batch_size: int, target: Target, *, work: Work, signature: Si
     operations do at the peak rate, or as constants, inputs and outputs need to reach the core, whichever is longer.
     Constants count as far as operations can read them, one element each: rows of a table that are not looked up are
     not read. The rates are round numbers, such that the estimates for the sample models and for products with 1 to 12
-    MB of weights were within a factor of 5 of what an x86-64 server took. They are no properties of any machine: if
-    it matters, measure.
+    MB of weights were within a factor of 5 of what an x86-64 server took. They are not properties of any machine: if
+    it matters, measure (`tfaot-pkg tune`).
     """
     operations = work.operations_per_call + work.operations_per_row * batch_size
     constants = min(work.constant_bytes, operations * _CONSTANT_BYTES)
@@ -63,7 +63,7 @@ def estimated_cost(batch_size: int, target: Target, *, work: Work, signature: Si
 
 
 def _rounded(nanoseconds: float) -> float:
-    """To six digits: what one CPU's arithmetic and another's may differ in is gone."""
+    """To six digits: CPUs may differ in the digits behind them, and costs are part of libraries."""
     return float(f"{nanoseconds:.6g}")
 
 

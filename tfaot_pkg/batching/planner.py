@@ -1,4 +1,4 @@
-"""How a batch is made of compiled sizes: as cheaply as can be, by what a run of each costs (as in tfaot/batching.h)."""
+"""How a batch is composed of compiled sizes, at the least total cost of their runs (as in tfaot/batching.h)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ class Planner:
     """Composes batches of any number of rows of the sizes that `costs` names (positive, in any unit).
 
     With best(0) = 0 and best(n) = min over sizes s of cost(s) + best(max(0, n - s)), of equal costs the larger size.
-    Where so many rows are to go that some best composition has it, the size that is cheapest per row is run.
+    If so many rows are left that some best composition contains it, the size that is cheapest per row is run.
     """
 
     def __init__(self, costs: Mapping[int, float]) -> None:
         self._costs = dict(costs)
         self._cheapest_row = min(costs, key=lambda size: (costs[size] / size, -size))
+        # Of s runs of other sizes, some add up to a multiple of s = that size, which replaces them at no greater cost.
         self._limit = max(*costs, min(_LARGEST_TABLE, max(costs) * self._cheapest_row))
         self._best, self._choice = [0.0], [0]
 
     def next(self, rows: int) -> int:
-        """The size to run first for `rows` (at least 1) that are to go; more than `rows` where it is to be padded."""
+        """The size to run first if `rows` (at least 1) are left; more than `rows` if it must be padded."""
         if rows > self._limit:
             return self._cheapest_row
         for n in range(len(self._best), rows + 1):

@@ -30,7 +30,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """All that contenders are made with. `targets` are those that libraries are measured for."""
+    """What contenders are built from. `targets` are those that libraries are measured for."""
 
     spec: ModelSpec
     targets: tuple[str, ...]
@@ -67,6 +67,7 @@ class Field:
             else:
                 yield self._engine(peer, row)
         except TfaotError as error:
+            # One engine that cannot be installed, or cannot take the model, must not end the benchmark.
             yield Contender(row=replace(row, reason=error.message.splitlines()[0].rstrip(":")))
 
     def _xla(self, row: Row) -> Iterator[Contender]:

@@ -1,4 +1,4 @@
-"""Measuring engines in turns: each round times every one at every batch size for a moment, so that noise is shared.
+"""Measure engines in turns: each round times every one at every batch size briefly, so that noise is shared.
 
 All engines read the same input values, from files.
 """
@@ -67,8 +67,8 @@ def difference(
 ) -> Difference:
     """How far an engine's outputs, in the file `answers`, are from TensorFlow's.
 
-    The largest difference, absolute and relative to the largest value of each output, infinite if one side is no
-    number and the other is; and how many values are beyond `tolerance`.
+    The largest difference, absolute and relative to the largest value of each output, infinite if only one side is a
+    number; and how many values are beyond `tolerance`.
     """
     content, offset, found, failures = answers.read_bytes(), 0, [], 0
     for tensor in signature.outputs:

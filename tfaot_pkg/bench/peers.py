@@ -185,6 +185,7 @@ _IREE = (
     "--iree-hal-local-target-device-backends=llvm-cpu",
     "--iree-llvmcpu-target-cpu=host",
     "--iree-opt-level=O3",
+    # Otherwise it may compute in narrower types than the model.
     "--iree-input-demote-f64-to-f32=false",
     "--iree-input-demote-i64-to-i32=false",
 )
@@ -208,7 +209,7 @@ class Converter:
         return self._files(form, batch_sizes, environment, self.frozen)
 
     def identity(self, form: Form, environment: PythonEnvironment | None = None) -> Path:
-        """A model that gives one float back: running it takes what a call of the peer costs."""
+        """A model that returns one float: the time of a run is the cost of a call of the peer."""
         return self._files(form, (1,), environment, None)[1]
 
     def _files(

@@ -43,6 +43,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "xtick.color": _INK,
     "ytick.color": _INK,
+    # Without it, ids in SVG files are random.
     "svg.hashsalt": "tfaot-pkg",
 }
 _DPI = 160

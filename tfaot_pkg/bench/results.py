@@ -1,4 +1,4 @@
-"""What a run of the benchmark found, on which machine, and its form as JSON; and the roofline beside it.
+"""The results of a benchmark, its machine, and their form as JSON; and the roofline beside them.
 
 The roofline model (Williams, Waterman, Patterson, CACM 52, 2009): a run takes at least as long as its arithmetic at the
 core's peak of multiply-adds, and at least as long as reading its weights and inputs and writing its outputs once, at

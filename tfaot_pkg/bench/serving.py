@@ -57,6 +57,7 @@ class Serving:
             os.close(self._answers)
             raise RunError(f"cannot start {program.program}: {error}", log=log) from error
         finally:
+            # Only the engine may hold this end: then reading ends when the engine does.
             os.close(theirs)
         self._buffer = b""
         if program.greeting:
@@ -71,7 +72,7 @@ class Serving:
         return list(self._ask(f"time {batch_size} {shortest} {duration}", Times).times)
 
     def overhead(self, *, shortest: int, duration: int) -> list[float]:
-        """As `times`, for a model that does nothing: what a call costs. For engines in peers' environments."""
+        """As `times`, for a model that does nothing: the cost of a call. For engines in peers' environments."""
         return list(self._ask(f"overhead {shortest} {duration}", Times).times)
 
     def write_answers(self, batch_size: int, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Results as tables of text, and two runs compared as far as noise allows. Pure.
+"""Results as tables of text, and the comparison of two runs: a regression, or noise. Pure.
 
 For each engine and batch size: the ratio of new to old medians, with an interval of 95 % by the bootstrap over rounds
 (Efron, Annals of Statistics 7, 1979). The machine may be another one, or slower that day. So the factor by which

@@ -40,7 +40,7 @@ def read(tf, graph: str):
 
 
 def identity(tf):
-    """A model that gives its one input `x`, of one number, back: what it takes to run is what a call costs."""
+    """A model that returns its one input `x`, of one number: the time of a run is the cost of a call."""
     graph = tf.Graph()
     with graph.as_default():
         tf.identity(tf.compat.v1.placeholder(tf.float32, [1], name="x"), name="y")

@@ -1,4 +1,4 @@
-"""What the host (bench/) and the programs in peers' environments tell each other: frozen types that both sides share.
+"""The messages between the host (bench/) and the programs in peers' environments: frozen types that both sides share.
 
 Each message is one line of JSON. Programs trust what they read, because the host made it; the host checks every answer.
 Engines in C++ (templates/bench/library.cc) give the same answers. Standard library only.
@@ -88,7 +88,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The engine raised `error`; more words of it are in the log."""
+    """The engine raised `error`; its traceback is in the log."""
 
     error: str
 

@@ -26,7 +26,7 @@ def is_archive(data: memoryview) -> bool:
 def members_of(data: memoryview) -> Iterator[tuple[str, memoryview]]:
     """Name and content of each object. Raises MalformedArchive.
 
-    Thin archives, which only name files of the machine that made them, and names with folders are refused.
+    Thin archives, which only name files of the machine that made them, and names with folders are rejected.
     """
     magic = bytes(data[: len(_MAGIC)])
     if magic == _THIN:
@@ -37,6 +37,7 @@ def members_of(data: memoryview) -> Iterator[tuple[str, memoryview]]:
     at = len(_MAGIC)
     while at < len(data):
         name, content = _member(data, at)
+        # Members begin at even offsets.
         at += _HEADER + len(content) + len(content) % 2
         if name == _LONG_NAMES:
             long_names = bytes(content)

@@ -1,7 +1,7 @@
 """ELF files as values: 64-bit, little-endian, from files that nobody has checked (System V gABI, chapters 4 and 5).
 
 Its business is what a file says; `findings` decides what it may say. A shared library is read as the loader reads it,
-by its program headers and its dynamic section: section headers may be missing, or lie. Every count and offset is
+by its program headers and its dynamic section: section headers may be missing or false. Every count and offset is
 checked against the size of the file, so that reading takes time and memory proportional to it.
 """
 
@@ -166,6 +166,7 @@ class Dynamic:
 def opened(path: Path) -> Iterator[memoryview]:
     """The content of a file, without reading all of it into memory. Raises OSError."""
     with path.open("rb") as file:
+        # An empty file cannot be mapped.
         if not path.stat().st_size:
             yield memoryview(b"")
             return
@@ -190,6 +191,7 @@ def read_elf(data: memoryview) -> Elf:
     if sections_at and sections == 0:  # too many for the header's field
         (first,) = _table(_SECTION, data, sections_at, 1, "the section headers")
         raw = _table(_SECTION, data, sections_at, first[5], "the section headers")
+    # The index does not fit the header's field: the first section holds it.
     names = raw[0][6] if names == _EXTENDED and raw else names
     return Elf(
         data=data,
@@ -207,6 +209,7 @@ def _segments(data: memoryview, offset: int, count: int) -> tuple[Segment, ...]:
         if kind == SegmentKind.LOAD:
             if at + size > len(data) or size > memory or at % _PAGE != address % _PAGE:
                 raise MalformedElf("a segment leads out of the file")
+            # The later one would be mapped over the other: what is read here must be what the loader sees.
             if address // _PAGE * _PAGE < end:
                 raise MalformedElf("segments overlap, or are not in order")
             end = -(-(address + memory) // _PAGE) * _PAGE
@@ -255,6 +258,7 @@ def dynamic_of(elf: Elf) -> Dynamic | None:
     segments = [segment for segment in elf.segments if segment.kind == SegmentKind.DYNAMIC]
     if not segments:
         return None
+    # Readers differ in which of two they take: the loader could act upon the one that was not checked.
     if len(segments) > 1:
         raise MalformedElf("it has several dynamic sections")
     memory = _Memory(elf)
@@ -265,6 +269,7 @@ def dynamic_of(elf: Elf) -> Dynamic | None:
         *_relocations(memory, values, Tag.RELA, Tag.RELASZ),
         *_relocations(memory, values, Tag.JMPREL, Tag.PLTRELSZ),
     ]
+    # Symbols that only relocations name count too: hash tables may leave them out, but the loader looks them up.
     count = max([_hashed(memory, values), *(symbol + 1 for symbol, _ in relocations)])
     needs = _needs(memory, values, strings)
     return Dynamic(
@@ -288,6 +293,7 @@ def _tags(raw: bytes) -> tuple[tuple[int, int], ...]:
     for tag, value in _DYNAMIC.iter_unpack(raw[: len(raw) // _DYNAMIC.size * _DYNAMIC.size]):
         if tag == 0:
             return tuple(found)
+        # Of two equal tags, one reader takes the first and another one the last.
         if tag in seen and tag not in _REPEATED:
             raise MalformedElf(f"the dynamic section says {tag:#x} twice")
         seen.add(tag)
@@ -316,13 +322,14 @@ def _hashed(memory: _Memory, values: dict[int, int]) -> int:
     buckets, first, words, _ = _GNU_HASH_HEADER.unpack(memory.read(at, _GNU_HASH_HEADER.size, "the hash table"))
     at += _GNU_HASH_HEADER.size + words * _ADDRESS.size
     last = max((start for (start,) in _WORD.iter_unpack(memory.read(at, buckets * 4, "the hash table"))), default=0)
+    # No symbol is hashed: those before the first hashed one are all.
     if last < first:
         return int(first)
     at += buckets * 4
     while True:
         (link,) = _WORD.unpack(memory.read(at + (last - first) * 4, 4, "the hash table"))
         last += 1
-        if link & 1:
+        if link & 1:  # the end of the last chain
             return int(last)
         if last > memory.size // _SYMBOL.size:
             raise MalformedElf("the hash table has no end")

@@ -1,10 +1,10 @@
 """What is wrong with the compiled files of a package: what they need, do when they are loaded, and lay open.
 
-Pure: bytes in, findings out. It looks at everything that a linker or loader acts upon. What files may need and hold is
+Pure: bytes in, findings out. It checks everything that a linker or loader acts upon. What files may need and contain is
 listed; everything else is rejected. `system`, `execve`, `dlopen`, `socket`, `fopen` and `getenv` are in none of the
 lists for libraries: a model's graph can name any symbol (XLA's custom calls), and the lists keep such a name from
-becoming a call. Machine code is not looked at, so system calls that code makes by itself are not seen: nothing is said
-about a library whose machine code someone wrote (docs/decisions/033).
+becoming a call. Machine code is not checked, so system calls that code makes by itself are not found: nothing is
+guaranteed about a library whose machine code someone wrote (docs/decisions/033).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ _INDIRECT_FUNCTION = 10  # STT_GNU_IFUNC: a function that the loader calls to fi
 _UNIQUE = 10  # STB_GNU_UNIQUE: one for all libraries of a process
 _MAX_RUNTIME_INITIALIZERS = 4  # _init, frame_dummy, the C++ runtime's pool for exceptions, AArch64's look for atomics
 
-# Dynamic entries that may stand in a library, by number: tables, sizes, flags; all else is refused.
+# Dynamic entries that a library may have, by number: tables, sizes, flags; everything else is rejected.
 _TAGS = frozenset(
     {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 23, 24, 25, 26, 27, 28, 30, 35, 36, 37}
     | {0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFF9, 0x6FFFFFFA, 0x6FFFFFFB, 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF}
@@ -240,6 +240,7 @@ def _loaded(elf: Elf, dynamic: Dynamic, names: frozenset[str]) -> Iterator[str]:
 
 def _segments(elf: Elf) -> Iterator[str]:
     stacks = [segment for segment in elf.segments if segment.kind == SegmentKind.STACK]
+    # Without this header, loaders make the stack executable.
     if any(segment.flags & _EXECUTABLE for segment in stacks) or not stacks:
         yield "it makes the stack executable"
     for segment in elf.segments:
@@ -331,6 +332,7 @@ def _belongs(name: str, rules: Rules) -> bool:
 
 def _object_sections(elf: Elf) -> Iterator[str]:
     stack = [section for section in elf.sections if section.name == _STACK_NOTE]
+    # One object without the note is enough for a linker to make the program's stack executable.
     if not stack or any(section.flags & 4 for section in stack):
         yield "it makes the stack executable"
     for section in elf.sections:

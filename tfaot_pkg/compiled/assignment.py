@@ -1,6 +1,6 @@
 """What was chosen for each unit: the layers that the kernel library computes, and XLA's flags.
 
-The tuning file says it (spec/types.py) for the toolchain that it was measured with, else the cost model.
+The tuning file (spec/types.py) decides for the toolchain that it was measured with, otherwise the cost model.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ def units_of(compilation: Compilation) -> tuple[Unit, ...]:
 
 def uses_kernels(compilation: Compilation) -> bool:
     """Whether the kernel library may compute layers."""
+    # The kernels' packed weights lie in the shared blob (docs/decisions/026).
     return compilation.kernels == "auto" and compilation.weights == "shared"
 
 
 def possible_calls(layers: Sequence[Layer], chosen: frozenset[str], toolchain: Toolchain) -> tuple[Call, ...]:
-    """The calls of a unit of which `chosen` layers are for the kernel library, as far as the toolchain has such."""
+    """The calls of a unit whose `chosen` layers are for the kernel library, as far as the toolchain supports calls."""
     calls = calls_of(layers, chosen)
+    # Without custom calls (TensorFlow 2.21) the kernels compute a model as a whole or not at all.
     return calls if toolchain.custom_calls or any(call.is_whole for call in calls) else ()
 
 
@@ -76,7 +78,7 @@ def chosen_layers(tuned: TunedCode, layers: Sequence[Layer], unit: Unit) -> froz
 
 
 def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]:
-    """What decides about the choices beside the frozen model and our own code, as values."""
+    """What the choices depend on besides the frozen model and our own code, as JSON values."""
     tuned, units = tuned_code(spec, toolchain), units_of(spec.compilation)
     usable = uses_kernels(spec.compilation)
     return {
@@ -116,11 +118,11 @@ STAGE = "flags"
 
 
 def require_flags(spec: ModelSpec, *, pool: WorkerPool, cache: BuildCache, progress: Progress) -> None:
-    """Raise SpecError if the toolchain does not take the flags of `spec`, also if no unit needs XLA.
+    """Raise SpecError if the toolchain rejects the flags of `spec`, even if no unit needs XLA.
 
     Accepted flags are cached: the next build starts no process for them.
 
-    XLA reads its flags when it first compiles. A model that the kernel library computes alone never comes so far, and
+    XLA reads its flags when it first compiles. A model that the kernel library computes alone never gets that far, and
     nobody would notice a flag that the toolchain does not know.
     """
     for xla_flags in _sets(spec, pool):

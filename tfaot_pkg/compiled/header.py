@@ -1,4 +1,4 @@
-"""What tfcompile's generated headers say of a unit."""
+"""What tfcompile's generated headers say about a unit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.toolchain.definition import Toolchain
 
+# All directives that tfcompile writes.
 _DIRECTIVES = re.compile(
     r"#(ifndef|define|endif  //) TFCOMPILE_GENERATED_\w+(  // NOLINT\(build/header_guard\))?"
     r'|#include "(absl|tensorflow|third_party|tsl|xla)(/\w+)+\.h"'
     r"|#include <\w+>"
 )
+# What could hide a directive (continued lines, digraphs, trigraphs, _Pragma), or read a file (.incbin in an asm).
 _UNUSUAL = re.compile(r"\\\s*$|%:|\?\?|\b_Pragma\b|\b(__)?asm(__)?\b(?!\(\"__tfcompile_\w+\"\))", re.MULTILINE)
 _RELOCATABLE = 1
 
@@ -83,6 +85,7 @@ def _result_shape(header: Path, text: str, index: int) -> tuple[int, ...]:
 
 def _result_sizes(header: Path, text: str) -> list[int]:
     """Bytes of each result's buffer."""
+    # XLA packs a buffer's size above two bits for its kind.
     sizes = [int(packed) >> 2 for packed in re.findall(r"Encoded\w+Info\{([0-9]+)ULL,", text)]
     found = re.search(r"\bkResultIndexToBufferIndex\[kNumResults\] = \{([-0-9,\s]*)\}", text)
     if found is None:

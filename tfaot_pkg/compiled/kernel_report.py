@@ -1,4 +1,4 @@
-"""What the kernel library computes of a model, and why not more, for those who build one."""
+"""Which layers of a model the kernel library computes, and why not the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfaot_pkg.wording import counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShare:
-    """A layer that the kernel library knows. `units` are those in which it computes it, `reasons` why not in others."""
+    """A layer that the kernel library knows: the `units` in which it computes it, and the `reasons` for the others."""
 
     name: str
     kind: str
@@ -68,7 +68,7 @@ class KernelShare:
 
 
 def kernel_share(spec: ModelSpec, layers: Sequence[Layer], toolchain: Toolchain) -> KernelShare:
-    """What the kernel library computes in a build of `spec`, of whose frozen graph it knows `layers`."""
+    """What the kernel library computes in a build of `spec`; `layers` are those of its frozen graph that it knows."""
     units, calls = units_of(spec.compilation), choices_of(spec, layers, toolchain).calls
     computed = {unit: {layer.name for call in calls[unit] for layer in call.layers} for unit in units}
     return KernelShare(

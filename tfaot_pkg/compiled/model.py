@@ -63,7 +63,7 @@ def compile_units(
 def _run(
     pool: WorkerPool, request: Compile, units: Sequence[Flagged], tf_xla_flags: Sequence[str], step: Step
 ) -> set[str]:
-    """The weights that must be embedded; none if all is compiled."""
+    """The weights that must be embedded; none if everything was compiled."""
     shares = _shares(pool, units, tf_xla_flags)
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
         futures: list[Future[Compiled]] = []
@@ -73,6 +73,7 @@ def _run(
             return {name for future in futures for name in future.result().embed}
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
+            # The end of `with` waits for all threads, and a thread waits for its worker.
             for (worker, _), future in zip_longest(shares, futures):
                 if future is None or not future.done():
                     worker.kill()
@@ -80,7 +81,7 @@ def _run(
 
 
 def _shares(pool: WorkerPool, units: Sequence[Flagged], tf_xla_flags: Sequence[str]) -> list[tuple[Worker, list[Unit]]]:
-    """Workers with the units of each: for each set of flags as many as save time.
+    """Workers with the units of each: for each set of flags as many workers as save time.
 
     XLA reads its flags once per process, so units with other flags need another worker.
     """
@@ -149,7 +150,7 @@ class CompiledModel:
 
 
 def weight_offsets(weights: Sequence[Weight]) -> list[int]:
-    """Where each of `weights` begins in a blob of them all, each aligned for loads of whole vectors."""
+    """Where each of `weights` begins in a blob of all of them, aligned for loads of whole vectors."""
     offsets, end = [], 0
     for weight in weights:
         offsets.append(-(-end // _ALIGNMENT) * _ALIGNMENT)
@@ -158,7 +159,7 @@ def weight_offsets(weights: Sequence[Weight]) -> list[int]:
 
 
 def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
-    """Costs of batches in the tuning file do not count: new ones alone compile nothing."""
+    """Does not depend on the costs of batches in the tuning file: new costs alone compile nothing."""
     return key_of(
         STAGE,
         code_digest(__name__),
@@ -242,6 +243,7 @@ def _make(
     embedded = compile_units(pool, request, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
     kept = [weight.node for weight in graphs.weights if weight.node not in embedded]
     graphs.remove()
+    # Moved out of the workers' reach before it is checked: nothing can change it between check and use.
     pool.take(made, folder)
     (folder / _WEIGHTS).write_text(json.dumps(kept))
     for size, target in needed:

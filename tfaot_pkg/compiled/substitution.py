@@ -1,4 +1,4 @@
-"""Graphs in which calls of the kernel library stand for layers."""
+"""Graphs in which calls of the kernel library replace layers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Graphs:
 
 
 def all_weights(frozen: FrozenModel) -> tuple[Weight, ...]:
-    """The weights of `frozen`, then the parameters of its layers, of which several may have the same."""
+    """The weights of `frozen`, then the parameters of its layers, each once: layers may share them."""
     parameters = {layer.parameters.node: layer.parameters for layer in frozen.layers if layer.parameters is not None}
     return (*frozen.weights, *parameters.values())
 

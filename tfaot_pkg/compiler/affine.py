@@ -40,7 +40,7 @@ class Axes:
 
 
 def merged(extents: tuple[Size, ...], indices: Sequence[Index], counted: Sequence[Index] = ()) -> Axes:
-    """Axes that all `indices` walk as if they were one become one; axes of one element go."""
+    """Axes that all `indices` walk as if they were one become one; axes of one element are dropped."""
     chosen: list[int] = []
     sizes: list[Size] = []
     every = [*indices, *counted]

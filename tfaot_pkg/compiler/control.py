@@ -85,6 +85,7 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
             emitter.loop(state.shape.sizes, [(result, f"{state.name}_next", Index(ZERO, state.shape.strides))])
         else:
             emitter.line(f"const auto {state.name}_next = {emitter.scalar(result)};")
+    # After all results: each of them may read the state that another one replaces.
     for state in changed:
         if state.buffers:
             emitter.line(f"std::swap({state.name}, {state.name}_next);")

@@ -1,4 +1,4 @@
-"""The emitter of C++: statements, loops and values; what computes single operations is given to it."""
+"""The emitter of C++: statements, loops and values. `Tables` says how single operations are computed."""
 
 from __future__ import annotations
 
@@ -110,6 +110,7 @@ class Emitter:
         """Offsets of all buffers: each in the first gap between those that live when it does. The bytes of all."""
         placed: list[Buffer] = []
         end = 0
+        # The largest first: smaller ones fit into the gaps between these.
         for buffer in sorted(self.buffers.values(), key=lambda b: -b.bytes):
             beside = sorted(
                 (b.offset, b.offset + b.bytes) for b in placed if b.first <= buffer.last and buffer.first <= b.last
@@ -155,6 +156,7 @@ class Emitter:
             return True
         if operation.opcode in MOVING:
             return True
+        # With several uses it would be computed several times.
         return operation.opcode in ELEMENTWISE and self.uses[operation.id] == 1
 
     def buffer(self, dtype: str, elements: Size) -> str:

@@ -62,11 +62,13 @@ def number_text(operation: Operation) -> str:
     value = literal(operation).reshape(-1)[0]
     match operation.shape.dtype:
         case "f32":
+            # C++ has no literals for infinities and NaN; hexadecimal ones are exact.
             bits = int(np.float32(value).view(np.uint32))
             return (
                 f"bitsAs<float>(std::uint32_t{{{bits:#010x}}})" if not np.isfinite(value) else f"{float(value).hex()}f"
             )
         case "s32":
+            # In C++, -2147483648 is the negation of a number that does not fit the type.
             return f"std::int32_t{{{int(value)}}}" if value > -(2**31) else "std::numeric_limits<std::int32_t>::min()"
         case "pred":
             return "true" if value else "false"

@@ -114,6 +114,7 @@ class _Import:
         small, large = (self._values(instruction, at) for at in (0, 1))
         if small.shape != large.shape:
             raise Unsupported("a constant whose shape depends on the batch")
+        # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
         if np.array_equal(small.view(np.uint8) if small.ndim else small, large.view(np.uint8) if large.ndim else large):
             return Literal(small)
         if small.dtype.kind not in "iu":

@@ -1,4 +1,4 @@
-"""What programs compute, by NumPy: for folding constants, and for tests. Plain and slow."""
+"""Evaluate programs with NumPy: for folding constants, and for tests. Plain and slow."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def _erf(x: Array) -> Array:
 def _divide(first: Array, second: Array) -> Array:
     if first.dtype.kind == "f":
         return first / second
+    # As XLA: toward zero, and division by zero gives -1 or the largest unsigned number.
     safe = np.where(second == 0, 1, second)
     quotient = (
         np.sign(first) * np.sign(safe) * (np.abs(first) // np.abs(safe)) if first.dtype.kind == "i" else first // safe

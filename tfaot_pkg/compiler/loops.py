@@ -1,4 +1,4 @@
-"""The inside of a loop of generated code, while it is put together."""
+"""The body of a loop of generated code, while it is assembled."""
 
 from __future__ import annotations
 

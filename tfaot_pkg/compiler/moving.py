@@ -1,4 +1,4 @@
-"""Arrays that are put together of others."""
+"""Operations that assemble an array from others: gather, concatenate, pad, update."""
 
 from __future__ import annotations
 

@@ -165,6 +165,7 @@ def _bias(look: Look, operation: Operation) -> Operation | None:
     if operation.opcode != "add":
         return None
     for layer, other in (operation.operands, operation.operands[::-1]):
+        # Only if nothing else uses the layer: it would be computed twice, with and without its bias.
         found, vector = look.made_by(layer, *_LAYERS, once=True), look.along_last(other)
         plain = found is not None and len(found.operands) == 2 and found.attributes["activation"] == "none"
         if plain and found is not None and vector is not None and look.constant(vector) is not None:

@@ -39,7 +39,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
 def _reduce_rows(
     emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int]
 ) -> None:
-    """The innermost axis is added up, by vectors."""
+    """Reduce along the innermost axis, by vectors."""
     target, out, kept = to
     outer = merged(
         body.extents[:kept],
@@ -78,7 +78,7 @@ def _reduce_rows(
 def _reduce_columns(
     emitter: Emitter, combine: str, start: str, body: Body, value: str, to: tuple[str, Index, int]
 ) -> None:
-    """Elements side by side are added up, each in the order of the axes."""
+    """Reduce along outer axes: neighbouring elements by vectors, each in the order of the axes."""
     target, out, kept = to
     rank = len(body.extents)
     reduced = tuple(range(kept, rank))

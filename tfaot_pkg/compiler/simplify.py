@@ -1,4 +1,4 @@
-"""A program with what costs nothing to know beforehand taken out: constants, copies, calls, what loops do not change.
+"""Simplify a program: fold constants, drop copies, inline calls, take what a loop does not change out of its state.
 
 Values stay the same to the bit, except those of folded functions such as `exponential`, which NumPy computes.
 """
@@ -327,6 +327,7 @@ def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operat
 
 
 _RULES: Mapping[str, Any] = {
+    # Not 0.0, which turns -0.0 into 0.0.
     "add": _with_neutral(-0.0, both_sides=True),
     "broadcast": _broadcast,
     "convert": _same_type,

@@ -1,4 +1,4 @@
-"""Programs as text, to be read: what passes are debugged and tested with."""
+"""Programs as text, for debugging and testing passes."""
 
 from __future__ import annotations
 

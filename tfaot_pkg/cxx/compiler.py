@@ -83,6 +83,8 @@ _LIBRARY_FLAGS_BY_MACHINE = {"aarch64": ("-mno-outline-atomics",)}
 _RENEWED = ("exp", "exp2", "pow", "log", "log2", "fmod", "fmodf", "hypot", "hypotf", "__libc_start_main")
 _FIRST_GLIBC = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
 
+# The compiler's start files and default libraries would ask for the C library of the build machine
+# (docs/decisions/033). Everything is bound at load time, so that tables of functions can be read-only afterwards.
 _LINK_FLAGS = (
     "-nostartfiles",
     "-nodefaultlibs",
@@ -169,11 +171,12 @@ class Compiler:
     def merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> None:
         """Link `objects` into one relocatable object in which only the symbols `keep` are global.
 
-        Groups are dissolved first: a linker merges COMDAT groups by name even where their symbols are local, and would
+        Groups are dissolved first: a linker merges COMDAT groups by name even if their symbols are local, and would
         take one target's code for another's.
         """
         options = ["-r", "-nostdlib", "-Wl,--force-group-allocation", "-Wl,--build-id=none"]
         if not self.is_gcc:
+            # Only GNU ld has --force-group-allocation; Clang may be set to use another linker.
             options.append("-fuse-ld=bfd")
         self._run([*self.command, *options, *objects, "-o", output], output.parent)
         kept = [f"--keep-global-symbol={name}" for name in keep]
@@ -191,6 +194,7 @@ class Compiler:
         `soname` is the name by which programs that are linked with it look for it. Returns what is in it of the
         compiler's own library.
         """
+        # --exclude-libs: functions of the compiler's own library must not be exported.
         named = (f"-Wl,--version-script={exports}", f"-Wl,-soname,{soname}", "-Wl,--exclude-libs,ALL")
         return self._link(["-shared", *named], objects, output)
 

@@ -13,7 +13,7 @@ _Pair = tuple[Layer, Layer | None]
 _CACHE = 1 << 20
 """Bytes: what is half of a usual second-level cache."""
 _IMAGES = 1 << 18
-"""Bytes of activations that images worked on at a time may have."""
+"""Bytes of activations of the images that are worked on together."""
 _ROWS = 64
 """Rows that are followed through several layers at a time: as many as the kernels handle together."""
 
@@ -91,19 +91,20 @@ class Plan:
 
 
 def calls_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[Call, ...]:
-    """The longest chains of `chosen` layers that hold a product."""
+    """The maximal chains of `chosen` layers that contain a product."""
     kept = [chain for chain in chains_of(layers, chosen) if any(layer.is_product for layer in chain)]
     return tuple(Call(index=index, layers=chain) for index, chain in enumerate(kept))
 
 
 def chains_of(layers: Iterable[Layer], chosen: frozenset[str]) -> tuple[tuple[Layer, ...], ...]:
-    """The `chosen` ones of `layers` in the longest rows of which each reads what only the row uses.
+    """The `chosen` ones of `layers` as maximal chains whose intermediate results have no other consumer.
 
-    A sum that is not in the row of the layer whose input it adds is left out.
+    A sum is left out if the layer whose input it adds is not in its chain.
     """
     known = tuple(layers)
+    # Leaving out a sum may divide a chain and so separate other sums from their terms: repeated until none is left.
     while True:
-        seen_outside = {layer.adds for layer in known if layer.name not in chosen}  # their inputs are
+        seen_outside = {layer.adds for layer in known if layer.name not in chosen}  # the inputs of these layers
         chains: dict[str, tuple[Layer, ...]] = {}  # by the name of their last layer
         for layer in known:
             if layer.name in chosen:
@@ -146,9 +147,9 @@ def plan_of(call: Call, batch_size: int) -> Plan:
 
 
 def _between(part: Sequence[_Pair], rows: int, begin: int) -> tuple[list[Place], int]:
-    """Where `rows` rows of what lies between the layers of `part` go, from `begin` on in the memory, and its end.
+    """Places for `rows` rows of the values between the layers of `part`, from `begin` on in the memory, and their end.
 
-    What is not needed any more makes room: without sums there are two places, used in turn.
+    A value's place is free again after its last reader: without sums there are two places, used in turn.
     """
     slots: list[int] = []
     sizes: list[int] = []
@@ -193,7 +194,7 @@ def _scratch(layer: Layer, pool: Layer | None) -> int:
 
 
 def _parts(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
-    """Layers on images apart from layers on vectors, but where a sum adds what is between them."""
+    """Layers on images apart from layers on vectors, unless a sum adds a value from across that border."""
     place_of = {layer.name: index for index, (layer, _) in enumerate(pairs)}
     spans = [(place_of[layer.adds], place_of[layer.name]) for layer, _ in pairs if layer.adds]
     parts: list[list[_Pair]] = []
@@ -216,4 +217,5 @@ def _rows(part: Sequence[_Pair]) -> int:
 
 
 def _aligned(floats: int) -> int:
+    # 16 floats are 64 bytes: a vector of AVX-512, the widest of any target.
     return -(-floats // 16) * 16

@@ -55,6 +55,7 @@ _ACTIVATIONS = {
 def kernels_cost(layer: Layer, batch_size: int) -> float:
     """Of `layer` as a part of a call."""
     if layer.kind != "dense":
+        # Sums and softmax have no windows and cost nothing; convolutions always pay, because XLA's cost is infinite.
         return _POOLING[0] * _seen(layer, batch_size)
     rows, inputs, outputs = _shape(layer, batch_size)
     panels = -(-outputs // _PANEL)
@@ -115,7 +116,7 @@ _DOUBT = 1.15
 def estimated(layers: Iterable[Layer], batch_size: int, target: Target) -> frozenset[str]:
     """The names of the layers that pay at `batch_size` on `target`: all of a chain, or none.
 
-    Where one part of a chain is a call and the next is XLA's, both lose: what is between them is copied, and XLA no
+    If one part of a chain is a call and the next is XLA's, both lose: the values between them are copied, and XLA no
     longer makes one loop of it.
     """
     del target  # costs of both grow alike if vectors are narrower

@@ -37,7 +37,7 @@ def conv2d_max_pool_scratch(conv: _Operation, pool: _Operation) -> int:
 
 
 def _reach(operation: _Operation, axis: str, windows: int) -> int:
-    """Elements along an axis that so many windows, one after the other, see."""
+    """Elements along an axis that `windows` successive windows cover."""
     kernel = (operation[axis] - 1) * operation[f"dilation_{axis}"] + 1
     return (windows - 1) * operation[f"stride_{axis}"] + kernel
 
@@ -51,7 +51,7 @@ class Layer(FoundLayer):
 
     `operation` is its kind and what that needs to know, in the words of tfaot_kernels/kernels.h. `reads` is the tensor
     (node, index) that it takes, `name` the node whose first output it gives, of `output_shape` behind the first axis;
-    `reads_input` and `gives_output` say that these are the model's only input and only output, but for their shape.
+    `reads_input` and `gives_output` say that these are the model's only input and only output, apart from their shape.
     `after` is the layer that makes what this one reads if nothing else uses that, "" if there is none. Of a sum,
     `adds` is the layer before it in its chain whose input it adds; that input may be used by both.
     `parameters` is the weight that holds packed weights and bias, None if it has none.

@@ -119,7 +119,7 @@ def _name(unit: CompiledUnit) -> str:
 
 
 def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
-    """New names for what runtime.cc defines, so that only code of this library uses it."""
+    """New names for the definitions of runtime.cc, so that only code of this library uses them."""
     return {name: f"{library}_runtime_{name}" for name in sorted(defined_symbols(runtime))}
 
 
@@ -129,7 +129,7 @@ def _unit_symbol(library: str, unit: CompiledUnit) -> str:
 
 
 def together(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
-    """What `tasks` give, as many at once as there are cores. Interrupted, it ends the programs that they run."""
+    """The results of `tasks`, run on all cores at once. If interrupted, it ends the programs that they run."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as executor:
         futures: list[Future[_T]] = []
         try:
@@ -334,6 +334,7 @@ class LibraryBuild:
         everything = [path for paths in objects for path in paths]
         parts = self.parts.objects_for(target, everything)
         provided = {name for code in parts.values() for name in defined_symbols(code)}
+        # Only what units call gets a name: everything else of the parts becomes local in `_link_parts`.
         needed = {name for path in everything for name in undefined_symbols(path)}
         names = {name: f"{self.symbol}_{target.identifier}_{name}" for name in sorted(needed & provided)}
         for unit, paths in zip(units, objects, strict=True):
@@ -361,6 +362,7 @@ class LibraryBuild:
     def _objects(self, common: Sequence[Path]) -> list[Path]:
         """One object per batch size, for all targets, and one of what they have in common."""
         first, *others = object_names(self.spec)
+        # The objects of the batch sizes call these, so they stay global until all is joined (docs/decisions/019).
         shared = sorted(s for path in common for s in defined_symbols(path) if s.startswith(f"{self.symbol}_"))
         made = [self._merge(common, self.work / first, keep=[self.symbol, *shared])]
         for size, name in zip(self.spec.compilation.batch_sizes, others, strict=True):

@@ -92,6 +92,7 @@ def require_sound_libraries(library: NativeLibrary, architecture: str) -> None:
     for path, look in [*looks, *((path, object_findings) for path in library.objects)]:
         with opened(path) as data:
             found += [f"{path.name}: {finding}" for finding in look(data, rules)]
+    # Our own sources need allowed symbols only, so any other one comes from the model's graph (a custom call).
     if any("needs the symbol" in finding for finding in found):
         raise ModelError(
             "the model's code needs what no library may need:\n  " + "\n  ".join(found),

@@ -1,6 +1,6 @@
 """The programs `NAME_test` and `NAME_benchmark` of a package: linked with the static library, for all CPUs.
 
-Like libraries they carry no C++ runtime, so that they start with the same C libraries as these.
+Like libraries they carry no C++ runtime, so that they run with the same versions of the C library.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class _Build:
         work = self.folder / "work"
         work.mkdir()
         tools, native = resources.templates() / "tools", resources.templates() / "native"
+        # A copy: renaming symbols would change the static library of the package.
         library = self._of_any_system(Path(shutil.copy(self.library.static, work)))
         sources = [tools / "start.cc", native / "runtime.cc"]
         common = [*together([partial(self._compile, work, source, []) for source in sources]), library]

@@ -1,6 +1,6 @@
 """Runtime parts: functions that compiled models call.
 
-Compiled once per toolchain, target and compiler, and only if they are asked for.
+Compiled once per toolchain, target and compiler, and only if a model needs them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LinkedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Compiles runtime parts of a toolchain, which `cache` keeps."""
+    """Compiles runtime parts of a toolchain and keeps them in `cache`."""
 
     environment: ToolchainEnvironment
     compiler: Compiler
@@ -70,6 +70,7 @@ class Parts:
                 needed |= undefined_symbols(path)
             wanted = {part for symbol in needed - defined if (part := self._part_of(symbol))} - set(chosen)
             waiting = []
+            # The order of the objects is part of the libraries' bytes.
             for part in sorted(wanted, key=lambda part: part.source):
                 chosen[part] = self.compiled(part, target)
                 waiting.append(chosen[part])

@@ -1,4 +1,4 @@
-"""How rows go through operations that bring elements together: products, sums, windows, sorting."""
+"""Transfer functions of operations that combine elements: products, sums, windows, sorting."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def reduce(step: Step) -> Known:
     dimensions = instruction.attribute("dimensions")
     arrays = operands[: len(operands) // 2]
     opcode = _reducer(program, instruction)
+    # Of equal elements, these give the element itself, however many there are.
     known = opcode in ("maximum", "minimum", "and", "or") and len(arrays) == 1
     value = together(operands, instruction)
     if value.mixed is not None:
@@ -201,7 +202,7 @@ def custom_call(step: Step) -> Known:
 
 
 def unknown(instruction: Instruction, operands: Sequence[Known]) -> Known:
-    """An operation of which nothing is known: rows may meet in it."""
+    """An operation about which nothing is known: rows may meet in it."""
     found = next((each for operand in operands for each in flat(operand) if each.mixed is not None), None)
     return _structured(instruction.shape, found or mixed(instruction, UNKNOWN_OPERATION))
 
@@ -228,7 +229,7 @@ def normalization(step: Step) -> Known:
 
 
 def random(step: Step) -> Known:
-    """Random numbers go by their place in the array."""
+    """A random number depends on its place in the array."""
     program, instruction, operands, shapes = step.program, step.instruction, step.operands, step.shapes
     value = together(operands, instruction)
     shapes = instruction.shape.parts or (instruction.shape,)

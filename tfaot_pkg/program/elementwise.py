@@ -1,4 +1,4 @@
-"""How rows go through operations that take elements one by one, and what becomes of integers there."""
+"""Transfer functions of elementwise operations, and what they do to integers."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def _compare(value: Value, instruction: Instruction, operands: Sequence[Value]) 
     one, two = (each.known for each in operands)
     direction = instruction.attribute("direction")
     placed = next((each.placed for each in operands if each.placed is not None), None)
+    # `turn < batch`, from either side: the condition of a loop with a turn for each row.
     if direction in ("GT", "GE"):
         below = direction == "GT" and integers.subtract(two, one).is_exactly(turn=1, batch=-1)
     else:

@@ -99,6 +99,7 @@ def read_program(modules: Sequence[listing.Module]) -> Program:
     first, second, large, *small = modules
     program = _paired(first, second)
     _require_same(program, _paired(first, large))
+    # At size 2 the bridge now and then gives another computation (worker_program/hlo.py): then size 3 decides.
     for number, other in enumerate(small, 1):
         try:
             _require_same(program, _paired(first, other))

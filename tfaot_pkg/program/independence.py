@@ -1,6 +1,6 @@
 """Whether the rows of a batch meet in a computation: each instruction's value from those of its operands.
 
-What is shown here holds for all inputs. An operation that is not in the table counts as one in which rows meet.
+What is proved here holds for all inputs. An operation that is not in the table counts as one in which rows meet.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tfaot_pkg.program.values import (
 )
 
 _MOST_TURNS = 100
-"""Of a loop's fixed point; each turn can only lose knowledge, which is soon lost."""
+"""Iterations to a loop's fixed point, at most; each one can only lose knowledge, so that few are needed."""
 
 _CONVERGING = frozenset(
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd XlaSelfAdjointEig "
@@ -143,6 +143,7 @@ class _Analysis:
             after = self.run(body, [before])
             if turn == 0:
                 pairs = zip(flat(before), flat(after), strict=True)
+                # Equal terms: whatever the array is, a turn does not change it.
                 kept = frozenset(i for i, (one, two) in enumerate(pairs) if one.term == two.term)
             joined = flat(without_terms(_widened(state, join(state, after, instruction))))
             found = structured(initial, (begin[i] if i in kept else each for i, each in enumerate(joined)))

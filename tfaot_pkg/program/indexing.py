@@ -1,4 +1,4 @@
-"""How rows go through operations that take indices: gathers, scatters, dynamic slices.
+"""Transfer functions of operations that take indices: gathers, scatters, dynamic slices.
 
 Rows stay apart if an index along the axis of rows is the number of the very row that the index belongs to.
 """
@@ -217,6 +217,7 @@ def dynamic_slice(step: Step) -> Value:
             alone = _turns(value, starts[d], instruction)
             return with_integers(together([alone, *others], instruction), alone.integers, [alone, *others], instruction)
     even = value.uniform and value.placed is None and value.integers is None
+    # HLO moves a slice into the array, so a start along a dimension that is taken whole has no effect.
     harmless = [
         (sizes[0][d], sizes[1][d]) == (small, large) or (even and small != large)
         for d, (small, large) in enumerate(shapes[0].sizes)
@@ -237,6 +238,7 @@ def dynamic_update_slice(step: Step) -> Value:
     value, update, *starts = operands
     if any(each.mixed is not None for each in operands):
         return together(operands, instruction)
+    # As in `dynamic_slice`: along a dimension that is written whole, the start has no effect.
     full = [shapes[1].sizes[d] == shapes[0].sizes[d] for d in range(len(starts))]
     plain_starts = [
         replace(each, integers=None) if full[d] else settled(each, instruction) for d, each in enumerate(starts)

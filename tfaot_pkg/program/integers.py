@@ -1,4 +1,4 @@
-"""`Integers`: what is known of the integers in an array, as far as indices into the batch ask for it.
+"""`Integers`: what is known about the integers in an array, as far as indices into the batch need it.
 
 Of each element: it is `row * R + batch * B + turn * T + r` with R the number of its row in the batch, B the batch size,
 T the turn of a loop over the rows, and `low <= r <= high`, where r itself depends on no place in the batch.
@@ -83,6 +83,7 @@ class Integers:
     def bounds(self) -> tuple[Array, Array]:
         """The least and the largest value over all rows, turns and batch sizes."""
         lower, upper = np.full(self.shape, np.inf), np.full(self.shape, -np.inf)
+        # Linear in row and turn, so the extremes are at the first and last ones; B is 1 or more, without a limit.
         for last_row in (0, 1):
             for last_turn in (0, 1):  # of B rows the last one is B - 1
                 slope = self.batch + self.row * last_row + self.turn * last_turn
@@ -105,7 +106,7 @@ def between(low: Any, high: Any, *, row: Any = 0, batch: Any = 0, turn: Any = 0)
 
 
 UNKNOWN = between(-np.inf, np.inf)
-"""What is known of elements of which nothing is known, except that they depend on no place."""
+"""Elements about which nothing is known, except that they depend on no place."""
 
 
 def add(one: Integers, two: Integers) -> Integers:

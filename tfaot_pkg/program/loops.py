@@ -27,7 +27,7 @@ Statement = tuple[str, tuple[Term, ...]]
 """What may hold for elements: "LT", "LE" and "EQ" of two terms, or "is", that one holds."""
 
 _ZEROS = ("0", "0.0")
-"""The constants that change no sum with themselves; -0.0 is another one."""
+"""The constants that stay the same if they are added to themselves; -0.0 does too, but is not the same constant."""
 
 _OF_ANOTHER = frozenset("broadcast concatenate dynamic-slice reshape reverse slice transpose".split())
 """Opcodes of which each element of the result is one of an operand's."""
@@ -261,6 +261,7 @@ def independent_of_turns(loop: Loop) -> frozenset[int]:
     counters = _counters(loop, condition)
     done = DoneRows(
         terms=terms,
+        # All that depends on the turn is younger than the symbols of its state.
         since=min(varying),
         risen={changed[each]: each for each in counters},
         blank=_blank(loop, counters, condition),

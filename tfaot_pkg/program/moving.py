@@ -1,6 +1,6 @@
-"""How rows go through operations that move elements: broadcasts, reshapes, slices, concatenations and the like.
+"""Transfer functions of operations that move elements: broadcasts, reshapes, slices, concatenations and the like.
 
-Each function takes the program, an instruction and the values of its operands, and gives the value of its result.
+Each takes a `Step` (the program, an instruction and the values of its operands) and returns the value of its result.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tfaot_pkg.worker_program.messages.listing import HloListing
 
 
 def rows_of(listing: HloListing, signature: Signature) -> Rows:
-    """Where rows meet in the model of `signature`; everywhere if independence cannot be shown."""
+    """Where rows meet in the model of `signature`; in every output if independence cannot be proved."""
     if not any(tensor.has_batch_axis for tensor in signature.inputs):
         return INDEPENDENT
     if listing.fault:
@@ -35,6 +35,7 @@ def _meeting(tensor: Tensor, value: Value) -> Meeting | None:
     if cause is None and (value.below_batch or value.known.placed):
         cause = Cause(instruction=None, reason=PLACED)
     own_rows = Axis(dimension=0) if tensor.has_batch_axis else None
+    # A caller takes the first axis for the rows: rows along another one would be mistaken.
     if (cause is None and value.axis not in (None, own_rows)) or value.turn:
         cause = Cause(instruction=None, reason=MEET)
     if cause is None:

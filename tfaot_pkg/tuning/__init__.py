@@ -1,1 +1,1 @@
-"""What a run of each batch size costs: measured, read from the tuning file, or estimated."""
+"""Measurements for the tuning file: who computes each layer, XLA's flags, and what each batch size costs."""

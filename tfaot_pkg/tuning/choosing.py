@@ -130,12 +130,12 @@ CANDIDATES: tuple[Flags, ...] = (
 )
 
 _LEAST_SHARE = 0.1
-"""Of the operations of a model: what XLA must compute, for its flags to matter."""
+"""Share of a model's operations that XLA must compute for its flags to matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagsFound:
-    """The flags that gain, by unit, and the time with them over that without; why others were not measured."""
+    """The flags that gain, by unit, with the ratio of the times with and without; why others were not measured."""
 
     flags: Mapping[Unit, Flags]
     ratios: Mapping[Unit, Ratio]
@@ -187,6 +187,7 @@ def _changed(shop: Workshop, layers: Mapping[Unit, Chosen], flags: Flags, plain:
         compiled = shop.compiled(variant)
         before = {(unit.batch_size, unit.target.name): _code(unit) for unit in plain.units}
         after = {(unit.batch_size, unit.target.name): _code(unit) for unit in compiled.units}
+        # Flags that change no byte of a unit need not be timed (docs/decisions/025).
         changed = [unit for unit in layers if after[unit] != before[unit]]
         if not changed:
             raise _NotUsable("changes no code")

@@ -41,10 +41,10 @@ class Wanted:
 class Tuned:
     """What `tune` found.
 
-    `measured` are the targets that were measured now; of others, `kept` are those that the file was told about before,
-    `dropped` those that it was told about by another CPU, or for layers that the model has no more. `outdated` are
-    targets whose costs were dropped because their code is another one now. `not_run` are targets that this machine
-    cannot run. `layers` and `flags` are None where they were not asked for, or there is nothing to choose.
+    `measured` are the targets that were measured now. Of the others, `kept` are those whose entries stay in the file,
+    `dropped` those whose entries came from another CPU or named layers that the model no longer has. `outdated` are
+    targets whose costs were dropped because their code has changed. `not_run` are targets that this machine cannot
+    run. `layers` and `flags` are None if they were not asked for, or if there is nothing to choose.
     """
 
     build: Build
@@ -62,8 +62,8 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
     """Measure what is `wanted` of `targets` of `spec` (those that this machine can run, if none is named), and build
     the model with it, which validates it.
 
-    What the file says of other targets, and what is not wanted, stays if it is from the same CPU: a file tells of one
-    machine. Raises RunError if this machine cannot run what is asked for; all errors of a build.
+    Entries of other targets, and what is not wanted, stay if they are from the same CPU: a file describes one machine.
+    Raises RunError if this machine cannot run what is asked for; all errors of a build.
     """
     measured = _measurable(spec, targets)
     before = _of_this_machine(spec, pipeline.progress)
@@ -72,6 +72,7 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
         with workshop(spec, pipeline) as shop:
             chosen = _choose(shop, before, measured, wanted)
             before = _with_code(before, shop.toolchain.version, chosen)
+    # Built before costs are measured: costs are those of the chosen code.
     build = pipeline.build(pipeline.plan(replace(spec, tuning=before)))
     rows = _costs(build, measured, pipeline.progress) if wanted.batch_costs else {}
     tuning = replace(before, batch_costs={**before.batch_costs, **rows})
@@ -91,7 +92,7 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chosen:
-    """`code` is what the file is to say of the toolchain; `changed` are the targets for which it said another thing."""
+    """`code` becomes the toolchain's entry in the file; `changed` are the targets whose entry was another one."""
 
     code: TunedCode
     layers: Mapping[Unit, LayersFound] | None
@@ -138,7 +139,7 @@ def _layers_and_flags(
 
 
 def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, LayerChoice]]:
-    """`rows` without targets that name layers which the model does not have."""
+    """The layers of `code` without targets that name layers which the model does not have."""
     rows = code.kernels.items()
     return {
         target: row
@@ -148,7 +149,7 @@ def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, 
 
 
 def _replaced(old: Mapping[str, _Row], new: Mapping[str, _Row], targets: Sequence[str]) -> dict[str, _Row]:
-    """`new` rows for `targets`, if there are such; `old` ones for the others."""
+    """`new` rows, and `old` ones for targets that are not among `targets`."""
     return {**{name: row for name, row in old.items() if name not in targets}, **new}
 
 
@@ -197,7 +198,7 @@ def _of_this_machine(spec: ModelSpec, progress: Progress) -> Tuning:
 
 
 def _targets_of(tuning: Tuning | None) -> tuple[str, ...]:
-    """The targets that a file tells anything of."""
+    """The targets that a file has entries for."""
     if tuning is None:
         return ()
     codes = tuning.toolchains.values()

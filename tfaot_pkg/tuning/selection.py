@@ -32,9 +32,9 @@ class Ratio:
 
     @classmethod
     def of(cls, times: Sequence[float], base: Sequence[float]) -> Ratio:
-        """Of times that were measured in the same rounds: what disturbs both is gone from their ratio.
+        """Of times that were measured in the same rounds: noise that disturbs both cancels in their ratio.
 
-        The error is that of a median of normal deviates, their deviation told by their median absolute deviation.
+        The error is that of a median of normal deviates, whose deviation follows from their median absolute deviation.
         """
         ratios = [one / other for one, other in zip(times, base, strict=True)]
         middle = median(ratios)
@@ -139,9 +139,9 @@ def within(
 ) -> dict[Unit, Chosen]:
     """`choices`, changed so that at most `budget` bytes of weights are twice in a library.
 
-    A layer is there twice if some units leave it to XLA, which needs the weights as they are, and others do not,
-    which needs them packed. The groups that gain most per byte keep such choices; the others get, for all units, the
-    side that is faster on the whole.
+    A layer is there twice if some units leave it to XLA, which needs plain weights, and others to the kernels, which
+    need packed ones. The groups that gain most per byte keep such choices; the others get, for all units, the side
+    that is faster on the whole.
     """
     decided = dict(choices)
     gains = []
@@ -184,12 +184,12 @@ def _on_one_side(choices: Mapping[Unit, Chosen], group: Group, *, ours: bool) ->
 
 
 def _time(choices: Mapping[Unit, Chosen], measured: Mapping[Unit, Measured], groups: Sequence[Group]) -> float:
-    """The logarithms of the units' times over those of the cost model's choices, added up."""
+    """The sum of the logarithms of the units' times over those of the cost model's choices."""
     return sum(math.log(measured[unit].predicted(chosen, groups)) for unit, chosen in choices.items())
 
 
 def described(chosen: Chosen, everything: Chosen) -> str:
-    """A choice in a word."""
+    """A choice in a few words."""
     if not chosen:
         return "none"
     return "all" if chosen == everything else f"{len(chosen)} of {len(everything)}"

@@ -1,4 +1,4 @@
-"""Libraries of one model with other choices for its units, built to be timed side by side and then forgotten."""
+"""Libraries of one model with other choices for its units, built to be timed side by side and then deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Workshop:
     pool: WorkerPool
     clock: Timer
     cache: BuildCache
-    """Of the variants: a folder that goes with the pool."""
+    """Of the variants: a folder that is deleted with the pool."""
     parts_cache: BuildCache
     progress: Progress
 
@@ -70,7 +70,7 @@ class Workshop:
 
     @property
     def budget(self) -> int:
-        """Bytes of weights that may be twice in a library."""
+        """Bytes of weights that a library may hold twice."""
         return budget_of(sum(weight_size(weight) for weight in self.frozen.weights))
 
     def effective(self, chosen: Chosen) -> Chosen:
@@ -102,7 +102,7 @@ class Workshop:
         )  # fmt: skip
 
     def library(self, variant: Variant) -> Path:
-        """The shared library of `variant`: it has its units at least."""
+        """The shared library of `variant`, which may contain more units than `variant` names."""
         spec = self._spec(variant)
         made = build_native(
             spec, self.frozen, self.compiled(variant),
@@ -124,7 +124,7 @@ class Workshop:
         return found
 
     def _spec(self, variant: Variant) -> ModelSpec:
-        """The spec with the units of `variant`, and what it takes to have all sizes for each of its targets."""
+        """The spec with the units of `variant`, and those that make every target have every size."""
         compilation = replace(
             self.spec.compilation,
             batch_sizes=tuple(sorted({size for size, _ in variant.layers})),

@@ -18,7 +18,7 @@ from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.wording import counted
 
 MAIN = "main"
-"""The user's file, or random rows: what `validation.samples` speaks of."""
+"""The user's file, or `validation.samples` random rows."""
 
 BRANCHES = "branches"
 """Inputs that take sides of branches: found by TensorFlow (worker_program/branches.py), not drawn here."""
@@ -33,7 +33,7 @@ _FLOATS = (DType.FLOAT32, DType.FLOAT64)
 _SCALE = 1000.0
 _LARGE = (1e4, 1e6, 1e8)
 _HUGE = (1e15, 1e20, 1e30)
-"""Their squares overflow: rules of infinity and NaN, and the order of operations, decide."""
+"""Their squares overflow: rules of infinity and NaN, and the order of operations, decide the answers."""
 _SUBNORMAL = 1e-2  # of the smallest normal number
 _SHARE_OF_SPECIAL = 0.4
 
@@ -41,6 +41,7 @@ _SHARE_OF_SPECIAL = 0.4
 def is_drawn_for(name: str, signature: Signature) -> bool:
     """Whether `signature` has inputs that the class changes."""
     kinds = {tensor.dtype in _FLOATS for tensor in signature.inputs if tensor.dtype is not DType.BOOL}
+    # `integers` changes integers only; every other class changes floats only.
     return (name != "integers") in kinds
 
 
@@ -48,6 +49,7 @@ def drawn(name: str, signature: Signature, *, seed: int, rows: int) -> dict[str,
     """One array per input, batch axis first if there is one. Inputs that the class is not about are drawn as usual:
     floats from the standard normal distribution, integers and booleans from {0, 1}.
     """
+    # A stream per class: without one class (validation.classes), the others still draw the same numbers.
     generator = np.random.default_rng([seed, *name.encode()])
     return {tensor.name: _draw(generator, name, tensor, rows) for tensor in signature.inputs}
 
@@ -60,7 +62,7 @@ def _draw(generator: np.random.Generator, name: str, tensor: Tensor, rows: int) 
     if name != "integers" or tensor.dtype is DType.BOOL:
         return usual
     special = generator.choice(_special_integers(dtype), shape)
-    # Some rows hold nothing that TensorFlow refuses: small numbers are in the range of most tables.
+    # Some rows hold nothing that TensorFlow rejects: small numbers are in the range of most tables.
     small = generator.integers(0, 4, shape).astype(dtype)
     row = np.arange(shape[0]) if tensor.has_batch_axis else np.zeros(1)
     return np.where((row % 2 == 0).reshape(-1, *[1] * (len(shape) - 1)) if shape else True, small, special)
@@ -125,12 +127,14 @@ def _draw_random(generator: np.random.Generator, tensor: Tensor, rows: int) -> A
 
 def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: object) -> dict[str, Array]:
     try:
+        # Read once: what is hashed must be what is parsed (docs/decisions/031).
         content = path.read_bytes()
         if sha256 is not None and sha256_bytes(content) != sha256:
             raise SourceError(
                 f"the validation inputs changed while the model was built: {path}",
                 hint="build again when nothing writes to them any more; nothing was kept",
             )
+        # A pickle can run code when it is read.
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = dict(file)
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:

@@ -27,7 +27,7 @@ CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
 """Classes in which XLA's rules differ from eager TensorFlow's by nature: its answer counts as much."""
 
 _NOISE = 8.0
-"""Times the change that some roundings of the inputs make (docs/decisions/030): more may happen inside of the model."""
+"""Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
@@ -56,9 +56,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """All answers for one output at one batch size: of one shape, but for those that are missing.
+    """All answers for one output at one batch size: of one shape, except those that are missing.
 
-    `eager_ran` masks elements that eager TensorFlow did not refuse, `jit_ran` the same for TensorFlow's XLA. `spread`:
+    `eager_ran` masks elements that eager TensorFlow did not reject, `jit_ran` the same for TensorFlow's XLA. `spread`:
     by how much eager answers change if inputs are off by some roundings. `flushed` is ours with subnormal numbers
     flushed to zero.
     """
@@ -83,8 +83,10 @@ def disagreements(answers: Answers, *, class_name: str, rtol: float, atol: float
 def agreement(ours: Array, theirs: Array, *, rtol: float, atol: float, spread: Array | None = None) -> Mask:
     """Elementwise |ours - theirs| <= atol + rtol * |theirs| + noise; NaN agrees with NaN; integers are to be equal."""
     if theirs.dtype.kind != "f":
+        # An infinite spread: moved inputs gave another integer (worker_program/reference.py).
         equal: Mask = ours == theirs
         return equal if spread is None else equal | np.isinf(spread)
+    # In float32 the difference of two large numbers would overflow.
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
     with np.errstate(all="ignore"):
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
@@ -117,6 +119,7 @@ def differences(
             target=target, batch_size=batch_size, output=output, kind=kind, elements=int(np.count_nonzero(found)),
             max_absolute=_largest(answers, found), agrees_with=agrees_with, is_fault=is_fault,
         )  # fmt: skip
+        # An element counts once, for the best explanation.
         left = left & ~mask
 
 
@@ -136,12 +139,12 @@ def _explanations(
         if answers.flushed is not None:
             near = near | agreement(answers.flushed, answers.jit, rtol=rtol, atol=atol, spread=answers.spread)
         near = near & (every if answers.jit_ran is None else answers.jit_ran)
-        # Ordinary numbers are eager TensorFlow's to tell: XLA's own code may be what is wrong.
+        # For ordinary numbers eager TensorFlow decides: XLA's own code may be what is wrong.
         trusted = every if class_name in CORNERS else ~numbers
         kind = _kind_of_rule(class_name, answers, operations)
         yield kind, "jit_compile=True", False, near & trusted
         if class_name == "subnormal" and eager is not None:
-            # Flushed or not, and by whom: where TensorFlow does not agree with itself, nothing is right.
+            # If TensorFlow does not agree with itself, no answer is right.
             yield "subnormal numbers", "", False, ~agreement(answers.jit, eager, rtol=rtol, atol=atol)
     if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
         yield "random op", "", True, every
@@ -149,13 +152,13 @@ def _explanations(
         # The known answers are those for the same rows in another batch.
         yield "rows that interact", "", True, every
     if class_name != MAIN:
-        # What TensorFlow refuses has no right answer; compiled code gives one.
+        # A batch that TensorFlow rejects has no right answer; compiled code gives one all the same.
         yield "out-of-range index", "", False, every if eager is None else ~answers.eager_ran
     if class_name in ("boundary", "huge"):
         # The order of operations decides where sums and products of such numbers overflow.
         yield "large argument", "", False, _overflowed(answers, class_name)
         if eager is not None and eager.dtype.kind != "f":
-            # Which element is the largest, or whether one is larger, is decided by such sums.
+            # Such sums decide which element is the largest, or whether one is larger.
             yield _kind_of_rule(class_name, answers, operations), "", False, every
     if class_name == MAIN:
         yield from _roundings(answers, rtol, atol, operations, left)
@@ -167,13 +170,13 @@ def _explanations(
 def _roundings(
     answers: Answers, rtol: float, atol: float, operations: frozenset[str], left: Mask
 ) -> Iterator[tuple[Kind, str, bool, Mask]]:
-    """What changes in TensorFlow's own answers as much if its inputs are off by some roundings."""
+    """Differences that TensorFlow's own answers show as well if its inputs are off by some roundings."""
     ours, eager, spread = answers.ours, answers.eager, answers.spread
     if spread is None or eager is None:
         return
     near = agreement(ours, eager, rtol=rtol, atol=atol, spread=np.maximum(spread, _rounding_of(eager)))
     if eager.dtype.kind != "f" and np.count_nonzero(left & near) >= np.count_nonzero(left & ~near):
-        near = np.ones(left.shape, bool)  # few tries do not turn every answer that a rounding decides
+        near = np.ones(left.shape, bool)  # a few tries do not flip every answer that a rounding decides
     yield _kind_of_rounding(eager, operations), "eager, with inputs off by some roundings", True, near
 
 
@@ -201,7 +204,7 @@ def _kind_of_rule(class_name: str, answers: Answers, operations: frozenset[str])
 
 
 def _overflowed(answers: Answers, class_name: str) -> Mask:
-    """Where TensorFlow's answers are no finite numbers; in the class of the largest numbers, where ours are not."""
+    """Mask of the elements for which TensorFlow's answers are not finite; in `boundary`, also if ours are not."""
     judged = [answers.eager, answers.jit, *([answers.ours] if class_name == "boundary" else [])]
     mask = np.zeros(answers.ours.shape, bool)
     for array in judged:

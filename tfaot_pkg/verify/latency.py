@@ -1,6 +1,6 @@
 """How long one run of a library takes on this machine, per target and batch size.
 
-A measurement depends on the machine and the moment: it stands beside a package in the registry, never inside of it.
+A measurement depends on the machine and the moment: it lies beside a package in the registry, never inside it.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ class Timer:
         """As `rounds`, of units in the words of the program, by library: a target alone means all of its sizes."""
         arguments: list[str | Path] = []
         for library, units in words.items():
+            # "--" stands between libraries only, so the first one is dropped below.
             arguments += ["--", library, *units]
         try:
+            # A library is code of a model, which may be hostile (docs/decisions/027).
             box = Sandbox(readable=tuple(words), limits=Limits.of_user())
             printed = box.native([self.program, *arguments[1:]]).run().stdout
         except CommandFailed as error:
@@ -79,7 +81,7 @@ class Timer:
 
 @contextmanager
 def timer(compiler: Compiler) -> Iterator[Timer]:
-    """A timer, compiled now, which goes with the block. Raises CompilerError."""
+    """A timer, compiled now and removed at the end of the block. Raises CompilerError."""
     with temporary_folder(prefix="tfaot-latency-") as scratch:
         program = scratch / "latency"
         compiler.program(resources.templates() / "tools" / "latency.cc", program, includes=[resources.headers()])

@@ -1,7 +1,7 @@
 """TensorFlow's answers for classes of inputs: eager, off by roundings, and compiled by its own XLA.
 
-Some of them are stored in packages, for the program `NAME_test`. They are those of the machine that built the package:
-another kind of CPU may give others in the last digits, as in the report.
+Some of them are stored in packages, for the program `NAME_test`. They come from the machine that built the package:
+TensorFlow on another CPU may differ in the last digits.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
 _SECONDS = 10.0
-"""For each class but the main one, at least: a loop may never end for infinity, say."""
+"""The least limit for each class except the main one: a loop may never end on infinity, for example."""
 
 _PATIENCE = 5.0
-"""Times what the main class took, if that is more."""
+"""Factor on the time of the main class, if that gives more."""
 
 MOST = 8
-"""Batches of each size that are tried of each class but the main one."""
+"""Batches of each size that are tried in each class except the main one."""
 
 _TRIES = 9
-"""Inputs moved by roundings (docs/decisions/030). By luck a few change nothing: answers that are steps, and special
+"""Inputs moved by roundings (docs/decisions/030). Fewer may change nothing by luck: answers that are steps, and special
 functions that are off."""
 
 _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
-"""The same for the library's run on the main class, if a loop may never end, too; the second for many tries, too."""
+"""The same two for the library's run on the main class; the factor also for TensorFlow's runs on moved inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,7 @@ class Oracle:
         if self._main is None:
             tried, start = self._saved(MAIN, inputs), time.monotonic()
             answers, operations = self._answers(tried, "eager")
+            # The limits of all later runs follow from how long the model takes on this machine.
             taken = time.monotonic() - start
             self._seconds = max(_SECONDS, _PATIENCE * taken)
             patience = max(_SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN * taken)
@@ -101,12 +102,12 @@ class Oracle:
         return self._main
 
     def tried(self, name: str, inputs: Mapping[str, Array]) -> Tried:
-        """Eager answers for a class that TensorFlow may refuse."""
+        """Eager answers for a class that TensorFlow may reject."""
         tried = replace(self._saved(name, inputs), seconds=self._seconds)
         try:
             answers, operations = self._answers(tried, "eager", tolerant=True, seconds=self._seconds)
         except ToolchainError as error:
-            if not error.cause:
+            if not error.cause:  # a fault of ours
                 raise
             return replace(tried, fault=_end(error, self._seconds))
         return replace(tried, eager=answers, operations=operations)
@@ -114,7 +115,7 @@ class Oracle:
     def explored(self, tried: Tried) -> Tried:
         """`tried` with what tells kinds of differences apart: the effect of roundings, and XLA's own answers.
 
-        It has a fault if TensorFlow did not end, except in the main class, which may take its time.
+        It has a fault if TensorFlow did not end, except in the main class, which has no limit.
         """
         is_main = tried.name == MAIN
         seconds = None if is_main else _PATIENCE_FOR_MAIN * self._seconds
@@ -172,6 +173,7 @@ class Oracle:
             return inputs, tuple(Branch(node=each.node, operation=each.operation, side=each.side) for each in sides)
 
     def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
+        # No worker can write to this folder, so a model cannot change what the library gets.
         path = self._given / f"inputs-{name}.npz"
         np.savez(path, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
         batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis and inputs]
@@ -182,6 +184,7 @@ class Oracle:
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
         except ToolchainError as error:
+            # A crash of XLA's JIT says nothing about the library: there is only nothing to agree with.
             return None if error.cause == "timed out" else {}
         except ModelError:
             return {}
@@ -191,9 +194,11 @@ class Oracle:
     ) -> tuple[Mapping[str, Array], frozenset[str]]:
         answers = self._scratch / f"{kind}-{tried.name}.npz"
         request = replace(self._request(tried, answers), **options)
+        # Only these runs are part of the step's total.
         if (tried.name, kind) == (MAIN, "eager"):
             request = replace(request, advance=1)
         found = self._ready(tried).call(request, Referenced, step=self._step, seconds=seconds)
+        # The model ran in that process: the file may be damaged or hostile.
         with from_worker():
             return read_arrays(answers), frozenset(found.operations)
 
@@ -235,7 +240,7 @@ _END = {
 
 
 REFERENCE_FILE = "reference.bin"
-"""The form of this file stands at the top of templates/tools/test.cc, which reads it."""
+"""The format of this file is described at the top of templates/tools/test.cc, which reads it."""
 
 _FORMAT = 1
 

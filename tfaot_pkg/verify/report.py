@@ -1,4 +1,4 @@
-"""The validation report: how far the library's answers are from TensorFlow's, whole and in a few lines."""
+"""The validation report: how far the library's answers are from TensorFlow's, in full and in a few lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ClassReport:
     """What was tried of one class of inputs (inputs.py), and how it differed from eager TensorFlow.
 
     `not_run` says why nothing was compared, "" if it was. `rows` were drawn; `refused` counts batches that eager
-    TensorFlow refused, over all sizes.
+    TensorFlow rejected, over all sizes.
     """
 
     name: str
@@ -76,11 +76,11 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationReport:
-    """All comparisons. `comparisons` are those of the main class, `classes` all classes, that one first.
+    """All comparisons. `comparisons` are those of the main class, `classes` all classes, the main one first.
 
     `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
-    that no input took, `warnings` what compiled code does differently without saying so, `rows` where rows of a batch
-    meet. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in.
+    that no input took, `warnings` what compiled code does differently without reporting it, `rows` where rows of a
+    batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in.
     """
 
     toolchain: str
@@ -208,6 +208,7 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
     compared = [each.name for each in classes if not each.not_run]
     if len(compared) > 1:
         yield f"inputs tried: {', '.join(compared)}"
+    # One line per reason: often one reason holds for all classes.
     for reason in dict.fromkeys(each.not_run for each in classes if each.not_run):
         names = ", ".join(each.name for each in classes if each.not_run == reason)
         yield f"inputs not tried: {names} ({reason})"
@@ -223,6 +224,7 @@ def _tried(classes: tuple[ClassReport, ...]) -> Iterator[str]:
 
 def disagreement(model: str, report: ValidationReport) -> ValidationError:
     """The error for a report with failures."""
+    # The main class first, then the largest faults: only a few lines are shown.
     faults = sorted(report.failed, key=lambda found: (found[0] != MAIN, -found[1].elements))
     lines = "\n".join(_line(name, fault) for name, fault in faults[:_SHOWN])
     more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
@@ -236,6 +238,7 @@ def disagreement(model: str, report: ValidationReport) -> ValidationError:
 
 def _line(name: str, fault: Difference) -> str:
     where = f"  inputs of class {name}, {fault.target}"
+    # No elements: the library gave no answers at all.
     if not fault.elements:
         return f"{where}: {'the library does not end' if fault.kind == 'does not end' else 'the library crashes'}"
     size = f", largest difference {fault.max_absolute:.3g}" if fault.max_absolute is not None else ""

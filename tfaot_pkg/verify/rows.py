@@ -1,7 +1,7 @@
 """Whether rows of a batch interact: the same rows again, with other neighbours, in other places, alone and repeated.
 
-What is shown of a model's rows (program/independence.py) is tried here on its library and on TensorFlow. A difference
-in the last digits is none: batch sizes and places may round differently.
+What is proved about a model's rows (program/independence.py) is tested here on its library and on TensorFlow.
+Differences in the last digits do not count: batch sizes and places may round differently.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tfaot_pkg.verify.judgement import Answers, Difference, differences
 Order = npt.NDArray[np.int64]
 
 _ROWS = 24
-"""Rows that are tried, or as many as the largest batch size has."""
+"""Rows that are tried, or as many as the largest batch size has if that is more."""
 _REPEATED = 3
-"""Rows that are tried as batches of nothing else."""
+"""Rows of which each is repeated to fill a whole batch."""
 _SLACK, _LEAST_RTOL, _LEAST_ATOL = 10.0, 1e-3, 1e-4
-"""Times the tolerances of a validation, and at least so much: two answers may each be off, and rows that interact
-differ by far more."""
+"""Factor on the tolerances of a validation, and the least tolerances: two answers may each be off, and rows that
+interact differ by far more."""
 _TIES = 0.05
 """The part of integer elements that may differ: an argmax goes either way if two values round differently."""
 
@@ -32,17 +32,19 @@ _TIES = 0.05
 def arrangement(rows: int, batch_sizes: Sequence[int]) -> Order:
     """Rows in orders that give them other neighbours and places at every batch size, then some repeated.
 
-    `rows` are there, as many as the largest batch size at least.
+    `rows` is the number of rows there are, at least the largest batch size.
     """
     smallest, largest = min(batch_sizes), max(batch_sizes)
     numbers = np.arange(min(rows // smallest * smallest, max(_ROWS, largest)))
+    # A stride without a common divisor with the number of rows visits each row once.
     stride = next(each for each in range(len(numbers) // 2 + 1, len(numbers) + 2) if np.gcd(each, len(numbers)) == 1)
     repeated = [np.full(largest, row) for row in numbers[:_REPEATED]]
     return np.concatenate([numbers[::-1], numbers * stride % max(len(numbers), 1), *repeated])
 
 
 def uncompiled_size(batch_sizes: Sequence[int]) -> int:
-    """The smallest size above 1 that was not compiled: TensorFlow is asked for it, too."""
+    """The smallest size above 1 that was not compiled: TensorFlow runs it as well."""
+    # One candidate more than there are compiled sizes: one of them is free.
     return next(size for size in range(2, len(batch_sizes) + 3) if size not in batch_sizes)
 
 
@@ -70,6 +72,7 @@ def interactions(
         size, _, output = name.partition("/")
         if not next(tensor.has_batch_axis for tensor in signature.outputs if tensor.name == output):
             continue
+        # Only whole batches were run, so sizes that do not divide the number of rows have answers for fewer rows.
         longest = max((key for key in known if key.partition("/")[2] == output), key=lambda key: len(known[key]))
         rows = order[: len(values)]
         expected, spread = known[longest][rows], known.get(f"{longest}/spread")

@@ -38,6 +38,7 @@ def subnormals_flushed() -> Iterator[None]:
         yield
         return
     offset, bits = _FIELDS[platform.machine()]
+    # Python itself has no access to the control word.
     library = ctypes.CDLL("libm.so.6")
     before = ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
     library.fegetenv(before)
@@ -61,6 +62,7 @@ def main(argv: list[str]) -> None:
 def _run(model: Model, part: dict[str, Any], sizes: list[int]) -> None:
     with np.load(part["inputs"], allow_pickle=False) as file:
         inputs = dict(file)
+    # Set after the inputs are read: only runs of the library count.
     signal.setitimer(signal.ITIMER_REAL, part["seconds"] or 0)
     answers: dict[str, Array] = {}
     for size in sizes:
@@ -69,6 +71,7 @@ def _run(model: Model, part: dict[str, Any], sizes: list[int]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     unfinished = Path(f"{part['answers']}.part.npz")
     np.savez(unfinished, **answers)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    # A rename at the end: the parent takes a file that exists for complete.
     os.replace(unfinished, part["answers"])
 
 

@@ -42,7 +42,7 @@ class Part:
 
 
 _SLOWER = 10
-"""Times the seconds that a class of inputs may take natively."""
+"""Factor on the seconds that a class of inputs may take natively: emulation is slower."""
 
 
 class EmulatedRuns:
@@ -86,6 +86,7 @@ class EmulatedRuns:
         """What the program wrote. Raises ValueError if these are not the answers for such inputs."""
         counts = self._counts(part.tried)
         expected = sum(count * self._bytes(size) for size, count in counts.items())
+        # The library's code could write to this file: nothing is parsed before the size is right.
         if part.answers.stat().st_size != expected:
             raise ValueError(f"the library gave {part.answers.stat().st_size} bytes, {expected} were expected")
         data, at = part.answers.read_bytes(), 0
@@ -142,7 +143,8 @@ class EmulatedRuns:
 ENDLESS = "it did not end in time"
 
 _ALARMS = ("SIGALRM", "exit code 142", "no end after")
-"""How a process is told of that its alarm ended, outside and inside of a sandbox, or the limit of the sandbox."""
+"""How an error says that the alarm ended the process, outside or inside a sandbox (142 is 128 + SIGALRM), or that the
+sandbox's own limit did."""
 
 
 class _Runs(Protocol):
@@ -181,6 +183,7 @@ class LibraryRuns:
         runs = self._way(TARGETS[target])
         found: dict[str, Mapping[str, Array] | str] = {}
         left = [self._part(target, each, flush) for each in classes if not each.fault]
+        # A process that ends early ends in the first class without answers; the classes behind it run in a new one.
         while left:
             fault = self._process(runs, TARGETS[target], left, flush=flush)
             for part in list(left):

@@ -46,7 +46,7 @@ from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns, not_run_targets, ways_to
 STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches
 _PATIENCE = 5.0
-"""Times what XLA's JIT may take: two runs of the same code on a busy machine may differ as much."""
+"""Factor on the time that XLA's JIT may take: two runs of the same code on a busy machine may differ that much."""
 _NO_TARGET = "neither this machine nor an emulator can run any of the targets"
 
 
@@ -94,10 +94,10 @@ def validate(
     cache: BuildCache,
     progress: Progress,
 ) -> ValidationReport:
-    """The report, from the cache if it is there. `inputs` is what `inputs_document` said when the key was made.
+    """The report, from the cache if it is there. `inputs` is what `inputs_document` returned when the key was made.
 
     Raises ValidationError if an answer is beyond the tolerance, or the library crashed; SourceError if the
-    model's files or the inputs are not what they were. Then nothing is cached. `compiler` is that of the library.
+    model's files or the inputs have changed since. Then nothing is cached. `compiler` is that of the library.
     """
     total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec)) + _ROWS_RUNS
     with progress.step("validate", total=total, unit="runs") as step:
@@ -114,7 +114,7 @@ def validate(
 
 
 def stored_answers(spec: ModelSpec, key: Key, cache: BuildCache) -> bytes | None:
-    """What `reference.reference_bytes` gave in the validation that was made; None if the spec asks for no tools."""
+    """What `oracle.reference_bytes` gave in the validation of `key`; None if the spec asks for no tools."""
     if not spec.package.tools:
         return None
     return (cache.folder(STAGE, key) / REFERENCE_FILE).read_bytes()
@@ -159,6 +159,7 @@ class _Validation:
             for target, answers in ours.items():
                 self._require_shapes(answers[MAIN], theirs, target)
             reports = [self._class_report(oracle, each, ours) for each in tried]
+            # Wrong answers would show a second time as rows that interact.
             if not any(one.is_fault for each in reports for one in each.differences):
                 reports += self._rows_reports(oracle, inputs, ours)
             report = self._report(ours, theirs, reports, branches)
@@ -204,13 +205,14 @@ class _Validation:
             return [_class_not_run(tried, "rows depend on one another: only compiled batch sizes run")]
         if not self._targets:
             return [_class_not_run(tried, _NO_TARGET)]
+        # Native before emulated, which is slow; then the highest level.
         best = max(self._targets, key=lambda name: (self._ways[name] == NATIVE, TARGETS[name].level))
         ours, before = self._runs.run(best, [tried])[tried.name], known[best][MAIN]
         if isinstance(ours, str) or isinstance(before, str):
             return [_compared(tried, {}, self._without_answers(oracle, tried, best, str(ours)))]
         main = oracle.tried_main(inputs)
         answers, expected = {best: ours}, {best: before, TENSORFLOW: main.eager}
-        with suppress(ModelError, ToolchainError):  # the model's own checks may refuse such a batch
+        with suppress(ModelError, ToolchainError):  # the model's own checks may reject such a batch
             answers[TENSORFLOW] = oracle.at_size(tried, uncompiled_size(sizes))
         if any(self._interactions(target, each, expected[target], main, order) for target, each in answers.items()):
             main = oracle.explored(main)  # if TensorFlow's answers are as sensitive, rows need not interact

@@ -27,12 +27,12 @@ _STATEFUL = {
     "StatelessWhile": "While",
     "PartitionedCall": "StatefulPartitionedCall",
 }
-"""What TensorFlow may take for one with another like it, or compute beforehand, and what it may not."""
+"""Operations that TensorFlow may merge with an equal one, or compute beforehand, and their forms that it may not."""
 _SCALES = (1.0, 0.01, 0.1, 3.0, 10.0, 100.0, 1e3, 1e4, 1e-4)
 _SHIFTS = (0.0, 1.0, -1.0, 5.0, -5.0)
 _HALVINGS = 12
 _SHARE = 0.5
-"""The part of the time that is searched: the last try may take long, and what was found must be written."""
+"""Share of the time for the search: the last try may take long, and the inputs found must still be written."""
 
 
 def branches(request: SearchBranches, report) -> Sides:
@@ -79,7 +79,7 @@ class _Search:
         feeds = [tf.constant(inputs[each.name]) for each in self._inputs]
         try:
             taken = self._made.sides_of(lambda: self._function(*feeds))
-        except tf.errors.OpError:  # refused by the model's own checks
+        except tf.errors.OpError:  # rejected by the model's own checks
             return
         if taken - self._taken:
             self.kept.append(inputs)
@@ -127,6 +127,7 @@ def _drawn(generator, tensor, rows: int, scale: float, shift: float):
         return values > 0
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
+        # Floats cannot hold the limits of 64-bit integers: the conversion would overflow.
         return np.clip(np.rint(values), max(limits.min, -(2**31)), min(limits.max, 2**31)).astype(dtype)
     return values.astype(dtype)
 
@@ -240,7 +241,7 @@ def _watching(library: dict) -> set:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a function's nodes are: the path to them, and the name of the caller, with which their names may begin."""
+    """Where a function's nodes are: the path to them, and the caller's name, with which their names may begin."""
 
     path: str = ""
     caller: str = ""
@@ -270,6 +271,7 @@ def _places(graph_def, library: dict) -> dict:
     """The place of the first call of each function."""
     places: dict = {}
     waiting = [(_Place(), graph_def.node)]
+    # The list grows while it is read: callers come before what they call.
     for place, nodes in waiting:
         for node in nodes:
             for label, name in _called(node, library):

@@ -1,7 +1,7 @@
 """The values of a model's variables, read from its checkpoint.
 
-Which value is whose the file says: its graph of objects as Python's loader would follow it, or the operations that
-restore the checkpoint, as other loaders would run them. Both are only read; nothing runs.
+The file says which value belongs to which variable: in its graph of objects, as Python's loader would follow it, or in
+the operations that restore the checkpoint, as other loaders would run them. Both are only read; nothing runs.
 """
 
 import math
@@ -41,6 +41,7 @@ def _prefix(folder: str) -> str:
         raise ModelFault(
             f"the SavedModel's variables are missing: no file {prefix}.index", "copy or export it again, whole"
         )
+    # TensorFlow opens these files by name: a link could lead it to any file of the machine.
     for name in sorted(os.listdir(variables)):
         saved_model.require_inside(folder, os.path.join(variables, name))
     return prefix
@@ -50,6 +51,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(prefix)
+    # The graph of objects takes precedence (docs/decisions/028).
     keys = {**_restored(meta_graph), **_kept_by_objects(meta_graph, reader)}
     found: dict = {}
     for name in names:
@@ -67,7 +69,7 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
 def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
     """ModelFault if a value claims to be larger than the checkpoint's files: TensorFlow allocates before it reads."""
     dtype = reader.get_variable_to_dtype_map()[key]
-    bytes_each = 1 if dtype.name == "string" else dtype.size  # texts are as long as they are, but have a length
+    bytes_each = 1 if dtype.name == "string" else dtype.size  # a text takes at least a byte for its length
     claimed = math.prod(reader.get_variable_to_shape_map()[key]) * bytes_each
     folder = os.path.dirname(prefix)
     held = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))

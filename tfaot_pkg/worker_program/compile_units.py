@@ -12,7 +12,7 @@ _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must 
 
 
 def compile_units(request: Compile, report) -> Compiled:
-    """Compile the units, or say which weights must be embedded first: then nothing else was done."""
+    """Compile the units, or return the weights that must be embedded first; the units are then compiled again."""
     _read_flags()
     job = _Job(request)
     for unit in request.units:
@@ -86,7 +86,7 @@ class _Job:
         return [*self._request.inputs, *self._weights]
 
     def _path(self, unit: Unit, *, folding: bool) -> str:
-        """The file of the graph to compile."""
+        """The file of the graph to compile: the unit's own if nothing in it changes."""
         graph = self._graph(unit)
         if not folding and not self._request.embed and not unit.calls and unit.graph not in self._lowered:
             return unit.graph

@@ -1,4 +1,4 @@
-"""What stands around a product in a graph, and can be made a part of it: reshaping, scales, offsets, activations."""
+"""Operations around a product that can become a part of it: reshaping, scales, offsets, activations."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ _ROUNDED = frozenset(
 _PICKING = frozenset("Reshape Squeeze ExpandDims Transpose Relu Relu6 LeakyRelu MaxPool".split())
 """Operations that give some of the values that they take."""
 _LARGEST = 3e38
-"""What can be said as float32."""
+"""About the largest number of float32: generated code holds bounds in that type."""
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Origin:
 def origin_of(view, tensor: tuple, ends, channels: int = 0) -> Origin:
     """Back from `tensor` through what only reshapes and, with `channels`, scales and moves each of so many channels.
 
-    The way ends at `ends`, what other layers give, and where a difference may be exact that would not be as a part of a
-    product: of inputs of the model from their mean.
+    It ends at `ends`, the outputs of other layers, and before an offset from exact values, such as inputs minus their
+    mean: that difference may be exact, and would not be as a part of a product.
     """
     origin = Origin(tensor)
     while origin.tensor not in ends:
@@ -45,7 +45,7 @@ def origin_of(view, tensor: tuple, ends, channels: int = 0) -> Origin:
 
 
 def _affine_before(view, node, channels: int, known: Affine):
-    """(what `node` scales or moves, that and then `known`), None where it does something else."""
+    """(what `node` scales or moves, that and then `known`), None if it does something else."""
     source, scale, offset = affine_of(view, node) or (None, None, None)
     if source is None or any(value is not None and channels % value.size for value in (scale, offset)):
         return None

@@ -49,8 +49,9 @@ _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 
 def freeze(request: Freeze, report) -> Frozen:
-    """Write the graph and its weights; say what is in them. ModelFault for operations that cannot be compiled."""
+    """Write the graph and its weights, and describe them. ModelFault for operations that cannot be compiled."""
     meta_graph, found = _reached(request.model)
+    # Before the import: TensorFlow never sees an operation that is not allowed (docs/decisions/028).
     operations.require_none(found.faults)
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
     graph_def, inputs, outputs = graph.graph_def, graph.inputs, graph.outputs
@@ -229,6 +230,7 @@ def _observed(names: list, frozen, inputs: list, batch_size: int) -> list:
     import tensorflow as tf
 
     seen, failures = [], []
+    # Two kinds of values, so that a shape that depends on values is seen.
     for fill in (tf.zeros, tf.ones):
         shapes = [[batch_size if size is None else size for size in tensor.shape] for tensor in inputs]
         try:
@@ -236,7 +238,7 @@ def _observed(names: list, frozen, inputs: list, batch_size: int) -> list:
                 *[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)]
             )
             seen.append([result.shape.as_list() for result in results])
-        except (tf.errors.OpError, ValueError) as error:  # such values may be refused by the model's own checks
+        except (tf.errors.OpError, ValueError) as error:  # the model's own checks may reject such values
             failures.append(" ".join(str(error).split())[:300])
     if not seen:
         raise ModelFault(
@@ -295,8 +297,8 @@ def _work(graph_def, used: set, inputs) -> Work:
     """How much the nodes `used` compute: costs of batches are estimated from it (batching/costs.py).
 
     Arithmetic operations are TensorFlow's own count ("flops": a multiplication and an addition are two), at two
-    batch sizes, between which the count grows with the batch. Operations without such a count are none. Functions and
-    loops are not looked into: a graph with such counts two operations per row and element of its constants instead, as
+    batch sizes, between which the count grows with the batch. Operations without such a count add nothing. Functions
+    and loops are not counted: a graph with these gets two operations per row and element of its constants instead, as
     a product with each takes, if that is more.
     """
     constants = [_size(node) for node in graph_def.node if node.op == "Const" and node.name in used]

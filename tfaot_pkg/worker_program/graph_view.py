@@ -1,4 +1,4 @@
-"""A frozen graph as patterns are looked for in it: who uses a tensor, which values are known, how shapes grow."""
+"""A frozen graph prepared for finding patterns: consumers of tensors, constant values, how shapes grow."""
 
 import math
 
@@ -42,7 +42,7 @@ class GraphView:
         """Whether loops or branches of TensorFlow 1 are in the graph itself, not in functions."""
 
     def ordered(self) -> list:
-        """The used nodes, each after its inputs, except in circles (loops)."""
+        """The used nodes, each after its inputs, except in cycles (loops)."""
         order, entered = [], set()
         waiting = sorted(self.used, reverse=True)
         while waiting:

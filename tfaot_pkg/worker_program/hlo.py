@@ -12,7 +12,7 @@ import specialize
 from messages import listing
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
-"""What is known of a model is shown at the first two sizes. At the third one, and at one of the last two, the
+"""What is known about a model is proved at the first two sizes. At the third one, and at one of the last two, the
 computation must be the same, so that a branch that only small or large batches take is seen. The third one is even,
 because the first two are odd: so `batch % 2` is no constant. Never 1: sizes of 1 change what the bridge gives, and 2
 does now and then."""
@@ -133,6 +133,7 @@ def _lowered(graph_def, config) -> bytes:
                 out_session_module=computation,
             )
         except Exception:
+            # It always fails for this target, but only after it has written the computation.
             if not os.path.exists(computation):
                 raise
         with open(computation, "rb") as file:

@@ -1,4 +1,4 @@
-"""StableHLO inside of a graph (`XlaCallModule`, what JAX exports): allowed once every operation in it was looked at.
+"""StableHLO inside a graph (`XlaCallModule`, what JAX exports): allowed once every operation in it was checked.
 
 MLIR itself reads the module and prints it, an operation per line; nothing of it is compiled or run for that. Each line
 must begin with an allowed operation: StableHLO can call code by its name (`custom_call`), and talk to other devices.
@@ -84,6 +84,7 @@ def _faults(text: str):
             yield f"operation {name}"
         elif not name and not _WITHOUT_OPERATION.match(bare):
             yield f"line {bare[:60]!r}"
+    # Each must have been the first word of a line: only there its target was checked.
     if len(re.findall("custom_call", _without_strings(text))) != calls:
         yield "custom call at a place that is not looked at"
 

@@ -1,4 +1,4 @@
-"""Which operations a model may hold, and which of them XLA can compile.
+"""Which operations a model may contain, and which of them XLA can compile.
 
 Allowed are those of operations.txt that XLA compiles, and a few that only give structure to a graph. Every operation of
 every toolchain has a line in that file (tools/classify_operations.py keeps it); one without a line is rejected. The
@@ -18,7 +18,7 @@ LOOPS = frozenset("Switch RefSwitch Merge Enter RefEnter Exit NextIteration Loop
 """Control flow of TensorFlow 1: tfcompile turns it into functions first."""
 _CLASSES_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "operations.txt")
 ALLOWED = frozenset("compiled structural inspected".split())
-"""Classes of what is imported. `inspected` ones only after their content was looked at (modules.py)."""
+"""Classes of operations that are imported, `inspected` ones only after their content was checked (modules.py)."""
 
 OUTSIDE = {
     "code": "calls code by its name",
@@ -33,7 +33,7 @@ OUTSIDE = {
     "restoring": "reads or writes the checkpoint",
     "summaries": "writes event files",
 }
-"""Families of refused operations that reach out of the model."""
+"""Families of rejected operations that reach out of the model."""
 
 _UNCOMPILED = {
     "kernel": "XLA has no kernel for it",
@@ -99,6 +99,7 @@ def _misplaced(node, function: str) -> str:
 
 
 def _refuse_hidden(functions: list) -> None:
+    # A node of such a name would pass as a call of the function, while TensorFlow may run the operation.
     hidden = sorted(set(functions) & set(classes()))
     if hidden:
         raise ModelFault(
@@ -153,13 +154,13 @@ def _compile_something() -> None:
 
 
 def read_flags(request: ReadFlags, report) -> Nothing:
-    """Make TensorFlow and XLA read their flags, which ends the process if they do not take them."""
+    """Make TensorFlow and XLA read their flags, which ends the process if one is unknown."""
     _compile_something()
     return Nothing()
 
 
 def supported(request: ListOperations, report) -> OperationTable:
-    """The table of what a model may hold."""
+    """The table of operations that a model may contain."""
     return OperationTable(operations={name: kernels for name, kernels in compilable().items() if is_allowed(name)})
 
 

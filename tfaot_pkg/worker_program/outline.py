@@ -1,8 +1,8 @@
-"""The outline of a frozen graph, for people to look at: operations with shapes and what flows between them.
+"""The outline of a frozen graph, for people: operations with shapes and the tensors between them.
 
-Constants, what is made of constants and shapes alone, and operations that only pass values on are left out. Large
-graphs are grouped by the names of their layers, or if those say nothing by kinds of operations.
-The same for the same graph, whatever order TensorFlow gives its nodes in.
+Constants, what is computed from constants and shapes alone, and operations that only pass values on are left out. Large
+graphs are grouped by the names of their layers, or if those do not help by kinds of operations.
+The result does not depend on the order in which TensorFlow lists the nodes.
 """
 
 import collections
@@ -150,7 +150,7 @@ def _by_kind(group: str, members: list, operations: dict, most: int) -> dict:
 
 
 def _sorted_groups(group_of: dict, sources: dict) -> list:
-    """[(group, its members)], each after what it depends on (as far as there are no circles), else by name."""
+    """[(group, its members)], each after those that it depends on (except in cycles), else by name."""
     members: dict = {}
     for name in sorted(group_of):
         members.setdefault(group_of[name], []).append(name)
@@ -165,7 +165,7 @@ def _sorted_groups(group_of: dict, sources: dict) -> list:
     ready = sorted(group for group, needed in before.items() if not needed)
     order, placed = [], set()
     while len(order) < len(members):
-        group = heapq.heappop(ready) if ready else min(members.keys() - placed)  # the latter breaks a circle
+        group = heapq.heappop(ready) if ready else min(members.keys() - placed)  # the latter breaks a cycle
         if group in placed:
             continue
         placed.add(group)

@@ -1,4 +1,4 @@
-"""What one signature of a SavedModel runs: those nodes and functions of the file, checked, and nothing else of it.
+"""The part of a SavedModel that one signature runs: its nodes and functions, checked, and nothing else of the file.
 
 Nothing of the model runs here: the file is only read. What this gives is the one graph that TensorFlow ever sees, so
 operations of other signatures, of the saver, of training and of the model's initializers do not exist for it.
@@ -19,7 +19,7 @@ _KEPT_ATTRIBUTES_OF_FUNCTIONS = frozenset("_XlaMustCompile _noinline".split())
 _EMPTIED_ATTRIBUTES = frozenset("config config_proto executor_type".split())
 """Of calls of functions: settings of the session, which are ours."""
 _DROPPED_ATTRIBUTES = frozenset("_class _gradient_op_type _output_shapes api_implements api_preferred_device".split())
-"""Names of nodes and functions that are left out (neighbours, gradients, other implementations); remembered shapes."""
+"""References to nodes and functions that are left out (neighbours, gradients, alternatives), and remembered shapes."""
 _FUNCTION_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 _KEPT_APART = frozenset("_noinline _XlaMustCompile".split())
 _NUMBERS = itertools.count()
@@ -45,7 +45,7 @@ class Reached:
 
 
 def reached_by(meta_graph, name: str, signature) -> Reached:
-    """What the signature `name` runs; ModelFault if that reaches out of the model or is not a sound graph."""
+    """What the signature `name` runs; ModelFault if that reaches out of the model or the graph is damaged."""
     graph = _Walk(meta_graph.graph_def, name)
     inputs, outputs = _plain(name, "input", signature.inputs), _plain(name, "output", signature.outputs)
     graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
@@ -178,6 +178,7 @@ class _Walk:
         graph_def = graph_pb2.GraphDef()
         graph_def.versions.CopyFrom(self._source.versions)
         for node in self._source.node:  # in the order of the file: what is made of it must not depend on the walk
+            # By identity: a file may hold several nodes of one name, of which only one was checked.
             if self._reached.get(node.name) is node:
                 copy = graph_def.node.add()
                 _copy_node(node, copy, self._keeps_input)
@@ -216,6 +217,7 @@ def _needed_nodes(function) -> list:
         if name in nodes and name not in needed:  # what is no node is an argument
             needed.add(name)
             waiting += [node_name(text) for text in nodes[name].input]
+    # By identity, as above: of several nodes of one name, one counts.
     return [node for node in function.node_def if node.name in needed and nodes[node.name] is node]
 
 
@@ -310,6 +312,7 @@ def _constant_bytes(node) -> int:
     from tensorflow.python.framework import dtypes
 
     tensor, size = node.attr["value"].tensor, 1
+    # By the shape: a file stores a constant of one repeated value once, TensorFlow makes all of its elements.
     for dim in tensor.tensor_shape.dim:
         size *= max(dim.size, 0)
     try:

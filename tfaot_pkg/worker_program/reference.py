@@ -11,7 +11,7 @@ _SPECIAL = frozenset("Betainc Digamma Igamma IgammaGradA Igammac Lgamma Polygamm
 
 So they are computed in float64 as well, which tells how far off TensorFlow's own answers are."""
 _SHIFT = 2
-"""Perturbed inputs are off by up to so many units in the last place."""
+"""Perturbed inputs are off by at most this many units in the last place."""
 
 _loaded: dict = {}
 """The model that was asked for last, and its other functions: one validation asks many times."""
@@ -25,7 +25,7 @@ def reference(request: Reference, report) -> Referenced:
 
     With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" holds by how much
     the answers change if the inputs are off by some roundings, the largest of the tries, or by how much they are off in
-    each of them for lack of digits in special functions. With `tolerant`, batches that TensorFlow refuses are zeros,
+    each of them for lack of digits in special functions. With `tolerant`, batches that TensorFlow rejects are zeros,
     and "B/ran" holds which of them ran; if none did, "B/O" is missing.
     """
     function = _function(request)
@@ -78,7 +78,7 @@ def _starts(inputs: dict, request: Reference, size: int) -> range:
 
 
 def _tried(function, inputs: dict, request: Reference, start: int, size: int, refusals: list):
-    """The answers for one batch; None if TensorFlow refuses it and `tolerant` is set."""
+    """The answers for one batch; None if TensorFlow rejects it and `tolerant` is set."""
     import tensorflow as tf
 
     feeds = {
@@ -106,6 +106,7 @@ def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
     """`exactly` is the same function with its special functions in float64, None if it has none."""
     import tensorflow as tf
 
+    # Always the same moves: the same build must get the same verdict.
     generator = np.random.default_rng(0)
     spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
     for _ in range(times):
@@ -113,7 +114,7 @@ def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
         try:
             theirs = _run(function, moved)
             right = theirs if exactly is None else _run(exactly, moved)
-        except tf.errors.OpError:  # the model's own checks refuse what is moved
+        except tf.errors.OpError:  # the model's own checks reject the moved inputs
             continue
         for name, array in answers.items():
             off = np.maximum(_distance(array, theirs[name]), _distance(theirs[name], right[name]))

@@ -1,4 +1,4 @@
-"""Reading a SavedModel from disk, with every fault of it in plain words."""
+"""Read a SavedModel from disk, and report each of its faults in plain words."""
 
 import os
 

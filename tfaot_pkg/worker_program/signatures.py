@@ -37,7 +37,7 @@ class LoadedSignature:
 def load_signature(folder: str, tags: list, name: str, change=None) -> LoadedSignature | None:
     """The signature `name` of the SavedModel; ModelFault if it may not or cannot be loaded.
 
-    `change` is called with its graph, which it may change; if that is false, there is no answer.
+    `change` is called with its graph, which it may change; None if it returns False.
     """
     graph = saved_model.meta_graph(saved_model.read(folder), tags)
     found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))

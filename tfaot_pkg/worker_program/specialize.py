@@ -6,8 +6,8 @@ from dataclasses import dataclass
 PROBES = (5, 7)
 """Two batch sizes that tell an axis that grows with the batch from one that does not."""
 WEIGHTS_FROM = 256
-"""Elements from which on a constant is taken for a weight, if it is of floats or of narrow integers: shapes and indices
-are seldom made of it."""
+"""Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
+from them."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,12 @@ def folded(graph_def, feeds, outputs):
     meta_graph = export_meta_graph(graph_def=graph_def, graph=graph)
     kept = meta_graph_pb2.CollectionDef()
     kept.node_list.value.extend([f"{out.node}:{out.index}" for out in outputs] + [feed.node for feed in feeds])
+    # The optimizer keeps the nodes that this collection names.
     meta_graph.collection_def["train_op"].CopyFrom(kept)
     config = config_pb2.ConfigProto()
     options = config.graph_options.rewrite_options
     options.optimizers.append("constfold")
+    # By default it leaves small graphs alone.
     options.min_graph_nodes = -1
     options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     return tf_optimizer.OptimizeGraph(config, meta_graph)

@@ -78,6 +78,7 @@ def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:
     from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
 
     weights = []
+    # By name: the blob must not depend on the order in which TensorFlow lists the nodes.
     for node in sorted(graph_def.node, key=lambda node: node.name):
         if (
             node.op != "Const"

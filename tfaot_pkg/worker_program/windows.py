@@ -2,7 +2,7 @@
 
 
 def window_of(view, node, size):
-    """The fields of `Window` for a kernel of `size`, None where `node` is not over an NHWC image of each row."""
+    """The fields of `Window` for a kernel of `size`, None if `node` does not work on an NHWC image of each row."""
     source, result = view.row_shape(view.input(node, 0)), view.row_shape((node.name, 0))
     if node.attr["data_format"].s not in (b"", b"NHWC") or len(size) != 2 or source is None or result is None:
         return None
