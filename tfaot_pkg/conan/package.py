@@ -79,6 +79,7 @@ def create(
                 node = _node_of(opened.conan_json(*_action(prefix, scratch), *recipe, *options))
                 made.append((kind, node))
             step.advance(note="shared" if kind else "static")
+    # All binaries are of one recipe.
     reference, _, revision = made[0][1]["ref"].partition("#")
     binaries = tuple(
         ConanBinary(shared=kind, package_id=node["package_id"], package_revision=node["prev"]) for kind, node in made
@@ -105,6 +106,7 @@ _RUN_NOTHING = ("-c", "tools.build.cross_building:can_run=False")
 
 
 def _options(shared: bool, architecture: str, scratch: Path) -> list[str]:
+    # An empty `-tf` leaves out the test.
     runs_here = architecture == platform.machine()
     test = ["-c", f"tools.cmake.cmake_layout:test_folder={scratch / 'test'}"] if runs_here else ["-tf", ""]
     return ["-s", f"arch={_CONAN_ARCH[architecture]}", "-o", f"&:shared={shared}", *_RUN_NOTHING, *test]
@@ -115,12 +117,15 @@ def _node_of(document: Mapping[str, object]) -> dict[str, str]:
     graph = document.get("graph")
     nodes = graph.get("nodes", {}) if isinstance(graph, dict) else {}
     for node in nodes.values():
+        # The consumer, which is the command line, has no package revision.
         if node.get("package_id") and node.get("prev") and node.get("ref"):
             return {name: str(node[name]) for name in ("ref", "package_id", "prev")}
     raise ConanError("Conan did not say which package it made")
 
 
+# Without this file Conan would add Conan Center.
 _NO_REMOTES = '{"remotes": []}\n'
+# No user presets: Conan would write CMakeUserPresets.json into the folder of the recipe.
 _GLOBAL_CONF = """\
 # Made by tfaot-pkg.
 core:non_interactive = True
@@ -140,7 +145,7 @@ class ConanHome:
 
     @contextmanager
     def opened(self) -> Iterator[OpenHome]:
-        """Hold the home for a few commands: made where it is missing, locked against other processes.
+        """Hold the home for a few commands: made if it is missing, locked against other processes.
 
         Raises ConanError, StorageError.
         """
@@ -180,6 +185,7 @@ class OpenHome:
                 variables["TMPDIR"] = str(scratch)
                 return run(conan_argv(arguments), env=variables, log=self.log, timeout=_TIMEOUT).stdout
         except CommandFailed as error:
+            # A full disk is no fault of the recipe, and Conan reports it deep in its output.
             if line := refusal_in(error.output):
                 raise refused(f"use the Conan home {self.root}", line) from error
             raise ConanError(
@@ -201,12 +207,13 @@ class OpenHome:
 
 
 def conan_argv(arguments: Sequence[str]) -> list[str]:
-    """Conan of this Python: a script of that name on the PATH may be another's."""
+    """Conan of this Python: a script of that name on the PATH may be of another Python."""
     return [sys.executable, "-m", "conans.conan", *arguments]
 
 
 def conan_environment(root: Path) -> dict[str, str]:
     """The environment of this process, with Conan at home in `root` and this Python's CMake and Ninja found first."""
+    # CONAN_... variables of the user would change what is made.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CONAN")}
     path = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), kept.get("PATH")]))
     return {**kept, "CONAN_HOME": str(root), "PATH": path}

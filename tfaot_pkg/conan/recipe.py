@@ -78,11 +78,12 @@ def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
 
 
 def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
-    """Raise SourceError where the staged `recipe` has other files than the package in `prefix` was built from.
+    """Raise SourceError if the staged `recipe` has other files than the package in `prefix` was built from.
 
     The files were copied after the build, and others may have written them since.
     """
     provenance = prefix / "share" / spec.model.package_name / FILES[PROVENANCE]
+    # Packages that were built without provenance record nothing to compare with.
     if not provenance.is_file():
         return
     recorded = read_statement(provenance.read_bytes(), spec.model.package_name)
@@ -136,5 +137,5 @@ def _copy(origin: Path, place: Path) -> None:
 
 
 def _python_string(text: str) -> str:
-    """`text` as a string literal of Python. JSON's escapes are Python's, but for those of surrogate pairs."""
+    """`text` as a string literal of Python. JSON's escapes are Python's, except those of surrogate pairs."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,8 +1,8 @@
 """Uploading a model's Conan package, and the base that its recipe needs, to a remote.
 
-Conan sends a revision's manifest last, and takes a revision that the server lists for complete. Where a file before the
-manifest fails, though, it goes on with the others, so that an incomplete revision can be listed. Hence a note that an
-upload has begun: while it is there, the next upload sends everything again.
+Conan sends a revision's manifest last, and considers a listed revision complete. But if a file before the manifest
+fails, it continues with the others, so that an incomplete revision can be listed. Therefore a note is written before an
+upload and removed after it: while it is there, the next upload sends everything again.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Uploaded:
 
 
 def require_access(home: ConanHome, remote: ConanRemote, credentials: Credentials) -> None:
-    """Log in, so that what will not do is said before a build that takes minutes.
+    """Log in, so that wrong credentials are reported before a build that takes minutes.
 
-    Raises NetworkError where the server does not answer, ConanError where it refuses the user.
+    Raises NetworkError if the server does not answer, ConanError if it rejects the user.
     """
     with home.opened() as opened, _meaning(remote, credentials):
         _log_in(opened, remote, credentials)
@@ -73,7 +73,7 @@ def upload(
     """Upload the recipe `reference` (NAME/VERSION) in `revision`, all of its binaries in `home`, and the base.
 
     What the server has is not sent again; after an error or a kill, the same call completes the work. Raises
-    NetworkError (not reached, or lost), ConanError (refused), StorageError.
+    NetworkError (not reached, or lost), ConanError (rejected), StorageError.
     """
     with (
         home.opened() as opened,
@@ -86,11 +86,14 @@ def upload(
         force = ["--force"] if note.exists() else []
         write_file(note, f"{remote.url}\n".encode())
         sent: list[str] = []
+        # The base first: the recipe cannot be used without it.
         for pattern in (f"tfaot-pkg/{__version__}", f"{reference}#{revision}:*"):
+            # --check: files that were damaged in the home are not uploaded.
             words = ("upload", pattern, "--remote", remote.name, "--confirm", "--check", *force)
             document = opened.conan_json(*words, env=credentials.variables(remote))
             sent += _sent(document.get(remote.name))
             step.advance(note=pattern.partition("/")[0])
+        # After the last file: an upload that is killed before is repeated with --force (decision 015).
         note.unlink()
     return Uploaded(reference=reference, remote=remote.name, url=remote.url, sent=tuple(sent))
 
@@ -98,7 +101,7 @@ def upload(
 def _log_in(home: OpenHome, remote: ConanRemote, credentials: Credentials) -> None:
     if not _knows(home, remote):
         home.conan("remote", "add", "--force", remote.name, remote.url)
-    # A token of an earlier user, or of one whose password was changed, would be used on.
+    # A token of an earlier user, or from before a change of password, would still be used.
     home.conan("remote", "logout", remote.name)
     words = ("remote", "auth", remote.name, "--force")
     answer = home.conan_json(*words, env=credentials.variables(remote)).get(remote.name)
@@ -116,7 +119,7 @@ def _knows(home: OpenHome, remote: ConanRemote) -> bool:
 
 
 def _note(root: Path, remote: ConanRemote, reference: str) -> Path:
-    """Where it is noted that an upload has begun."""
+    """The file that notes that an upload has begun."""
     return root / "tfaot-uploads" / remote.name / reference.replace("/", "-")
 
 
@@ -141,6 +144,7 @@ def _objects(value: Mapping[str, object], name: str) -> Iterator[tuple[str, dict
             yield key, item
 
 
+# Conan has one exit code for all of these: only its messages tell them apart.
 _REFUSED = re.compile(
     r"wrong user or password|authentication error|permission denied|forbidden|\b40[13]\b", re.IGNORECASE
 )
@@ -153,7 +157,7 @@ _UNREACHED = re.compile(
 
 @contextmanager
 def _meaning(remote: ConanRemote, credentials: Credentials) -> Iterator[None]:
-    """Tell Conan's errors apart by what is to be done about them."""
+    """Turn Conan's errors into ours, by what the user can do about them."""
     try:
         yield
     except ConanError as error:
@@ -178,7 +182,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConanRemote:
-    """A Conan remote under a name of the user's. `user` and `password_file` are empty where nothing was said."""
+    """A Conan remote under a name of the user's. `user` and `password_file` are empty if nothing was said."""
 
     name: str
     url: str
@@ -214,7 +218,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConanRemotes:
-    """The user's Conan remotes, in one file. All methods raise StorageError; ConanError where it is damaged."""
+    """The user's Conan remotes, in one file. All methods raise StorageError; ConanError if it is damaged."""
 
     file: Path
 
@@ -230,12 +234,13 @@ class ConanRemotes:
             except FileNotFoundError:
                 return ()
         document = read(_File, data, str(self.file), error=ConanError, hint="delete it and add the remotes again")
+        # A file that was edited by hand must not lead to plain http, or hold a password.
         for remote in document.remotes:
             Address.parse(remote.url, allow_http=remote.allow_http)
         return document.remotes
 
     def get(self, name: str) -> ConanRemote:
-        """Raises ConanError where the name is unknown."""
+        """Raises ConanError if the name is unknown."""
         found = next((remote for remote in self.all() if remote.name == name), None)
         if found is None:
             known = ", ".join(remote.name for remote in self.all())
@@ -256,7 +261,7 @@ class ConanRemotes:
             remotes[remote.name] = remote
 
     def remove(self, name: str) -> None:
-        """Forget a remote. Raises ConanError where the name is unknown."""
+        """Forget a remote. Raises ConanError if the name is unknown."""
         self.get(name)
         with self._changing() as remotes:
             remotes.pop(name, None)
@@ -278,7 +283,7 @@ class _File:
 
 
 def ask_at_terminal(prompt: str) -> str | None:
-    """What the user types, unseen; None where nobody is there to type."""
+    """What the user types, unseen; None if nobody is there to type."""
     return getpass.getpass(prompt) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
@@ -287,7 +292,7 @@ def credentials_for(
 ) -> Credentials:
     """User and password for `remote`: from `environ` (Conan's variables), the remote's password file, or `ask`.
 
-    Raises ConanError where none of them knows, StorageError where the file cannot be read.
+    Raises ConanError if none of them knows, StorageError if the file cannot be read.
     """
     user = environ.get(remote.user_variable) or remote.user
     if not user:
@@ -315,4 +320,5 @@ def _from_file(remote: ConanRemote) -> str:
             raise ConanError(
                 f"others can read the password file {file}", hint=f"chmod 600 {file}, and change the password"
             )
+        # A password may hold any bytes; what is not UTF-8 is passed on unchanged.
         return next(iter(file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()), "")

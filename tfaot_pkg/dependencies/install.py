@@ -25,7 +25,7 @@ from tfaot_pkg.static.layout import PREFIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledEntry:
-    """What `install` did, and with which entry; `deprecation` where its package should not be used any more."""
+    """What `install` did, and with which entry; `deprecation` if its package should not be used any more."""
 
     entry: RegistryEntry
     outcome: Installed
@@ -66,10 +66,10 @@ def install_locked(
     reader: RegistryReader, lock: Lock, prefix: Path, names: Sequence[str] = ()
 ) -> tuple[InstalledEntry, ...]:
     """Install exactly what `lock` says, also versions that were yanked since; only `names` and what they depend on,
-    where some are given.
+    if some are given.
 
-    Everything or nothing is installed. Raises RegistryError (exit 16) where a version is gone,
-    TrustError (exit 18) where its content or the registry's trust is not what was locked, and as `install_entries`.
+    Everything or nothing is installed. Raises RegistryError (exit 16) if a version is gone,
+    TrustError (exit 18) if its content or the registry's trust is not what was locked, and as `install_entries`.
     """
     check_trust(reader, lock.registry)
     return install_entries(reader, [locked_entry(reader, package) for package in _selected(lock, names)], prefix)
@@ -89,11 +89,13 @@ def install_entries(
     }
     deprecations = {entry.name: reader.deprecation(entry.name) for entry in entries}
     outcomes = already_installed(packages.values(), prefix)
+    # All archives are fetched and verified before the prefix is touched, and stay open until all are installed.
     with ExitStack() as opened:
         deliveries = [
             Delivery(
                 package=packages[entry.name],
                 fill=opened.enter_context(_files_of(reader, entry)),
+                # Our own: a package must not replace headers that other packages are compiled with (decision 008).
                 headers=resources.headers(),
             )
             for entry in entries
@@ -126,6 +128,7 @@ def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntr
             f"{package} is locked, and is not in {reader.location} any more",
             hint=f"there is {there}: tfaot-pkg update {package.name} locks another, --registry names a mirror",
         )
+    # The version is not enough: an unsigned registry or a mirror may have changed it (decision 015).
     difference = package.difference(entry)
     if difference:
         raise TrustError(
@@ -136,7 +139,7 @@ def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntr
 
 
 def check_trust(reader: RegistryReader, locked: LockedRegistry) -> None:
-    """Raise TrustError where a signed registry was locked, and `reader` is unsigned or has an older root."""
+    """Raise TrustError if a signed registry was locked, and `reader` is unsigned or has an older root."""
     if locked.root_version is None:
         return
     version = reader.root_version
@@ -145,6 +148,7 @@ def check_trust(reader: RegistryReader, locked: LockedRegistry) -> None:
             f"{reader.location} is unsigned, and what is locked came from a signed registry",
             hint="name a signed registry with --registry, or lock anew with tfaot-pkg resolve",
         )
+    # An old copy of a signed registry verifies as well; the version of its root shows its age.
     if version < locked.root_version:
         raise TrustError(
             f"{reader.location} is at version {version} of its root, and version {locked.root_version} was locked",
@@ -170,7 +174,7 @@ def lock_of(
 
 
 def _selected(lock: Lock, names: Sequence[str]) -> list[LockedPackage]:
-    """The packages of `names` and those below them, in the lock's order; all where there are no names."""
+    """The packages of `names` and those below them, in the lock's order; all if there are no names."""
     if not names:
         return list(lock.packages)
     packages = {package.name: package for package in lock.packages}
@@ -183,6 +187,7 @@ def _selected(lock: Lock, names: Sequence[str]) -> list[LockedPackage]:
                 f"{name} is not in the lock file",
                 hint=f"locked are {', '.join(packages) or 'no packages'}; tfaot-pkg resolve locks others",
             )
+        # Packages may depend on one another in circles.
         if name not in chosen:
             chosen.add(name)
             todo += [Requirement.parse(text).package for text in packages[name].dependencies]

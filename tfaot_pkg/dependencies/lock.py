@@ -2,7 +2,7 @@
 
 JSON, one value per line so that differences read well; no time, no path of this machine beside the registry's. The
 same registry and requirements give the same bytes. What is locked is content (digests): a registry or mirror that has
-other content under the same version is refused.
+other content under the same version is rejected.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class LockedPackage:
     dependencies: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        # Names become paths, and a lock file may come from anyone.
         if not is_package_name(self.name):
             raise ValueError(f"{self.name!r} is not a package name")
         if not is_sha256(self.tree):
@@ -63,7 +64,7 @@ class LockedPackage:
         return f"{self.name}@{self.version}"
 
     def difference(self, entry: RegistryEntry) -> str:
-        """What of `entry`'s content is not as locked; empty where all is."""
+        """What of `entry`'s content is not as locked; empty if all is."""
         now = LockedPackage.of(entry)
         if now.tree != self.tree:
             return f"its files have the digest {now.tree}, {self.tree} is locked"
@@ -78,7 +79,7 @@ class LockedPackage:
 class LockedRegistry:
     """Where the packages come from: `name` is that of a registry that was added (or empty), `location` folder or URL.
 
-    `root_version` is that of the trusted root of a signed registry, None where it is unsigned.
+    `root_version` is that of the trusted root of a signed registry, None if it is unsigned.
     """
 
     location: str
@@ -109,6 +110,7 @@ class Lock:
 
     def as_dict(self) -> dict[str, object]:
         document = _Document(
+            # Sorted: the order of arguments must not change the file.
             requirements=tuple(sorted(map(str, self.requirements))),
             targets=self.constraints.targets,
             toolchain=str(self.constraints.toolchain),
@@ -131,10 +133,11 @@ class Lock:
 
     @classmethod
     def read(cls, path: Path) -> Lock:
-        """Raises RegistryError where there is none or it is damaged, StorageError."""
+        """Raises RegistryError if there is none or it is damaged, StorageError."""
         with storage_errors(f"read {path}"):
             try:
                 with path.open("rb") as file:
+                    # One byte more than is allowed shows that the file is too long.
                     data = file.read(_LIMIT + 1)
             except (FileNotFoundError, NotADirectoryError):
                 raise RegistryError(
@@ -145,7 +148,7 @@ class Lock:
         return cls.parse(data, str(path))
 
     def write(self, path: Path) -> bool:
-        """Replace `path` in one step; False where it was so already. Raises StorageError."""
+        """Replace `path` in one step; False if it was so already. Raises StorageError."""
         with storage_errors(f"write {path}"):
             if path.is_file() and path.read_bytes() == self.to_bytes():
                 return False
@@ -182,6 +185,7 @@ class _Document:
             requirements=tuple(map(Requirement.parse, self.requirements)),
             constraints=Constraints.parse(self.targets, self.toolchain),
             registry=self.registry,
+            # Lock files that were written before decision 034 have the former spelling.
             packages=tuple(replace(package, name=current_name(package.name)) for package in self.packages),
         )
 
@@ -190,7 +194,7 @@ class _Document:
 class Outdated:
     """How a locked version stands.
 
-    `allowed` is what `update` would lock, `newest` what a requirement without a range means; both are empty where there
+    `allowed` is what `update` would lock, `newest` what a requirement without a range means; both are empty if there
     is none. `notes` say what else is to know (yanked, gone, deprecated).
     """
 
@@ -207,7 +211,7 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What `update` did to a package; `before` or `after` is empty where it came or went."""
+    """What `update` did to a package; `before` is empty if it was added, `after` if it was removed."""
 
     name: str
     before: str
@@ -226,13 +230,14 @@ def outdated(reader: RegistryReader, lock: Lock) -> tuple[Outdated, ...]:
 
 
 def _allowed(reader: RegistryReader, lock: Lock) -> dict[str, str]:
-    """What `update` would lock; where it would fail, what it would lock for each package without the others."""
+    """What `update` would lock; if it would fail, what it would lock for each package alone."""
     try:
         return _versions(resolve(reader, lock.requirements, lock.constraints))
     except RegistryError:
         pass
     allowed: dict[str, str] = {}
     for name in lock.versions:
+        # One package whose requirements fail must not hide what the others could become.
         alone = [one for one in lock.requirements if one.package == name]
         try:
             allowed |= {name: _versions(resolve(reader, alone, lock.constraints)).get(name, "")}
@@ -262,7 +267,7 @@ def _standing(reader: RegistryReader, name: str, locked: str, allowed: str) -> O
 
 
 def update(reader: RegistryReader, lock: Lock, names: Sequence[str] = ()) -> Resolution:
-    """Resolve the lock's requirements anew: the newest versions of `names` (without any: of all); others stay locked
+    """Resolve the lock's requirements again: the newest versions of `names` (without any: of all); others stay locked
     as far as that goes. Raises RegistryError, and what `reader` raises.
     """
     chosen = {package_meant_by(name) for name in names}
@@ -271,6 +276,7 @@ def update(reader: RegistryReader, lock: Lock, names: Sequence[str] = ()) -> Res
         raise RegistryError(
             f"{unknown[0]} is not in the lock file", hint=f"locked are {', '.join(lock.versions) or 'no packages'}"
         )
+    # Without names nothing is kept: all are updated.
     kept = {name: version for name, version in lock.versions.items() if chosen and name not in chosen}
     return resolve(reader, lock.requirements, lock.constraints, locked=kept)
 

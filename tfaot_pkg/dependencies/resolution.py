@@ -1,6 +1,6 @@
 """Which versions serve a set of requirements, and for every other version a line that says why not.
 
-The search itself is resolvelib's (pip's resolver). Newest versions first; yanked ones only where they are pinned or
+The search itself is resolvelib's (pip's resolver). Newest versions first; yanked ones only if they are pinned or
 locked; pre-releases by packaging's rules over all that is asked of a package.
 """
 
@@ -40,7 +40,7 @@ class Constraints:
         return cls(targets=tuple(sorted(set(targets))), toolchain=_specifier(toolchain.strip()))
 
     def rejection(self, entry: RegistryEntry) -> str:
-        """Why `entry` will not do; empty where it will."""
+        """Why `entry` will not do; empty if it will."""
         missing = [target for target in self.targets if target not in entry.targets]
         if missing:
             return f"has no code for {', '.join(missing)} (only {', '.join(entry.targets)})"
@@ -51,6 +51,7 @@ class Constraints:
 
 def _specifier(text: str) -> SpecifierSet:
     try:
+        # A version alone is no specifier; it means exactly that one.
         return SpecifierSet(f"=={Version(text)}")
     except InvalidVersion:
         pass
@@ -70,6 +71,7 @@ def _accepts(specifier: SpecifierSet, toolchain: str) -> bool:
         return False
 
 
+# Backtracking may take exponential time: end it with an error instead of hours.
 _ROUNDS = 10_000
 
 
@@ -105,7 +107,7 @@ def resolve(
 ) -> Resolution:
     """The versions that serve all of `requirements`, and those of what they depend on.
 
-    `locked` names versions by package that are kept where they still serve, also yanked ones. The same registry and
+    `locked` names versions by package that are kept if they still serve, also yanked ones. The same registry and
     arguments give the same answer, whatever the order of `requirements`. Raises RegistryError with a line for every
     version that will not do, and what `reader` raises.
     """
@@ -122,8 +124,9 @@ def resolve(
         raise RegistryError(
             "the packages depend on one another in too many ways to try them all", hint="narrow the requirements"
         ) from error
-    # Not Resolver's result: that never ends where packages that nothing needs any more need each other.
+    # Not Resolver's result: it recurses without end if packages that nothing needs any more need each other.
     entries = _needed(wanted, state.mapping, provider)
+    # Reasons refer to what the chosen versions ask, not to what was tried on the way.
     asked = [*wanted, *(one for entry in entries for one in provider.get_dependencies(entry))]
     rejected = [one for entry in sorted(entries, key=str) for one in provider.rejected(entry.package, asked, entry)]
     return Resolution(entries=tuple(entries), rejected=tuple(rejected))
@@ -188,6 +191,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         information: Mapping[str, Iterator[RequirementInformation[_Wanted, RegistryEntry]]],
         backtrack_causes: Sequence[RequirementInformation[_Wanted, RegistryEntry]],
     ) -> str:
+        # By name: the answer must not depend on the order of the requirements.
         return identifier
 
     def find_matches(
@@ -201,6 +205,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         return [entry for entry in suitable if entry.order not in tried]
 
     def is_satisfied_by(self, requirement: _Wanted, candidate: RegistryEntry) -> bool:
+        # Whether pre-releases may be chosen was decided in `_suitable`, over all requirements together.
         return requirement.specifier.contains(candidate.order, prereleases=True)
 
     def get_dependencies(self, candidate: RegistryEntry) -> Iterable[_Wanted]:
@@ -218,6 +223,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
     def _suitable(self, package: str, wanted: Sequence[_Wanted]) -> list[RegistryEntry]:
         """The versions that will do, the best first: the locked one, then newest first."""
         usable = [entry for entry in self.entries(package) if not self._fault(entry, wanted)]
+        # Of all requirements together: `filter` lets pre-releases in only if no final version serves them.
         allowed = set(_joined(wanted).filter([entry.order for entry in usable]))
         suitable = [entry for entry in usable if entry.order in allowed or self._is_locked(entry)]
         return sorted(suitable, key=lambda entry: (self._is_locked(entry), entry.rank), reverse=True)
@@ -226,7 +232,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         return self.locked.get(entry.package) == entry.version
 
     def _fault(self, entry: RegistryEntry, wanted: Sequence[_Wanted]) -> str:
-        """Why `entry` alone will not do; empty where it may."""
+        """Why `entry` alone will not do; empty if it may."""
         unserved = [one for one in wanted if not one.specifier.contains(entry.order, prereleases=True)]
         if unserved:
             return " and ".join(f"is not {one.specifier}{one.reason}" for one in unserved)
@@ -243,6 +249,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
                 yield Rejected(package=package, version=entry.version, reason=self._reason(entry, wanted, chosen))
 
     def _reason(self, entry: RegistryEntry, wanted: Sequence[_Wanted], chosen: RegistryEntry | None) -> str:
+        # A version may fail for several reasons: the one that no other choice could change comes first.
         if fault := self._fault(entry, wanted):
             return fault
         if chosen is not None and entry.rank < chosen.rank:
@@ -281,7 +288,7 @@ def _joined(wanted: Iterable[_Wanted]) -> SpecifierSet:
 
 
 def _needed(wanted: Iterable[_Wanted], chosen: Mapping[str, RegistryEntry], provider: _Provider) -> list[RegistryEntry]:
-    """What `wanted` leads to, by name, but each after what it depends on."""
+    """What `wanted` requires, directly or not: sorted by name, but each after what it depends on."""
     ordered: dict[str, RegistryEntry] = {}
     begun: set[str] = set()  # packages may depend on one another in circles
 

@@ -58,6 +58,7 @@ def require_sound(root: Path, tree: Tree, identity: Identity) -> None:
 
 def package_faults(root: Path, tree: Tree, identity: Identity) -> tuple[str, ...]:
     """What is wrong with the package in `root`, whose files are `tree`. Raises OSError."""
+    # Paths first: what follows opens files by name.
     foreign = foreign_paths(identity.package, (member.path for member in tree.members))
     if foreign:
         return foreign
@@ -90,6 +91,7 @@ class _Info:
             architecture=architectures.pop() if len(architectures) == 1 else "",
             symbol=self.symbol,
             soname=shared_library_name(self.package, self.uid),
+            # Packages of earlier versions state no glibc; they carry GCC's runtime and its constructors (decision 033).
             carries_runtime=self.glibc is None,
         )
 
@@ -103,6 +105,7 @@ def _info(root: Path, tree: Tree, identity: Identity) -> _Info:
     targets = document.get("targets")
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(targets, list):
         raise _Fault(f"{paths[0]} lacks package, version, uid, symbol or targets")
+    # The uid becomes part of file names and of a regular expression.
     if not _UID.fullmatch(str(texts["uid"])):
         raise _Fault(f"{paths[0]}: the uid is {texts['uid']!r}, which none can be")
     glibc = document.get("glibc")
@@ -113,6 +116,7 @@ def _info(root: Path, tree: Tree, identity: Identity) -> _Info:
 
 def _document(path: Path, name: str) -> Mapping[str, Any]:
     try:
+        # A document of a hostile package must not fill the memory.
         if path.stat().st_size > _MAX_DOCUMENT:
             raise _Fault(f"{name} is too long")
         document = read_json(path.read_bytes())
@@ -130,6 +134,7 @@ def _identity_faults(root: Path, tree: Tree, identity: Identity, info: _Info) ->
     if info.symbol != symbol:
         yield f"info.json says that its entry function is {info.symbol}, and not {symbol}"
     for path, target in tree.links.items():
+        # The one link of a package: the name by which the loader finds the library (decision 020).
         if path != f"lib/{shared_library_name(info.package, info.uid)}" or target != f"lib{info.package}.so":
             yield f"{path} is a link to {target}"
     for path in tree.files:
@@ -167,6 +172,7 @@ def _binary_faults(root: Path, tree: Tree, info: _Info) -> Iterator[str]:
                 findings = _LOOKS[Path(path).suffix](data, info.rules)
                 findings += _floor_findings(data, info) if path.endswith(".so") else ()
             else:
+                # A linker or loader could be pointed to it, and no rule has checked it.
                 findings = ("it is compiled code, in a place where none may be",) if is_binary(data) else ()
         yield from (f"{path}: {finding}" for finding in findings)
 
@@ -178,5 +184,5 @@ def _floor_findings(data: memoryview, info: _Info) -> tuple[str, ...]:
     try:
         needed = above_floor(data, info.glibc)
     except MalformedElf:
-        return ()  # told by the other findings
+        return ()  # reported by the other findings
     return (f"it needs {', '.join(needed)}, and info.json states glibc {info.glibc}",) if needed else ()

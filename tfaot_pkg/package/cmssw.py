@@ -105,7 +105,7 @@ class CmsswArea:
 def cmssw_area(cmssw_base: str, output: Path | None) -> CmsswArea:
     """The place of `output` in the CMSSW area `cmssw_base` (the variable's value); `tfaot` below it by default.
 
-    Raises PrefixError where there is no such area, or `output` is outside of it.
+    Raises PrefixError if there is no such area, or `output` is outside of it.
     """
     if not cmssw_base:
         raise PrefixError(
@@ -117,6 +117,7 @@ def cmssw_area(cmssw_base: str, output: Path | None) -> CmsswArea:
         raise PrefixError(f"CMSSW_BASE names no folder: {cmssw_base}", hint="run cmsenv in your CMSSW area")
     prefix = root / DEFAULT_FOLDER if output is None else output.absolute()
     try:
+        # Both resolved, because either may lead through links.
         place = prefix.resolve().relative_to(root.resolve())
     except ValueError:
         raise PrefixError(
@@ -136,7 +137,7 @@ def tool_files(
 ) -> dict[str, bytes]:
     """The tool files of `package` by name, installed in `base` (a path, `TOOL_ROOT`, or one with a variable).
 
-    The tool PACKAGE links the library. Where there are `objects` (names of files below lib/), the tool PACKAGE-objects
+    The tool PACKAGE links the library. If there are `objects` (names of files below lib/), the tool PACKAGE-objects
     links these: into whatever uses it, so that nothing of the model has to be found at run time.
     """
     tools = {package: tool_file(package, version, homepage, base, ())}
@@ -147,6 +148,7 @@ def tool_files(
 
 def tool_file(name: str, version: str, homepage: str, base: str, objects: tuple[str, ...]) -> bytes:
     """The tool `name`, installed in `base`: it links `objects` (files below lib/), or the library of its name."""
+    # Names of variables hold no `-`.
     variable = name.upper().replace("-", "_") + "_BASE"
     tool = ET.Element("tool", {"name": name, "version": version})
     if homepage:
@@ -156,6 +158,7 @@ def tool_file(name: str, version: str, homepage: str, base: str, objects: tuple[
         ET.SubElement(client, "environment", {"name": key, "default": default})
     for file in objects:
         ET.SubElement(tool, "flags", {"LDFLAGS": f"$LIBDIR/{file}"})
+    # Objects in place of the library: both would define the entry function.
     if not objects:
         ET.SubElement(tool, "lib", {"name": name})
     ET.indent(tool)

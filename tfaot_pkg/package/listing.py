@@ -19,6 +19,7 @@ from tfaot_pkg.package.name import spellings
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.walk import entries_below
 
+# A backslash separates folders on Windows; control characters spoil terminals and line-based files.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]")
 _MAX_PATH = 255
 
@@ -69,6 +70,7 @@ def _scan(root: Path) -> Iterator[Member]:
     for entry in entries_below(root):
         path = Path(entry.path)
         name = path.relative_to(root).as_posix()
+        # Links first, because the other questions follow them.
         if entry.is_symlink():
             yield Member(path=name, kind="link", content=os.readlink(path))
         elif entry.is_file():
@@ -79,7 +81,7 @@ def _scan(root: Path) -> Iterator[Member]:
 
 
 def tree_fault(tree: Tree) -> str:
-    """Why `tree` cannot be a package; empty where it can. Pure: this alone decides what may be unpacked."""
+    """Why `tree` cannot be a package; empty if it can. Pure: this alone decides what may be unpacked."""
     paths = {member.path for member in tree.members}
     if len(paths) != len(tree.members):
         return "a name occurs twice"
@@ -95,9 +97,10 @@ def tree_fault(tree: Tree) -> str:
 
 
 def path_fault(path: str) -> str:
-    """Why `path` cannot be a member's name; empty where it can."""
+    """Why `path` cannot be a member's name; empty if it can."""
     if not path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
         return "is empty or too long"
+    # Lone surrogates stand for bytes that are not UTF-8, which neither JSON nor our archives can hold.
     if _UNSAFE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
         return "holds characters that a name must not have"
     if path.startswith("/"):
@@ -105,6 +108,7 @@ def path_fault(path: str) -> str:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "leads out of the tree"
+    # The installer's lock and staging folders have such names (prefix/manifest.py).
     if parts[0].startswith("."):
         return "is hidden"
     return ""
@@ -118,6 +122,7 @@ def parents(path: str) -> Iterator[str]:
 
 def _link_fault(path: str, links: dict[str, str], paths: set[str]) -> str:
     current = path
+    # A link may lead to another one; more steps than there are links are a circle.
     for _ in range(len(links) + 1):
         if current not in links:
             return "" if current in paths else f"link {path!r} leads to {links[path]!r}, no file of the package"
@@ -137,7 +142,7 @@ _WRITTEN_BY_INSTALLER = ("manifest.json", "pending.json")
 
 
 def foreign_path(package: str, path: str) -> str:
-    """Why `path` cannot be a file of `package`; empty if it can. `path` is one that listing.path_fault accepts."""
+    """Why `path` cannot be a file of `package`; empty if it can. `path` is one that `path_fault` accepts."""
     if any(pattern.fullmatch(path) for stem in spellings(package) for pattern in _patterns(stem)):
         return ""
     for stem in spellings(package):
@@ -154,6 +159,7 @@ def foreign_paths(package: str, paths: Iterable[str]) -> tuple[str, ...]:
 def _patterns(stem: str) -> tuple[re.Pattern[str], ...]:
     """What may stand at the places of a package whose files are called after `stem`."""
     model = re.escape(stem.removeprefix(PACKAGE_PREFIX).replace("-", "_"))
+    # The tool of a model `jet_objects` would be the objects tool of `jet` (decision 034).
     tools = [f"{stem}{OBJECTS}", *([] if stem.endswith(OBJECTS) else [stem])]
     tool = "|".join(map(re.escape, tools))
     stem = re.escape(stem)
@@ -177,6 +183,6 @@ VERSION_FILE = "include/tfaot/version.h"
 
 
 def headers_version(text: str) -> int:
-    """TFAOT_HEADERS_VERSION in the text of tfaot/version.h; 0 where there is none."""
+    """TFAOT_HEADERS_VERSION in the text of tfaot/version.h; 0 if there is none."""
     found = re.search(r"^#define TFAOT_HEADERS_VERSION (\d+)$", text, re.MULTILINE)
     return int(found[1]) if found else 0

@@ -36,6 +36,7 @@ def template_names(folder: str) -> tuple[str, ...]:
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.templates()),
+        # A name that is misspelled must fail, not vanish from generated code.
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # no output is HTML
         keep_trailing_newline=True,
@@ -77,6 +78,7 @@ def comment(text: str) -> str:
 
 def cmake_string(text: str) -> str:
     """`text` as a quoted argument of CMake, without any variable reference."""
+    # `${NAME}` and, in files that are configured, `@NAME@` would be replaced.
     escaped = re.sub(r'([\\"$@])', r"\\\1", text)
     return '"' + escaped.replace("\n", "\\n") + '"'
 
@@ -84,6 +86,7 @@ def cmake_string(text: str) -> str:
 def cmake_bracket(text: str) -> str:
     """`text` as a bracket argument of CMake: nothing in it is special."""
     equals = "="
+    # A text that ends in `]=` would close the bracket together with the `]` that follows.
     while f"]{equals}]" in text or text.endswith("]" + equals):
         equals += "="
     return f"[{equals}[{text}]{equals}]"

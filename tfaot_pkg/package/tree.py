@@ -1,7 +1,7 @@
 """`PackageTree`: from a native library, its spec and its signature to the relocatable install tree.
 
-Its business is what lies where in a package. How the library is made is `native`'s, how a package travels is
-`registry`'s and `conan`'s.
+It decides where each file of a package is. Libraries are made in `native`; packages are distributed by `registry` and
+`conan`.
 
     include/tfaot-model-NAME/model.h      the typed class
     include/tfaot-model-NAME/NAME_bsN.h   and NAME.h: what code for cms-tfaot includes (package.cmssw)
@@ -12,13 +12,13 @@ Its business is what lies where in a package. How the library is made is `native
     bin/NAME_test, bin/NAME_benchmark     programs for users of the package (package.tools)
     lib/cmake/tfaot-model-NAME/           find_package
     lib/pkgconfig/tfaot-model-NAME.pc
-    etc/scram.d/tfaot-model-NAME.xml      and tfaot-model-NAME-objects.xml where there are objects
+    etc/scram.d/tfaot-model-NAME.xml      and tfaot-model-NAME-objects.xml if there are objects
     share/tfaot-model-NAME/               spec.yaml, spec.tune.json, info.json, licenses/, validation.json,
                                           sbom.cdx.json, graph.json, provenance.json; reference.bin for NAME_test
 
-Templates lie in folders that mirror this, with NAME in their names. In packages' names NAME has `-` where the model's
-name has `_` (package/name.py). Where these differ, small files of the former spelling (headers, CMake, pkg-config) lead
-to the package's own.
+Templates lie in folders that mirror this, with NAME in their names. In names of packages NAME has `-` for each `_`
+of the model's name (package/name.py). If these differ, small files of the former spelling (headers, CMake, pkg-config)
+lead to the package's own.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class PackageContents:
     `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
     `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
     the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
-    load with, where that is known. `objects` are what the libraries were
-    linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/oracle.py), where the
+    load with, if that is known. `objects` are what the libraries were
+    linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/oracle.py), if the
     package has them. `notices` are the licence texts of everything linked in, by file name.
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
@@ -152,7 +152,7 @@ class PackageTree:
 
     @property
     def objects(self) -> tuple[Path, ...]:
-        """What the libraries are linked from, where the package has it."""
+        """What the libraries are linked from, if the package has it."""
         return tuple(sorted((self.root / "lib").glob("*.o")))
 
     @property
@@ -170,7 +170,7 @@ def make_package(contents: PackageContents, cache: BuildCache) -> PackageTree:
 
 
 def write_tree(contents: PackageContents, folder: Path) -> PackageTree:
-    """Write the package of `contents` into `folder`, which is made where missing. Raises SpecError, OSError."""
+    """Write the package of `contents` into `folder`, which is made if missing. Raises SpecError, OSError."""
     rendered = render(contents)
     _write(rendered, contents, folder)
     return _tree(contents, _key(contents, rendered), folder)
@@ -188,6 +188,7 @@ def render(contents: PackageContents) -> dict[str, bytes]:
     )
     files |= {f"etc/scram.d/{name}": text for name, text in tools.items()}
     if contents.provenance is not None:
+        # Last, because provenance lists the digests of all other files.
         tree = _listing(files, contents)
         files[f"share/{contents.package_name}/provenance.json"] = _json(contents.provenance(tree))
     return dict(sorted(files.items()))
@@ -296,6 +297,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
     spec = contents.spec
     check_class_name(spec)
     release = Version(spec.model.version).release
+    # All targets of a spec are of one architecture (spec/form.py).
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     return {
         "package": contents.package_name,
@@ -320,7 +322,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
 
 
 def check_class_name(spec: ModelSpec) -> None:
-    """Raise SpecError where the model's name cannot name the generated class. Cheap: to be asked before a build."""
+    """Raise SpecError if the model's name cannot name the generated class. Cheap: call it before a build."""
     if spec.model.name in MEMBER_NAMES:
         raise SpecError(
             f"model.name: '{spec.model.name}' is a member of every generated class, so no class can have that name",
@@ -368,14 +370,17 @@ def _share(contents: PackageContents) -> dict[str, bytes]:
 
 
 def _notice_name(name: str) -> str:
+    # The name becomes a path of the package.
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise ValueError(f"not a plain file name: {name!r}")
     return name
 
 
 def _json(document: Mapping[str, object]) -> bytes:
+    # NaN is no JSON: other parsers would reject the file.
     return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _yaml(document: Mapping[str, object]) -> bytes:
+    # In the order of the spec's fields, as people write it.
     return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, encoding="utf-8", width=120)

@@ -1,6 +1,6 @@
 """Installing into a prefix that several packages share, and removing from it.
 
-The files of all packages are staged beside the final places and checked as a whole; what is refused is refused before
+The files of all packages are staged beside the final places and checked as a whole; packages are rejected before
 anything is changed. Then they are moved one by one (each move is atomic), CMake's and pkg-config's files last, so that
 `find_package` sees a package when its library is there. plan.py decides what is moved. Where packages come from (a
 registry, a build) is their callers' business.
@@ -72,7 +72,7 @@ class Installed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uninstalled:
-    """What `uninstall` did; `kept` are files that were changed since they were installed."""
+    """What `uninstall` did; `kept` are files that someone changed after the installation."""
 
     name: str
     version: str
@@ -99,6 +99,7 @@ def already_installed(packages: Iterable[Package], prefix: Path) -> dict[str, In
     with storage_errors(f"install into {root}"):
         before = read_prefix(root)
         current = [package for package in packages if _is_current(before, package)]
+        # The lock is taken only if there is something to remove: a check of an unchanged prefix waits for nobody.
         if current and any(_leftovers(root)):
             with _locked(root):
                 _drop_leftovers(root)
@@ -109,7 +110,7 @@ def install_packages(deliveries: Sequence[Delivery], prefix: Path) -> dict[str, 
     """Install all packages of `deliveries`, or none, in place of any other versions of them; the outcomes by name.
 
     Raises PrefixError (a file that belongs to someone else, headers that do not fit), TrustError (not the files that
-    were promised) and what a `fill` raises: then nothing was changed. StorageError where the disk refuses: after that,
+    were promised) and what a `fill` raises: then nothing was changed. StorageError if the disk fails: after that,
     and after a kill, the prefix says that it was interrupted, until the same call completes the work.
     """
     root = prefix.absolute()
@@ -134,7 +135,7 @@ def _outcome(before: Prefix, package: Package) -> Installed:
 def uninstall(name: str, prefix: Path) -> Uninstalled:
     """Remove a package from `prefix`, and the shared headers with the last one.
 
-    Files that were changed since stay. Raises PrefixError where it is not installed, StorageError.
+    Files that were changed after the installation stay. Raises PrefixError if it is not installed, StorageError.
     """
     package, root = package_meant_by(name), prefix.absolute()
     with storage_errors(f"remove from {root}"):
@@ -147,6 +148,7 @@ def uninstall(name: str, prefix: Path) -> Uninstalled:
             # The headers go first: a run that is killed in between is completed by the next one.
             kept = [] if users_of_headers(before, parts) else _remove_part(before, HEADERS)
             for part in parts:
+                # Read again: what was removed owns no paths any more.
                 kept += _remove_part(read_prefix(root), part)
     old = next((before.manifests[part] for part in parts if part in before.manifests), None)
     return Uninstalled(
@@ -183,12 +185,15 @@ def _copy(tree: Tree, root: Path, into: Path) -> Tree:
 def _apply(before: Prefix, plan: tuple[PartPlan, ...]) -> None:
     root = before.root
     for part in plan:
+        # First: from now on the prefix shows that a run was interrupted.
         write_file(root / pending_path(part.manifest.name), encode_pending(part.touched))
     for part in plan:
         _move(part.staged, root, part.moved)
     for part in plan:
+        # After all moves: a manifest says that every file of its part is there.
         write_file(root / manifest_path(part.manifest.name), write(part.manifest))
         _remove(root, part.stale)
+        # Last: until then it lists stale files that a killed run has left.
         (root / pending_path(part.manifest.name)).unlink()
 
 
@@ -196,6 +201,7 @@ def _move(staged: Path, root: Path, paths: tuple[str, ...]) -> None:
     for path in paths:
         make_folder((root / path).parent)
         os.replace(staged / path, root / path)
+    # One flush of each folder makes all of its renames durable.
     for folder in {(root / path).parent for path in paths}:
         sync_folder(folder)
 
@@ -208,10 +214,13 @@ def _remove_part(before: Prefix, part: str) -> list[str]:
     root, manifest = before.root, before.manifests.get(part)
     contents = manifest.contents if manifest else {}
     owners = before.owners()
+    # Reversed: `find_package` must fail before the library is gone.
     ours = [path for path in reversed(in_order(paths)) if owners[path] == [part]]
+    # What an interrupted run wrote fits no manifest, but nobody has changed it.
     unsure = before.pending.get(part, frozenset())
     kept = [path for path in ours if path not in unsure and look(root / path) not in (None, contents.get(path))]
     _remove(root, (path for path in ours if path not in kept))
+    # After the files: until then the part is installed, and the removal can be repeated.
     _remove(root, (pending_path(part), manifest_path(part)))
     return sorted(kept)
 
@@ -245,6 +254,7 @@ def _locked(root: Path) -> Iterator[None]:
 def _staging(root: Path) -> Iterator[Path]:
     """A folder on the prefix's own file system, for the holder of the lock."""
     _drop_leftovers(root)
+    # In the prefix, because a rename is atomic within one file system only.
     with temporary_folder(root, prefix=STAGING) as folder:
         yield folder
 
@@ -254,6 +264,6 @@ def _leftovers(root: Path) -> Iterator[Path]:
 
 
 def _drop_leftovers(root: Path) -> None:
-    """Remove what killed runs left; whoever holds the lock knows that nobody uses it."""
+    """Remove what killed runs left. The caller holds the lock, so nobody uses it."""
     for left in _leftovers(root):
         shutil.rmtree(left, ignore_errors=True)

@@ -62,6 +62,7 @@ class Manifest:
     def parse(cls, data: bytes, file: str, part: str) -> Manifest:
         """Read the manifest of `part`. Raises PrefixError if it is damaged."""
         manifest = read(cls, data, file, error=PrefixError, hint=_HINT)
+        # The version of the headers is compared as a number (plan.py).
         if manifest.name != part or (part == HEADERS and not manifest.version.isdecimal()):
             raise PrefixError(f"{file} is damaged: it is not the manifest of {part}", hint=_HINT)
         return manifest
@@ -145,6 +146,7 @@ def look(path: Path) -> str | None:
         return None
     except NotADirectoryError:
         return "below a file"
+    # `lstat`: a link is compared by its target, not by the file that it leads to.
     if stat.S_ISLNK(mode):
         return f"-> {os.readlink(path)}"
     return sha256_file(path) if stat.S_ISREG(mode) else "no file"
@@ -155,6 +157,7 @@ def _parts(root: Path) -> Iterator[str]:
         names = sorted(os.listdir(root / "share"))
     except (FileNotFoundError, NotADirectoryError):
         return
+    # What else is below share/ belongs to others.
     yield from (name for name in names if name == HEADERS or is_package_name(name))
 
 
@@ -216,7 +219,7 @@ class PrefixReport:
 def verify_install(root: Path) -> PrefixReport:
     """Compare every file that was installed into `root` with its manifest.
 
-    Raises PrefixError where nothing is installed there or a manifest is damaged, StorageError.
+    Raises PrefixError if nothing is installed there or a manifest is damaged, StorageError.
     """
     with storage_errors(f"read {root}"):
         prefix = read_prefix(root)

@@ -2,7 +2,7 @@
 
 Files are never overwritten unless they belong to a package that is being replaced. Shared headers (`include/tfaot/`):
 the newest of those that the installed packages brought stay, as a whole; headers are compatible within a major version,
-and a package whose major version is another one is refused.
+and a package with another major version is rejected.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tfaot_pkg.prefix.manifest import HEADERS, Manifest, Prefix, look, manifest_
 from tfaot_pkg.storage import write_file
 
 _HEADERS_FOLDER = "include/tfaot/"
+# TFAOT_HEADERS_VERSION is 10000 * major + 100 * minor + patch (tfaot/version.h).
 _PER_MAJOR = 10_000
 _OURS = re.compile(r"share/tfaot[^/]*/(manifest|pending)\.json")
 _FOUND_LAST = ("lib/cmake/", "lib/pkgconfig/", "etc/")
@@ -71,6 +72,7 @@ def checked(package: Package, tree: Tree, folder: Path, *, headers: Path | None 
             hint="nothing was installed; tell the registry's keeper",
         )
     for member in tree.members:
+        # A manifest decides what is removed later, so it must not come from a package.
         if _OURS.fullmatch(member.path):
             raise TrustError(f"{package} holds {member.path!r}, which only the installer writes")
     shared = tuple(member for member in tree.members if member.path.startswith(_HEADERS_FOLDER))
@@ -95,6 +97,7 @@ def _replaced_headers(package: Package, folder: Path, headers: Path) -> tuple[Me
             hint="nothing was installed; "
             + ("upgrade tfaot-pkg" if theirs > ours else "ask for a package that was built more recently"),
         )
+    # As a whole: a mixture of two sets of headers would be inconsistent (decision 008).
     shutil.rmtree(folder / _HEADERS_FOLDER)
     for file in sorted((headers / "tfaot").rglob("*.h")):
         write_file(folder / "include" / file.relative_to(headers), file.read_bytes())
@@ -142,11 +145,12 @@ def plan(before: Prefix, packages: Sequence[StagedPackage]) -> tuple[PartPlan, .
 
 
 def _newest_headers(before: Prefix, packages: Sequence[StagedPackage]) -> StagedPackage | None:
-    """The package whose shared headers the prefix is to have; None where those that are there stay.
+    """The package whose shared headers the prefix is to have; None if the present ones stay.
 
-    Raises PrefixError where they do not fit together.
+    Raises PrefixError if they do not fit together.
     """
     names = [name for one in packages for name in (one.package.name, *before.replaced_by(one.package.name))]
+    # Headers that only the replaced packages used need not fit.
     others = users_of_headers(before, names)
     newest = before.manifests.get(HEADERS) if others else None
     whose = f"those in {before.root} (version {newest.version}, used by {', '.join(others)})" if newest else ""
@@ -156,6 +160,7 @@ def _newest_headers(before: Prefix, packages: Sequence[StagedPackage]) -> Staged
             continue
         if newest is not None:
             _check_fit(one.package, one.headers, newest, whose)
+        # Equal versions are chosen too, so that missing or changed headers are put back.
         if newest is None or int(one.headers.version) >= int(newest.version):
             newest, chosen = one.headers, one
             whose = f"those of {one.package} (version {newest.version})"
@@ -163,7 +168,7 @@ def _newest_headers(before: Prefix, packages: Sequence[StagedPackage]) -> Staged
 
 
 def _check_fit(package: Package, new: Manifest, old: Manifest, whose: str) -> None:
-    """Raise PrefixError where the shared headers `new` of `package` cannot take the place of `old`, or the reverse."""
+    """Raise PrefixError if the shared headers `new` of `package` cannot take the place of `old`, or the reverse."""
     headers = f"the tfaot headers of {package} (version {new.version}) and {whose}"
     hint = "nothing was installed; use another prefix, or rebuild these packages with the same version of tfaot-pkg"
     if int(old.version) // _PER_MAJOR != int(new.version) // _PER_MAJOR:
@@ -173,7 +178,7 @@ def _check_fit(package: Package, new: Manifest, old: Manifest, whose: str) -> No
 
 
 def users_of_headers(before: Prefix, beside: Collection[str]) -> list[str]:
-    """The packages that need the shared headers, but for those named in `beside`; an interrupted one may."""
+    """The packages that need the shared headers, except those in `beside`; an interrupted one may need them."""
     return [
         name
         for name in before.packages()
@@ -199,6 +204,7 @@ def _conflicts(
         owner = next((one for one in owners[path] if one != part.name), None)
         if owner is not None and not _may_share(after.manifests.get(owner), path, content, actual):
             yield f"{path} (belongs to {owner})"
+        # Files that we installed may be overwritten, changed or not; folders and devices never.
         elif actual not in (None, content) and (path not in known or actual in ("no file", "below a file")):
             yield f"{path} (was not installed by tfaot-pkg)"
 
@@ -213,11 +219,12 @@ def _plan_part(before: Prefix, part: Manifest, staged: Path, owners: Mapping[str
     replaced, contents = before.replaced_by(part.name), part.contents
     old = before.owned_by(part.name).union(*map(before.owned_by, replaced))
     stale = [path for path in sorted(old) if path not in owners]
-    # What says that the other spelling is installed goes last, so that a run which is killed before can be repeated.
+    # The manifest of the other spelling goes last, so that a run which is killed before can be repeated.
     stale += [path(name) for name in replaced for path in (pending_path, manifest_path)]
     return PartPlan(
         manifest=part,
         staged=staged,
+        # Files that are right already stay as they are: builds see no change.
         moved=tuple(path for path in in_order(contents) if look(before.root / path) != contents[path]),
         stale=tuple(stale),
         touched=old | contents.keys(),

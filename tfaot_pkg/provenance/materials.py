@@ -75,6 +75,7 @@ def pins_of(lock: str) -> tuple[Pin, ...]:
     """The packages that a lock file (pip's format, as tools/lock_requirements.py writes it) pins, in its order."""
     found = []
     for line in lock.splitlines():
+        # The other lines are comments, and the hashes of the pin before.
         requirement, _, marker = line.rstrip("\\ ").partition(";")
         name, pinned, version = requirement.strip().partition("==")
         if pinned and not name.startswith(("#", "-")):

@@ -1,9 +1,9 @@
 """The bill of materials of a package: CycloneDX 1.6, JSON.
 
 What it lists is what is in the package: the model, the libraries, the parts of TensorFlow's runtime that were really
-linked, Eigen where one of those carries its code, functions of the compiler's own library where they were linked,
+linked, Eigen if one of those contains its code, functions of the compiler's own library if they were linked,
 libstdc++ for the templates of its headers, and our own code. Licences are SPDX expressions.
-The library writes the document, but for `modelCard`, of which it has no class, and for the time, which it insists on.
+The library writes the document; we add `modelCard`, for which it has no class, and remove the time, which it adds.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def sbom(materials: Materials, made: Made) -> dict[str, object]:
         *_compiler_code(materials, made),
     ]
     package = _package(materials, made)
+    # From the key, not random: equal packages must have equal documents (decision 014).
     bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, materials.key), components=[model, *others])
     bom.metadata.component = package
     bom.metadata.tools.components.add(
@@ -62,6 +63,7 @@ def sbom(materials: Materials, made: Made) -> dict[str, object]:
 
 def _finished(document: dict[str, Any], made: Made) -> dict[str, object]:
     """`document` without its time, with the model's card, and in an order that no version of the library changes."""
+    # A time would make every build differ (decision 014).
     del document["metadata"]["timestamp"]
     model = next(each for each in document["components"] if each["bom-ref"] == "model")
     model["modelCard"] = _model_card(made)
@@ -115,6 +117,7 @@ def _model(materials: Materials) -> Component:
 
 
 def _homepage(address: str) -> list[ExternalReference]:
+    # The spec takes any text, CycloneDX takes URIs only.
     if not address or _UNSAFE_IN_URIS.search(address):
         return []
     return [ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(address))]
@@ -134,7 +137,7 @@ def _own_code(made: Made) -> Component:
 
 
 def _kernels(made: Made) -> list[Component]:
-    """The kernel library, where it computes layers of the model."""
+    """The kernel library, if it computes layers of the model."""
     targets = sorted(part.target for part in made.parts if part.source == _KERNELS)
     if not targets:
         return []
@@ -214,6 +217,7 @@ def _compiler_code(materials: Materials, made: Made) -> list[Component]:
             held.setdefault(member.archive, []).append(_property("linked-member", f"{member.member} ({path})"))
     return [
         Component(
+            # Version and licence are known for libgcc only; other archives are listed by name.
             name=_LIBGCC if archive == f"{_LIBGCC}.a" else archive,
             version=_gcc_version(materials) if archive == f"{_LIBGCC}.a" else None,
             type=ComponentType.LIBRARY,
@@ -234,7 +238,7 @@ def _gcc_version(materials: Materials) -> str | None:
 
 
 def _licence(text: str) -> License:
-    """An SPDX identifier or expression where `text` is one, else a licence of that name."""
+    """An SPDX identifier or expression if `text` is one, else a licence of that name."""
     try:
         return LicenseFactory().make_from_string(text)
     except CycloneDxException:
@@ -256,6 +260,7 @@ def _model_card(made: Made) -> dict[str, object]:
         "quantitativeAnalysis": {"performanceMetrics": _metrics(made.report)},
     }
     if made.report.warnings:
+        # Comparisons of several targets may give the same warning.
         card["considerations"] = {"technicalLimitations": list(dict.fromkeys(made.report.warnings))}
     return card
 
@@ -270,5 +275,6 @@ def _metrics(report: ValidationReport) -> list[dict[str, str]]:
             ("relative", [c.max_relative for c in mine]),
         ):
             kind = f"largest {name} difference from {report.toolchain}"
+            # `repr` is the shortest text that gives the same float again.
             metrics.append({"type": kind, "value": repr(max(values)), "slice": f"output {output}"})
     return metrics

@@ -1,8 +1,8 @@
 """The provenance of a package: a SLSA provenance v1 predicate in an in-toto Statement v1.
 
 https://slsa.dev/spec/v1.0/provenance, https://github.com/in-toto/attestation/tree/main/spec/v1. The document is a
-part of the package, so that its subjects are all other files, and the install tree without it. It says nothing of when,
-where and by whom: two builds from the same materials give the same bytes.
+part of the package, so that its subjects are all other files, and the install tree without it. It names no time,
+place or person: two builds from the same materials give the same bytes.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def statement(
             },
             "runDetails": {
                 "builder": {"id": BUILDER, "version": {"tfaot-pkg": __version__}},
+                # What was measured is no input, so it cannot be a parameter of the build.
                 **({"byproducts": measured} if measured else {}),
             },
         },
@@ -70,6 +71,7 @@ def _subjects(materials: Materials, tree: Tree) -> list[dict[str, object]]:
 
 
 def _external(materials: Materials) -> dict[str, object]:
+    # Sorted: the order of -D options must not change the document.
     return {"spec": spec_document(materials.spec), "defines": dict(sorted(materials.spec.defines.items()))}
 
 
@@ -103,6 +105,7 @@ def _internal(materials: Materials) -> dict[str, object]:
 
 
 def _command(materials: Materials) -> str:
+    # `spec.yaml` is the name of the package's copy of the spec.
     defines = [f"-D{key}={value}" for key, value in sorted(materials.spec.defines.items())]
     return shlex.join(["tfaot-pkg", "publish", "spec.yaml", *defines])
 
@@ -130,7 +133,7 @@ def _files(materials: Materials) -> list[dict[str, object]]:
 
 
 def _source(spec: ModelSpec) -> list[dict[str, object]]:
-    """What was fetched; a folder of the builder's machine has no address, and is told by its digest alone."""
+    """What was fetched; a folder of the builder's machine has no address, and is identified by its digest alone."""
     document: Any = spec_document(spec)["source"]
     match spec.source:
         case FolderSource():
@@ -142,6 +145,7 @@ def _source(spec: ModelSpec) -> list[dict[str, object]]:
 
 
 def _toolchain(facts: ToolchainFacts) -> list[dict[str, object]]:
+    # Of the user's own TensorFlow nothing but the version is in the key (decision 014).
     if not facts.lock:
         return [{"name": "TensorFlow", "uri": f"pkg:pypi/{_TENSORFLOW}@{facts.toolchain.version}"}]
     lock: dict[str, object] = {"name": f"tensorflow-{facts.toolchain.version}.txt", "digest": {"sha256": facts.lock}}
@@ -174,7 +178,7 @@ class Recorded:
 
 
 def read_statement(data: bytes, what: str) -> Recorded:
-    """Read what `statement` wrote; `what` names the package. Raises TrustError where it is anything else."""
+    """Read what `statement` wrote; `what` names the package. Raises TrustError if it is anything else."""
     try:
         document = read_json(data)
         if document["_type"] != STATEMENT_TYPE or document["predicateType"] != PREDICATE_TYPE:
@@ -183,6 +187,7 @@ def read_statement(data: bytes, what: str) -> Recorded:
         if definition["buildType"] != BUILD_TYPE:
             raise _unreadable(what, f"it is of the build type {definition['buildType']}")
         return _recorded(document["predicate"], document["subject"])
+    # Whoever publishes a package writes this document, so it may have any form.
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
         raise _unreadable(what, f"{type(error).__name__} {error}") from error
 
@@ -202,6 +207,7 @@ def _recorded(predicate: Mapping[str, Any], subjects: Sequence[Mapping[str, Any]
         pinned=internal["toolchain"]["pinned"] is True,
         compiler=dict(internal["compiler"]),
         validation_inputs=dict(internal["validationInputs"]),
+        # The first subject is the tree, whose digest has another name.
         files={str(each["name"]): str(each["digest"]["sha256"]) for each in subjects if "sha256" in each["digest"]},
     )
 

@@ -50,6 +50,7 @@ class _Readable(Protocol):
 def pack(root: Path, archive: BinaryIO) -> Tree:
     """Write the tree at `root` to `archive` and return it. Raises RegistryError, OSError."""
     tree = scan_tree(root)
+    # No name and no time in gzip's header: they would differ from run to run.
     with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=archive, mtime=0) as stream:
         write_tar(root, tree, stream)
     return tree
@@ -58,6 +59,7 @@ def pack(root: Path, archive: BinaryIO) -> Tree:
 def write_tar(root: Path, tree: Tree, stream: BinaryIO | gzip.GzipFile) -> None:
     """The uncompressed archive: bytes that depend on `tree` and the files' contents only."""
     for member in tree.members:
+        # TarInfo's defaults have no time, user or group, so that the bytes depend on the tree only.
         info = tarfile.TarInfo(member.path)
         info.mode = 0o755 if member.kind == "program" else 0o644
         if member.kind == "link":
@@ -65,15 +67,18 @@ def write_tar(root: Path, tree: Tree, stream: BinaryIO | gzip.GzipFile) -> None:
             stream.write(_header(info))
             continue
         with (root / member.path).open("rb") as file:
+            # Of the open file: another one may have its name by now.
             info.size = os.fstat(file.fileno()).st_size
             stream.write(_header(info))
             digest = hashlib.sha256()
             for chunk in _exactly(file, info.size):
                 digest.update(chunk)
                 stream.write(chunk)
+            # The digest of the tree is published, so the archive must hold exactly that tree.
             if digest.hexdigest() != member.content:
                 raise RegistryError(f"{root / member.path} was changed while it was being packed")
             stream.write(bytes(-info.size % _BLOCK))
+    # POSIX: two empty blocks end an archive.
     stream.write(bytes(2 * _BLOCK))
 
 
@@ -116,7 +121,7 @@ def _refused(what: str, reason: str) -> TrustError:
 
 
 class _Refused(Exception):
-    """Why an archive is not unpacked."""
+    """Why an archive is rejected."""
 
 
 class _Capped:
@@ -144,6 +149,7 @@ def _unpack(stream: _Readable, into: Path, limits: Limits, foreign: Callable[[st
         (into / name).parent.mkdir(parents=True, exist_ok=True)
         os.symlink(target, into / name)
     if durable:
+        # A new file survives a power failure only if its folder was flushed too.
         for folder in {into, *(into / parent for member in members for parent in parents(member.path))}:
             sync_folder(folder)
     return tree
@@ -155,9 +161,11 @@ def _members(
     """Write the archive's files below `into`; links are only reported."""
     count = 0
     while (info := _next(stream)) is not None:
+        # Headers of folders count too: an archive of nothing else must end somewhere.
         count += 1
         if count > limits.files:
             raise _Refused(f"it holds more than {limits.files} files")
+        # Checked before anything is written: `foreign` expects a path that cannot leave the tree.
         fault = path_fault(info.name) or ("" if info.isdir() or foreign is None else foreign(info.name))
         if fault:
             raise _Refused(f"{info.name!r} {fault}")
@@ -176,6 +184,7 @@ def _next(stream: _Readable) -> tarfile.TarInfo | None:
     info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
     if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE):
         raise _Refused(f"{info.name!r} is neither a file, a folder nor a link inside the package")
+    # GNU numbers may be negative, and a size without content would shift all headers that follow.
     if info.size < 0 or (info.size and not info.isreg()):
         raise _Refused(f"{info.name!r} has an impossible size")
     return info
@@ -185,6 +194,7 @@ def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Ki
     path, mode, digest = into / info.name, 0o755 if kind == "program" else 0o644, hashlib.sha256()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # O_EXCL: a name that occurs twice must not overwrite, nor be followed as a link.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     except (FileExistsError, NotADirectoryError):
         raise _Refused(f"{info.name!r} occurs twice, or is both a file and a folder") from None
@@ -193,6 +203,7 @@ def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Ki
             digest.update(chunk)
             file.write(chunk)
         file.flush()
+        # The umask may have removed bits of the mode.
         os.fchmod(file.fileno(), mode)
         if durable:
             os.fsync(file.fileno())
@@ -202,7 +213,7 @@ def _write_member(stream: _Readable, info: tarfile.TarInfo, into: Path, kind: Ki
 
 
 def _exactly(stream: _Readable, size: int) -> Iterator[bytes]:
-    """`size` bytes in pieces. Raises EOFError where the stream ends before."""
+    """`size` bytes in pieces. Raises EOFError if the stream ends before."""
     left = size
     while left:
         chunk = stream.read(min(left, _CHUNK))
@@ -217,6 +228,7 @@ def unpack_sound(archive: BinaryIO, folder: Path, entry: RegistryEntry, *, durab
 
     Raises TrustError, OSError.
     """
+    # Paths are checked while unpacking, so that none is written outside; the rest needs all files.
     tree = unpack(
         archive, folder, what=str(entry), foreign=lambda path: foreign_path(entry.name, path), durable=durable
     )

@@ -2,7 +2,7 @@
 
 Signatures, versions and expiry of all metadata, every line of every index file, the search shards, every blob's size
 and digest, and what every package holds, its binaries included. What lies in the folder and is referred to by nothing
-is no fault (see collect.py).
+is no fault (see `collect`).
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def audit(registry: StaticRegistry, progress: Progress) -> Audit:
     state = signed_state(registry, found)
     with progress.step("index") as step:
         current: set[str] = set()
+        # A file of a former spelling is judged last: what it may hold depends on whether there is a current one.
         former: list[IndexFile] = []
         for index in index_files(registry, state, found, step):
             if index.package != current_name(index.package):
@@ -100,11 +101,13 @@ def audit(registry: StaticRegistry, progress: Progress) -> Audit:
             _count(found, index, blobs, shards)
     _check_search(registry, state, found, shards)
     with progress.step("blobs", total=len(blobs)) as step:
+        # By content: versions may share a blob, which is then read once.
         for blob, entry in blobs.items():
             step.advance(note=str(entry))
             found.blobs += 1
             found.size += blob.size
             with found.collecting(), registry.open_blob(blob) as content:
+                # The digest is all that can be checked of the other blobs.
                 if blob == entry.blobs.get(PREFIX):
                     _check_package(content, entry)
     return found
@@ -122,6 +125,7 @@ def _count(found: Audit, index: IndexFile, blobs: dict[BlobRef, RegistryEntry], 
 
 def _check_package(archive: BinaryIO, entry: RegistryEntry) -> None:
     """Raise TrustError if an archive is not what an installation would take for `entry`."""
+    # Not durable: the copy is removed again at once.
     with storage_errors(f"unpack {entry}"), temporary_folder(prefix="tfaot-verify-") as folder:
         tree = unpack_sound(archive, folder, entry, durable=False)
     if tree.digest != entry.tree:
@@ -139,13 +143,15 @@ def _check_former(registry: StaticRegistry, found: Audit, former: IndexFile) -> 
 
 
 def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
-    """The one signed state that all else is compared with; None where the registry is unsigned, or that is a fault."""
+    """The one signed state that all else is compared with; None if the registry is unsigned, or that is a fault."""
+    # A registry on a server wraps its SignedIndex (remote/registry.py).
     signed = registry.index if isinstance(registry.index, SignedIndex) else getattr(registry.index, "index", None)
     if not isinstance(signed, SignedIndex):
         return None
     with found.collecting():
         signed.refresh()  # as a reader sees it: rollback, expiry of what every reader needs, the clock
     try:
+        # Read in spite of faults, so that all of them are reported.
         return signed.state()
     except TrustError as error:
         found.faults.append(error.message)
@@ -200,9 +206,10 @@ def _bin_indexes(state: SignedState, name: str, found: Audit) -> Iterator[IndexF
 def _check_search(
     registry: StaticRegistry, state: SignedState | None, found: Audit, shards: dict[str, list[bytes]]
 ) -> None:
-    """Compare the search shards with what the index files say. Where those are damaged there is nothing to compare."""
+    """Compare the search shards with what the index files say. If those are damaged there is nothing to compare."""
     if found.faults or not (state or registry.config.has_search):
         return
+    # One state for all shards, if the registry is signed.
     read = state.read if state else registry.index.read
     paths = state.role(SEARCH).signed.targets if state else registry.index.search_shards()
     for path in sorted({*paths, *shards}):
@@ -213,14 +220,17 @@ def _check_search(
             if state:
                 found.faults.append(text)
             else:
+                # Unsigned, the shard is written after the index file: a publisher killed in between is no fault.
                 found.notes.append(f"{text}: publishing any of its packages again puts it right")
 
 
 def _sorted(lines: list[bytes]) -> bytes:
+    # Index files come in the order of bins; the lines of a shard are sorted by name.
     named = {read_json(line)["name"]: line for line in lines}
     return b"".join(named[name] for name in sorted(named))
 
 
+# Readers that hold an older state may still ask for its files.
 GRACE = timedelta(days=7)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _HASHED = re.compile(r"(?P<folder>(?:index|search)/(?:.*/)?)(?P<sha256>[0-9a-f]{64})\.(?P<name>[^/]+)")
@@ -249,9 +259,10 @@ class Collected:
 def collect(registry: FolderRegistry, *, grace: timedelta = GRACE, dry_run: bool = False) -> Collected:
     """Remove garbage that is older than `grace`.
 
-    Raises TrustError, with nothing removed, where the registry does not verify: what it refers to cannot be known then.
+    Raises TrustError, with nothing removed, if the registry does not verify: what it refers to cannot be known then.
     Raises StorageError.
     """
+    # A publisher writes blobs before anything refers to them: without the lock they would count as garbage.
     with registry.locked():
         live = _live(registry)
         deadline = time.time() - grace.total_seconds()
@@ -277,6 +288,7 @@ def _live(registry: FolderRegistry) -> set[str]:
         for index in index_files(registry, state, found, step):
             for entry in index.entries:
                 live |= {blob_path(blob.sha256, registry.config.download) for blob in entry.blobs.values()}
+            # A line of a newer tool may refer to blobs that we do not know of.
             if any(line.version and line.entry is None for line in index.lines):
                 found.faults.append(f"{index.package} has versions that a newer tfaot-pkg published")
     if found.faults:
@@ -303,17 +315,20 @@ class _Garbage:
     path: str
     size: int
     since: float
-    """When it became garbage, as far as that can be told: its own time or that of what replaced it."""
+    """When it became garbage: its own time or that of what replaced it, whichever is later."""
 
 
 def _garbage(root: Path, live: set[str]) -> Iterator[_Garbage]:
     replaced = {_subject(path): _time_of(root / path) for path in live if _subject(path)}
     for folder in (INDEX, SEARCH_FOLDER, METADATA, "blobs"):
         for path, status in _files(root, folder):
+            # Files that are not of our layout belong to someone else, and stay.
             if path in live or not (_is_temporary(path) or _subject(path) or _BLOB.fullmatch(path)):
                 continue
+            # Clients verify the chain of roots from the one that they know, so old roots stay.
             if (role := _VERSIONED.fullmatch(path)) and role["role"] == ROOT:
                 continue
+            # An old file may have been replaced only now, and readers may still want it.
             since = max(status.st_mtime, replaced.get(_subject(path), 0.0))
             yield _Garbage(path=path, size=status.st_size, since=since)
 
@@ -344,6 +359,7 @@ def _files(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:
     except FileNotFoundError:
         return
     for item in items:
+        # Links may lead out of the registry.
         if item.is_dir(follow_symlinks=False):
             yield from _files(root, f"{folder}/{item.name}")
         elif item.is_file(follow_symlinks=False):

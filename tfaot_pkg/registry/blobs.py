@@ -22,10 +22,11 @@ _CHUNK = 1 << 20
 def open_blob(files: Files, path: str, blob: BlobRef) -> Iterator[BinaryIO]:
     """The blob at `path`, open at its start, after its size and digest were checked.
 
-    Raises RegistryError where it is missing, TrustError where it was changed, StorageError, NetworkError.
+    Raises RegistryError if it is missing, TrustError if it was changed, StorageError, NetworkError.
     """
     where = f"{files.location}/{path}"
     try:
+        # Entered by hand: an error of opening must not be mixed up with one of the block that reads.
         opened = files.open(path, blob.size)
         file = opened.__enter__()
     except MissingFile as error:
@@ -44,8 +45,9 @@ def open_blob(files: Files, path: str, blob: BlobRef) -> Iterator[BinaryIO]:
 
 
 def verify(where: str, blob: BlobRef, file: BinaryIO) -> None:
-    """Raise TrustError where `file` is not `blob`; else leave it at its start."""
+    """Raise TrustError if `file` is not `blob`; else leave it at its start."""
     digest, size = hashlib.sha256(), 0
+    # A file that is longer than expected is not read to its end.
     while size <= blob.size and (chunk := file.read(_CHUNK)):
         digest.update(chunk)
         size += len(chunk)
@@ -77,15 +79,17 @@ class BlobStore:
         return FolderFiles(root=self.root).has(blob_path(blob.sha256, self.template))
 
     def put(self, blob: BlobRef, source: Path | bytes) -> bool:
-        """Store `source`, which must be `blob`; False where it is there already (then that copy is checked).
+        """Store `source`, which must be `blob`; False if it is there already (then that copy is checked).
 
-        Raises TrustError where the content is not what `blob` says, StorageError.
+        Raises TrustError if the content is not what `blob` says, StorageError.
         """
         path = self.path(blob)
+        # A damaged copy must not stand in for the blob that is being published.
         if self.has(blob):
             with self.open(blob):
                 return False
         with storage_errors(f"write the registry {self.root}"):
+            # `_checked` raises after the last chunk, before write_chunks renames: nothing wrong gets this name.
             write_chunks(path, _checked(blob, source), mode=0o444)
         return True
 
@@ -95,7 +99,7 @@ class BlobStore:
 
 
 def _checked(blob: BlobRef, source: Path | bytes) -> Iterator[bytes]:
-    """The source's chunks; raises TrustError at their end where they are not `blob`."""
+    """The source's chunks; raises TrustError at their end if they are not `blob`."""
     digest, size = hashlib.sha256(), 0
     for chunk in _chunks(source):
         digest.update(chunk)

@@ -26,10 +26,10 @@ class Commit(Protocol):
     """One change of a registry; its maker holds the registry's lock. Raises OSError, StorageError, TrustError."""
 
     def read(self, path: str) -> bytes | None:
-        """An index file or search shard as it is before the change; None where there is none."""
+        """An index file or search shard as it is before the change; None if there is none."""
 
     def require(self) -> None:
-        """Raise TrustError where `apply` could not sign: called before anything is written."""
+        """Raise TrustError if `apply` could not sign: called before anything is written."""
 
     def apply(self, changes: Mapping[str, bytes]) -> None:
         """Make the changes hold, all durable when this returns. The last file written is the one that commits."""
@@ -58,7 +58,7 @@ class Keys:
     rings: Sequence[KeyRing] = ()
 
     def signers(self, state: SignedState, roles: Iterable[str]) -> Signers:
-        """Raises TrustError where the keys that the root of `state` trusts are not here."""
+        """Raises TrustError if the keys that the root of `state` trusts are not here."""
         return Signers.of(state.root.signed, self.rings, roles, location=state.files.location)
 
     def root_signers(self) -> list[Signer]:
@@ -87,6 +87,7 @@ class SignedCommit:
         self._files = files
         self._keys = keys
         self._clock = clock
+        # Read under the lock, so that nobody replaces the state that the change is built upon.
         self._state = index.state()
         self._signers: Signers | None = None
 
@@ -116,9 +117,10 @@ class SignedCommit:
         return self._signers
 
     def _check_clock(self) -> None:
-        """No reader would take what a wrong clock signs. (`refresh` does not ask: it mends what one has signed.)"""
+        """Readers would reject what a wrong clock signs. (`refresh` does not check: it replaces such signatures.)"""
         now, location = self.now(), self._files.location
         signed = self._state.signed_at
+        # The last signature lies in this clock's future, so what it signs now would expire too early.
         if signed is not None and signed > now + CLOCK_TOLERANCE:
             raise wrong_clock(location, signed, now)
         if self._state.root.signed.expires <= now:
@@ -127,5 +129,6 @@ class SignedCommit:
 
 def write(files: FolderFiles, new: Iterable[NewFile]) -> None:
     """Write `new` in its order, each durable before the next. Raises OSError."""
+    # One by one: after a power failure nothing may refer to a file that is not there.
     for path, data in new:
         files.put(path, data)

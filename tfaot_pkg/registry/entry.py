@@ -1,6 +1,6 @@
 """A line of the index: all that is known of one version of a package without fetching a blob.
 
-A line never changes once it is written, but for `yanked`. Readers ignore names that they do not know; writers keep
+A line never changes once it is written, except for `yanked`. Readers ignore names that they do not know; writers keep
 them. A line whose `v` is newer than ours is skipped by readers (an older tool still sees the older versions).
 """
 
@@ -160,6 +160,7 @@ def parse_index(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
 def parse_lines(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
     """As `parse_index`, with the lines that are not about a version."""
     lines = data.split(b"\n")
+    # Every line has an end: what follows the last one is an interrupted write.
     if lines.pop():
         _damaged(file, len(lines) + 1, "the line is cut off")
     parsed = tuple(_parse_line(line, file, number, package) for number, line in enumerate(lines, 1))
@@ -167,6 +168,7 @@ def parse_lines(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
     for number, one in enumerate(parsed, 1):
         if not one.version:
             continue
+        # By value: 1.0 and 1.0.0 are the same version.
         first = seen.setdefault(Version(one.version), number)
         if first != number:
             _damaged(file, number, f"version {one.version} stands in line {first} already")
@@ -207,8 +209,10 @@ def _line_from(value: object, package: str, raw: bytes) -> IndexLine:
     line = convert(_Line, value)
     if line.v < 0:
         raise ValueError("$.v: must be a whole number")
+    # The file of a package also holds lines of its former spelling, whose archives have files of that name.
     if line.name not in {package, *spellings(package)[1:]}:
         raise ValueError(f"name is {line.name!r}, not {package!r}")
+    # Older tools still see the versions that they can read.
     is_known = line.v <= SCHEMA
     if line.kind:
         is_deprecation = is_known and line.kind == "package"
@@ -230,6 +234,7 @@ def _entry_from(value: dict[str, object]) -> RegistryEntry:
         yanked = "no reason given" if yanked else None
     elif yanked is None:
         raise ValueError("$.yanked: expected false or the reason, got null")
+    # A line that we write again (a yank) must keep what a newer tool wrote into it.
     others = {name: item for name, item in value.items() if name not in _KNOWN and name != "v"}
     known = {name: item for name, item in value.items() if name in _KNOWN}
     entry = convert(RegistryEntry, {**known, "yanked": yanked, "extra": others})
@@ -243,14 +248,14 @@ def _entry_from(value: dict[str, object]) -> RegistryEntry:
 
 
 def newest(entries: Sequence[RegistryEntry]) -> RegistryEntry | None:
-    """What a requirement without a version means: no yanked version, a pre-release only where nothing else is."""
+    """What a requirement without a version means: no yanked version, a pre-release only if there is nothing else."""
     usable = [entry for entry in entries if entry.yanked is None]
     final = [entry for entry in usable if not entry.order.is_prerelease]
     return max(final or usable, key=lambda entry: entry.rank, default=None)
 
 
 def check_new(entry: RegistryEntry) -> None:
-    """Refuse what no reader could read back. Raises RegistryError."""
+    """Raise RegistryError for what no reader could read back."""
     if not is_package_name(entry.name):
         raise RegistryError(f"{entry.name!r} is not a package name", hint="change model.name in the spec")
     if entry.name != entry.package:
@@ -261,6 +266,7 @@ def check_new(entry: RegistryEntry) -> None:
     if PREFIX not in entry.blobs:
         raise RegistryError(f"{entry}: nothing to install (no {PREFIX!r} blob)")
     try:
+        # What we publish must be readable by the same code that readers use.
         _line_from(read_json(entry.line()), entry.name, b"")
     except ValueError as fault:
         raise RegistryError(f"{entry} cannot be published: {fault}") from None

@@ -5,7 +5,7 @@ is written beside its place, made durable and renamed, under a lock that names i
 which a version begins to exist (commit.py): before it nothing refers to the new blobs, after it everything is there.
 So a publisher that is killed leaves the old state or the new one, and the same command again completes it.
 
-An unsigned registry tells damage, not forgery.
+In an unsigned registry readers detect damage, but not forgery.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Published:
 class FolderRegistry(StaticRegistry):
     """The registry in a folder: a `RegistryReader` that can also publish.
 
-    `keys` sign where the registry is signed; `lock_timeout` is in seconds; `clock` gives the time of publication and of
+    `keys` sign if the registry is signed; `lock_timeout` is in seconds; `clock` gives the time of publication and of
     signatures (UTC, ISO 8601, to the second).
     """
 
@@ -68,7 +68,7 @@ class FolderRegistry(StaticRegistry):
     def create(cls, root: Path, *, anchor: Anchor | None = None, keys: Keys | None = None) -> FolderRegistry:
         """Make an unsigned registry in `root` (missing or empty), or open the one that is there.
 
-        Raises RegistryError where the folder holds something else, StorageError.
+        Raises RegistryError if the folder holds something else, StorageError.
         """
         root = root.absolute()
         with storage_errors(f"make a registry in {root}"):
@@ -80,9 +80,9 @@ class FolderRegistry(StaticRegistry):
 
     @classmethod
     def find(cls, root: Path, *, keys: Keys | None = None) -> FolderRegistry | None:
-        """The registry in `root`, None where `root` is missing or empty; nothing is made.
+        """The registry in `root`, None if `root` is missing or empty; nothing is made.
 
-        Raises RegistryError where the folder holds something else, StorageError.
+        Raises RegistryError if the folder holds something else, StorageError.
         """
         root = root.absolute()
         with storage_errors(f"read the registry {root}"):
@@ -96,8 +96,8 @@ class FolderRegistry(StaticRegistry):
     def open(cls, root: Path, *, anchor: Anchor | None = None, keys: Keys | None = None) -> FolderRegistry:
         """Open the registry in `root`.
 
-        Where it is signed, `anchor` says what is trusted (by default: the root that was seen there first), and `keys`
-        are needed to publish. Raises RegistryError where there is none or one of an unknown format.
+        If it is signed, `anchor` says what is trusted (by default: the root that was seen there first), and `keys`
+        are needed to publish. Raises RegistryError if there is none or one of an unknown format.
         """
         root = root.absolute()
         files = FolderFiles(root=root)
@@ -127,6 +127,7 @@ class FolderRegistry(StaticRegistry):
     def names(self) -> tuple[str, ...]:
         """All packages, sorted. Raises RegistryError, TrustError, StorageError."""
         if self.is_signed or self.config.has_search:
+            # `super()` without arguments fails in a slotted dataclass, which is a second class of the name.
             return StaticRegistry.names(self)
         return tuple(sorted(set(map(current_name, self.walk()))))
 
@@ -142,7 +143,7 @@ class FolderRegistry(StaticRegistry):
         return reader.search(self, text)
 
     def require_keys(self) -> None:
-        """Raise TrustError where publishing would fail for want of keys: asked before a build that takes minutes."""
+        """Raise TrustError if publishing would fail for lack of keys: called before a build that takes minutes."""
         if self.is_signed:
             with self.writing() as commit:
                 commit.require()
@@ -151,7 +152,7 @@ class FolderRegistry(StaticRegistry):
         """Add a version; `blobs` gives the content of each of the entry's blobs by role.
 
         The same version with the same key and tree is there already: nothing is done (but a lost blob is put back).
-        Raises RegistryError for the same version with another key or tree, TrustError where a blob is not
+        Raises RegistryError for the same version with another key or tree, TrustError if a blob is not
         what the entry says or the registry's keys are not at hand, StorageError.
         """
         check_new(entry)
@@ -161,10 +162,12 @@ class FolderRegistry(StaticRegistry):
             index = self._index_before(commit, entry.package)
             present = index.line_of(entry.version)
             if present is not None:
+                # The version is there, but its search shard may not be: a publisher may have been killed in between.
                 done = self._already_published(present, entry, blobs)
                 self._apply(commit, index, index)
                 return done
             commit.require()
+            # Blobs come first: nothing may refer to what is not there.
             for role, blob in entry.blobs.items():
                 self._drop_leftovers(self.blobs.path(blob))
                 self.blobs.put(blob, blobs[role])
@@ -200,7 +203,7 @@ class FolderRegistry(StaticRegistry):
         self._change(package, lambda index: index.with_deprecation(deprecation))
 
     def _change(self, package: str, change: Callable[[IndexFile], IndexFile]) -> IndexFile:
-        """Rewrite one index file under the lock; nothing is written where nothing changes."""
+        """Rewrite one index file under the lock; nothing is written if nothing changes."""
         package = package_meant_by(package)
         with self.writing() as commit:
             before = self._index_before(commit, package)
@@ -214,10 +217,11 @@ class FolderRegistry(StaticRegistry):
 
     @contextmanager
     def writing(self) -> Iterator[Commit]:
-        """Hold the registry's lock, with what it takes to change it. Raises StorageError, TrustError."""
+        """Hold the registry's lock, and give the commit that changes it. Raises StorageError, TrustError."""
         with self.locked():
             if isinstance(self.index, SignedIndex):
                 yield SignedCommit(self.files, self.index, self.keys, self.clock)
+                # The next read must see what was written.
                 self.index.forget()
             else:
                 yield PlainCommit(files=self.files)
@@ -239,14 +243,15 @@ class FolderRegistry(StaticRegistry):
         return IndexFile.parse(commit.read(path), str(self.root / path), name)
 
     def _apply(self, commit: Commit, before: IndexFile, after: IndexFile) -> None:
-        """Write `after` and its search shard, as far as they differ from what is there.
+        """Write those of `after` and its search shard that differ from what is there.
 
-        Where there is a file of the former spelling it follows, for tools that know no other one.
+        A file of the former spelling is updated too, for tools that know no other one.
         """
         former = [name for name in other_spellings(after.package) if commit.read(index_path(name)) is not None]
         stays = (
             after == before and commit.read(index_path(after.package)) is None
         )  # the file of the former spelling alone
+        # In the order of writing: unsigned, the index file is the commit, and search follows.
         changes: dict[str, bytes] = {}
         if after != before:
             changes[index_path(after.package)] = after.to_bytes()
@@ -255,6 +260,7 @@ class FolderRegistry(StaticRegistry):
             name, *others = former if stays and former else [after.package, *former]
             summary = summary_of(name, after.entries, after.deprecation)
             changes |= self._shards(commit, {name: summary, **dict.fromkeys(others)})
+        # Nothing is signed, and no key needed, if nothing changes.
         changes = {path: data for path, data in changes.items() if data != commit.read(path)}
         if changes:
             commit.require()
@@ -279,6 +285,7 @@ class FolderRegistry(StaticRegistry):
             )
         refuse_other_content(present.entry, entry)
         for role, blob in present.entry.blobs.items():
+            # A blob is put back only if it is the content that the index names.
             if blob == entry.blobs.get(role) and not self.blobs.has(blob):
                 self.blobs.put(blob, blobs[role])
         return Published(status="already published", registry=self.root, entry=present.entry)
@@ -292,7 +299,7 @@ class FolderRegistry(StaticRegistry):
 
 
 def require_empty(root: Path) -> None:
-    """Raise RegistryError where `root` holds anything that is not hidden."""
+    """Raise RegistryError if `root` holds anything that is not hidden."""
     if any(not path.name.startswith(".") for path in root.iterdir()) and not (root / CONFIG).exists():
         raise RegistryError(f"{root} is not a registry and not empty", hint="name a new folder, or one that is empty")
 
@@ -301,6 +308,7 @@ def _index(files: FolderFiles, config: RegistryConfig, anchor: Anchor | None) ->
     anchor = anchor or Anchor.of(files.location, Folders.of_user())
     if config.is_signed:
         return SignedIndex(files, anchor, config.sha256)
+    # Whoever can write `config.json` could drop `signed` from it. An unsigned registry has no timestamp.
     if files.has(TIMESTAMP_FILE) or anchor.was_signed:
         raise TrustError(
             f"{files.location} should be signed, but its {CONFIG} says that it is not",
@@ -311,7 +319,7 @@ def _index(files: FolderFiles, config: RegistryConfig, anchor: Anchor | None) ->
 
 
 def refuse_other_content(present: RegistryEntry, entry: RegistryEntry) -> None:
-    """Pure: raise RegistryError, naming what differs, where `entry` is not the version that is `present`."""
+    """Pure: raise RegistryError that names what differs, if `entry` has other content than `present`."""
     if present.key == entry.key and present.tree == entry.tree:
         return
     fields = ("toolchain", "targets", "batch_sizes", "signature", "license", "description", "dependencies", "tool")

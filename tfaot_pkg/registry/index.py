@@ -56,7 +56,7 @@ class IndexFile:
         return replace(self, lines=(*self.lines, line))
 
     def with_yanked(self, version: str, reason: str | None) -> IndexFile:
-        """`reason` None takes a yank back. Raises RegistryError where there is no such version."""
+        """`reason` None takes a yank back. Raises RegistryError if there is no such version."""
         line = self.line_of(version)
         if line is None:
             there = ", ".join(entry.version for entry in self.entries) or "none"
@@ -80,6 +80,7 @@ class IndexFile:
 
     def joined(self, former: IndexFile) -> IndexFile:
         """The file with those lines of `former`, the file of the former spelling, that it does not hold yet."""
+        # An older tool may have added versions to the former file: they are merged in here (decision 034).
         missing = [line for line in former.lines if line.deprecation is None and not self._holds(line)]
         joined = replace(self, lines=(*missing, *self.lines))
         return joined if self.lines else joined.with_deprecation(former.deprecation)
@@ -98,17 +99,19 @@ def _deprecation_line(package: str, deprecation: Deprecation) -> IndexLine:
     return IndexLine(name=package, version="", entry=None, raw=write(document).rstrip(b"\n"), deprecation=deprecation)
 
 
+# 256 shards, each about 65 KB in a registry of 100,000 packages (decision 011, benchmarks/registry_scale.py).
 SHARDS = tuple(f"{SEARCH}/{number:02x}.jsonl" for number in range(256))
 
 
 def shard_path(package: str) -> str:
     """The shard that holds `package`."""
+    # By hash: nearly all names begin alike, so a prefix would put them into one shard.
     return f"{SEARCH}/{hashlib.sha256(package.encode()).hexdigest()[:2]}.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSummary:
-    """A package as search shows it: `version` is the best one, None where all are yanked."""
+    """A package as search shows it: `version` is the best one, None if all are yanked."""
 
     name: str
     version: str | None
@@ -152,13 +155,13 @@ def updated_shard(shard: bytes, file: str, name: str, summary: PackageSummary | 
 
 
 def summaries_in(shard: bytes, file: str, words: Sequence[str] = ()) -> Iterator[PackageSummary]:
-    """The packages in a shard that hold all `words` (in case-folded form). Raises RegistryError where it is damaged.
+    """The packages in a shard that hold all `words` (in case-folded form). Raises RegistryError if it is damaged.
 
-    Names are as they stand there: in the former spelling, where all versions of the package are.
+    Names are as they stand there: in the former spelling, if all versions have it.
     """
     if shard and not shard.endswith(b"\n"):
         raise _damaged(file, "its end is missing")
-    # Most lines do not match: looking at the text first is much quicker than parsing each.
+    # Most lines do not match: their text is searched before they are parsed, so words are escaped as in JSON.
     escaped = [_either_spelling(json.dumps(word, ensure_ascii=False)[1:-1]) for word in words]
     try:
         for line in shard.decode().split("\n")[:-1]:
@@ -176,6 +179,7 @@ def _holds(line: str, words: Sequence[str]) -> bool:
 
 
 def _either_spelling(text: str) -> str:
+    # A word must be found in either spelling of a name, whichever one the shard has.
     return text.replace("_", "-")
 
 

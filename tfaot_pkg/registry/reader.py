@@ -28,15 +28,15 @@ class RegistryReader(Protocol):
 
     @property
     def root_version(self) -> int | None:
-        """The version of the trusted root, None where the registry is unsigned. Raises TrustError."""
+        """The version of the trusted root, None if the registry is unsigned. Raises TrustError."""
 
     def names(self) -> Sequence[str]:
         """All packages, sorted."""
 
     def entries(self, package: str) -> tuple[RegistryEntry, ...]:
-        """The versions of `package`, oldest version first; empty where there is no such package.
+        """The versions of `package`, oldest version first; empty if there is no such package.
 
-        Raises RegistryError where the index is damaged.
+        Raises RegistryError if the index is damaged.
         """
 
     def deprecation(self, package: str) -> Deprecation | None:
@@ -105,11 +105,13 @@ def resolve(reader: RegistryReader, requirement: Requirement | str) -> RegistryE
 
 
 def choose(entries: Sequence[RegistryEntry], wanted: Requirement) -> RegistryEntry | None:
-    """The newest version that `wanted` allows: pre-releases by packaging's rules, yanked ones where pinned."""
+    """The newest version that `wanted` allows: pre-releases by packaging's rules, yanked ones if pinned."""
     usable = [entry for entry in entries if entry.yanked is None or wanted.is_pinned]
     if not wanted.specifier:
         return newest(usable)
+    # `filter` lets pre-releases in only if no final version matches.
     allowed = set(wanted.specifier.filter([entry.order for entry in usable]))
+    # The greatest `rank`, not `order`: PEP 440 compares b10 and b9 by their letters (entry.py).
     return max((entry for entry in usable if entry.order in allowed), key=lambda entry: entry.rank, default=None)
 
 
@@ -134,7 +136,7 @@ _FORM = re.compile(r"\s*(?P<name>[A-Za-z0-9_.-]+)\s*(?:@\s*(?P<version>\S+)|(?P<
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """A package and the versions of it that will do (all of them where `specifier` is empty)."""
+    """A package and the versions of it that will do (all of them if `specifier` is empty)."""
 
     package: str
     specifier: SpecifierSet
@@ -179,7 +181,7 @@ FILES = {PROVENANCE: "provenance.json", SBOM: "sbom.cdx.json", VALIDATION: "vali
 def package_document(reader: RegistryReader, entry: RegistryEntry, role: str) -> bytes:
     """The document of `entry` in `role` (`FILES`).
 
-    Raises RegistryError where the version was published without it, TrustError where it was changed.
+    Raises RegistryError if the version was published without it, TrustError if it was changed.
     """
     if role not in entry.blobs:
         raise RegistryError(

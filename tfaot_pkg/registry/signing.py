@@ -1,4 +1,4 @@
-"""Making a signed registry, and signing anew what expires.
+"""Making a signed registry, and signing again what expires.
 
 A reader must find a state that verifies at any moment. So a key signs only after the root that names it is there, and
 leaves the root only after everything that it signed was signed by another.
@@ -101,12 +101,13 @@ def initialize(
 
 @contextmanager
 def _nothing_left_behind(root: Path) -> Iterator[None]:
-    """Make `root`; where the block fails, all that it made there is removed again. What was there before stays."""
+    """Make `root`; if the block fails, all that it made there is removed again. What was there before stays."""
     made = [folder for folder in (root, *root.parents) if not folder.exists()]
     before = set(root.iterdir()) if root.exists() else set()
     make_folder(root)
     try:
         yield
+    # Also after Ctrl-C: half a registry must not stay.
     except BaseException:
         for path in set(root.iterdir()) - before:
             if path.is_dir():
@@ -122,6 +123,7 @@ def _nothing_left_behind(root: Path) -> Iterator[None]:
 def _require_new(root: Path) -> None:
     if (root / CONFIG).exists():
         raise RegistryError(f"{root} is a registry already", hint="name a new folder, or one that is empty")
+    # `metadata` alone is what a killed run leaves: `config.json` is written last.
     if root.exists() and {path.name for path in root.iterdir() if not path.name.startswith(".")} != {METADATA}:
         require_empty(root)
 
@@ -143,6 +145,7 @@ def _ring(folder: Path, plan: Plan, passphrase: Callable[[], str | None], secret
             (folder / f"{name}.pem").unlink(missing_ok=True)  # a killed run's: nothing says that it exists
             records.append(make_key(role, folder, name, secret))
     ring = KeyRing(folder=folder, records=tuple(records), secrets=secrets)
+    # Last: a run that is killed before leaves no keys.json, and the next one makes all keys again.
     ring.save()
     return ring
 
@@ -156,6 +159,7 @@ def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initia
     files = first_state(metadata, signers, config, plan.bits, now)
     folder = FolderFiles(root=root)
     write(folder, files)
+    # Last: without it nobody takes the folder for a registry.
     folder.put(CONFIG, config)
     return Initialized(
         registry=root,
@@ -166,12 +170,12 @@ def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initia
 
 
 def load_state(registry: FolderRegistry) -> SignedState:
-    """What the registry says now. Raises RegistryError where it is not signed, TrustError, StorageError."""
+    """What the registry says now. Raises RegistryError if it is not signed, TrustError, StorageError."""
     return _signed_index(registry).state()
 
 
 def require_signed(registry: FolderRegistry, commit: object) -> SignedCommit:
-    """The `commit` of a signed registry. Raises RegistryError where it is not signed."""
+    """The `commit` of a signed registry. Raises RegistryError if it is not signed."""
     _signed_index(registry)
     assert isinstance(commit, SignedCommit)
     return commit
@@ -188,7 +192,7 @@ def _signed_index(registry: FolderRegistry) -> SignedIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What was signed anew, when each role's signatures end, and what needs someone's attention."""
+    """What was signed again, when each role's signatures end, and what needs someone's attention."""
 
     signed: tuple[str, ...]
     expires: dict[str, str]
@@ -196,14 +200,15 @@ class Refreshed:
 
 
 def refresh(registry: FolderRegistry) -> Refreshed:
-    """Sign the timestamp anew, and whatever else has less than a third of its lifetime left. For cron.
+    """Sign the timestamp again, and whatever else has less than a third of its lifetime left. For cron.
 
-    What the keys at hand cannot sign, and is not urgent, is noted; where it has expired that is a TrustError.
+    What the given keys cannot sign is noted. Raises TrustError if it has expired already.
     """
     with registry.writing() as commit:
         state, now = require_signed(registry, commit).state, utc(registry.clock())
         undelegated = _is_undelegated(state)
         old = _all_roles(state) if undelegated else _old_roles(state, now)
+        # A snapshot names the versions of all roles, so new ones need a new snapshot.
         stale_snapshot = bool(old) or state.lifetimes.is_old(SNAPSHOT, state.snapshot.signed.expires, now)
         notes: list[str] = []
         roles = [TIMESTAMP]
@@ -211,6 +216,7 @@ def refresh(registry: FolderRegistry) -> Refreshed:
             roles.append(SNAPSHOT)
         signers, release_note = _signers_for(registry.keys, state, roles, old, now)
         notes += release_note
+        # The timestamp expires first, so it is signed even if the release keys are elsewhere.
         if release_note:
             old = []
         revision = Revision(state)
@@ -219,6 +225,7 @@ def refresh(registry: FolderRegistry) -> Refreshed:
         for name in old:
             revision.change(name)
         write(registry.files, revision.files(signers, now, snapshot=stale_snapshot))
+        # After all else: the keys of root are rarely on this machine.
         new_root_signed, root_notes = _refresh_root(registry, state, now)
         signed = [*old, *([SNAPSHOT] if stale_snapshot else []), TIMESTAMP, *new_root_signed]
         return Refreshed(signed=tuple(signed), expires=_expiries(registry), notes=(*notes, *root_notes))
@@ -247,6 +254,7 @@ def _signers_for(
         return keys.signers(state, [*roles, RELEASE]), []
     except TrustError:
         soonest = min(state.role(name).signed.expires for name in old)
+        # Readers reject the registry already, so a note would not do.
         if soonest <= now:
             raise
         expiring = counted(len(old), "file")

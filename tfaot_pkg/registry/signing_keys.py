@@ -78,7 +78,7 @@ class KeysChanged:
 
     @property
     def lacking(self) -> str:
-        """Which signatures are still needed, empty where none is."""
+        """Which signatures are still needed, empty if none is."""
         return self.succession.lacking()
 
     def as_dict(self) -> dict[str, object]:
@@ -118,9 +118,11 @@ def add_key(
             change = KeyChange(role=role, add=key, threshold=threshold)
             files, done = _prepared(state, change, keys, now, pending)
         except BaseException:
+            # No root trusts the new key, and its file would keep the name taken.
             for path in made:
                 path.unlink(missing_ok=True)
             raise
+        # Before root names the key: a registry must never depend on a key that nobody has recorded.
         if ring:
             ring.save()
         write(registry.files, files)
@@ -128,7 +130,7 @@ def add_key(
 
 
 def _key_to_add(keys: Keys, role: str, new: NewKey) -> tuple[Key, KeyRing | None, list[Path]]:
-    """The key, the first key folder's ring with it where that will hold it, and the files that were made for it."""
+    """The key, the first key folder's ring with it if it will hold the key, and the files that were made for it."""
     if new.public:
         return public_key(new.public), None, []
     if not keys.rings:
@@ -164,7 +166,7 @@ def set_threshold(registry: FolderRegistry, role: str, threshold: int, *, pendin
 
 
 def renew_root(registry: FolderRegistry, *, pending: Path | None = None) -> KeysChanged:
-    """Sign root anew as it is, so that it lasts longer. Needs the root keys. As `add_key`."""
+    """Sign root again as it is, with a later expiry. Needs the root keys. As `add_key`."""
     return set_threshold(registry, ROOT, load_state(registry).root.signed.roles[ROOT].threshold, pending=pending)
 
 
@@ -177,7 +179,7 @@ def _change(registry: FolderRegistry, state: SignedState, change: KeyChange, pen
 def _prepared(
     state: SignedState, change: KeyChange, keys: Keys, now: datetime, pending: Path | None
 ) -> tuple[list[NewFile], KeysChanged]:
-    """Sign everything, and write nothing but the pending file: what cannot be signed changes nothing."""
+    """Sign everything, and write only the pending file: if a key is missing, nothing changes."""
     succession = Succession.of(state.root, change, now).signed_by(keys.root_signers())
     done = KeysChanged(succession=succession, keyid=change.add.keyid if change.add else change.drop, pending=pending)
     if pending is not None:
@@ -189,18 +191,20 @@ def _prepared(
 
 
 def _files(state: SignedState, succession: Succession, keys: Keys, now: datetime) -> list[NewFile]:
-    """The new roots, and between or around them what the others sign anew, in the order of writing."""
+    """The new roots, and before, between or after them what other roles sign again, in the order of writing."""
     roots = succession.files()
     roles: tuple[str, ...] = (RELEASE, SNAPSHOT, TIMESTAMP)
     changed = [role for role in roles if succession.takes(role) or (role == RELEASE and succession.changes(role))]
     if not changed:
         return roots
+    # A snapshot names the versions of roles, and the timestamp that of the snapshot: all that follow change too.
     roles = roles[roles.index(changed[0]) :]
     revision = Revision(state)
     if RELEASE in changed:
         revision.set_release_keys(succession.final)
     signers = Signers.of(succession.final, keys.rings, roles, location=state.files.location)
     signed = revision.files(signers, now, snapshot=roles[0] != TIMESTAMP)
+    # Every state in between must verify: trust is given before it is used, and taken away when nothing needs it.
     return [*signed, *roots] if succession.takes_first else [*roots[:1], *signed, *roots[1:]]
 
 
@@ -231,6 +235,7 @@ def sign_pending(file: Path, keys: Keys) -> KeysChanged:
 def read_pending(file: Path) -> Succession:
     """The pending change in `file`. Raises TrustError, StorageError."""
     with storage_errors(f"read {file}"), file.open("rb") as opened:
+        # A longer file is cut off, and then rejected as damaged.
         return Succession.parse(opened.read(LIMIT), str(file))
 
 
@@ -242,6 +247,7 @@ def apply_pending(registry: FolderRegistry, file: Path) -> KeysChanged:
     given = read_pending(file)
     with registry.writing() as commit:
         state = require_signed(registry, commit).state
+        # Nothing in the file is trusted: signatures are checked against the root that the registry has now.
         succession = given.upon(state.root)
         succession.require_signed()
         write(registry.files, _files(state, succession, registry.keys, utc(registry.clock())))

@@ -22,17 +22,17 @@ from tfaot_pkg.static.layout import CONFIG, DOWNLOAD, FORMAT, LATENCY, blob_path
 
 
 class Index(Protocol):
-    """Where index files and search shards come from: as they lie there (PlainIndex), or verified (SignedIndex)."""
+    """Where index files and search shards come from: unverified (PlainIndex), or verified (SignedIndex)."""
 
     def forget(self) -> None:
-        """The next read takes the newest state; until then all reads may be of one."""
+        """The next read takes the newest state; until then all reads may be of one state."""
 
     def read(self, path: str) -> bytes | None:
-        """The file, None where there is none. Raises TrustError, StorageError, NetworkError."""
+        """The file, None if there is none. Raises TrustError, StorageError, NetworkError."""
 
     @property
     def root_version(self) -> int | None:
-        """The version of the trusted root, None where nothing is signed. Raises as `read`."""
+        """The version of the trusted root, None if nothing is signed. Raises as `read`."""
 
     def search_shards(self) -> tuple[str, ...]:
         """The paths of the shards that may be there, sorted."""
@@ -40,7 +40,7 @@ class Index(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainIndex:
-    """The files as they lie there: damage is told, forgery is not."""
+    """The files without verification: damage is detected, forgery is not."""
 
     files: Files
 
@@ -84,7 +84,7 @@ class StaticRegistry:
 
     @property
     def root_version(self) -> int | None:
-        """The version of the trusted root, None where the registry is unsigned. Raises TrustError, NetworkError."""
+        """The version of the trusted root, None if the registry is unsigned. Raises TrustError, NetworkError."""
         return self.index.root_version
 
     def names(self) -> tuple[str, ...]:
@@ -106,15 +106,17 @@ class StaticRegistry:
     def _summaries(self, path: str, words: list[str] | None = None) -> Iterator[PackageSummary]:
         shard = self.index.read(path)
         for one in summaries_in(shard or b"", f"{self.location}/{path}", words or ()):
+            # An older shard may name a package by its former spelling.
             yield replace(one, name=current_name(one.name))
 
     def index_file(self, package: str) -> IndexFile:
-        """All lines of `package`; without any where there is no such package. Raises RegistryError, TrustError.
+        """All lines of `package`; without any if there is no such package. Raises RegistryError, TrustError.
 
         A package of which nothing was published under the spelling of today has the file of the former one.
         """
         package = package_meant_by(package)
         files = (self.index_file_of(name) for name in spellings(package))
+        # The current spelling first: the second read is needed only if that has no file (decision 034).
         found = next((file for file in files if file.lines), None)
         return replace(found, package=package) if found else IndexFile(package=package, lines=())
 
@@ -126,7 +128,7 @@ class StaticRegistry:
     def entries(self, package: str) -> tuple[RegistryEntry, ...]:
         """The versions of `package` that this tool can read, oldest version first.
 
-        Raises RegistryError where the index is damaged, TrustError where it is not what was signed, StorageError.
+        Raises RegistryError if the index is damaged, TrustError if it is not what was signed, StorageError.
         """
         return self.index_file(package).entries
 
@@ -143,7 +145,7 @@ class StaticRegistry:
     def has_blobs(self, entry: RegistryEntry) -> bool:
         """Whether all blobs of `entry` are there; their content is not looked at. Raises StorageError.
 
-        But for measurements: publishing again cannot bring them back.
+        Measurements do not count: publishing again cannot restore them.
         """
         blobs = [blob for role, blob in entry.blobs.items() if role != LATENCY]
         paths = (blob_path(blob.sha256, self.config.download) for blob in blobs)

@@ -26,6 +26,7 @@ class Address:
             host, _ = parts.hostname, parts.port
         except ValueError as error:
             raise RegistryError(f"{shown} is not an address: {error}", hint=_FORM) from error
+        # `urlsplit` drops tabs and newlines silently, so the address would not be the one that was typed.
         if parts.scheme not in ("http", "https") or not host or any(ord(letter) <= 32 for letter in text):
             raise RegistryError(f"{shown} is not the address of a registry", hint=_FORM)
         if parts.username is not None or parts.password is not None:
@@ -35,7 +36,9 @@ class Address:
             )
         if parts.query or parts.fragment:
             raise RegistryError(f"{shown}: the address of a registry has no ? and no #", hint=_FORM)
+        # Without the final slash `urljoin` would replace the last folder.
         path = parts.path if parts.path.endswith("/") else parts.path + "/"
+        # Host names are case-insensitive: one registry must have one cache and one folder of trust.
         address = cls(url=urlunsplit((parts.scheme, parts.netloc.lower(), path, "", "")), allow_http=allow_http)
         if parts.scheme == "http" and not (allow_http or is_loopback(host)):
             raise RegistryError(
@@ -60,6 +63,7 @@ class Address:
         Raises NetworkError if that is an address that this registry may not send us to.
         """
         try:
+            # A download template may name any URL, so the result is checked like a redirect.
             url = urljoin(self.url, path)
         except ValueError:
             raise refused(path, self.url, "that is not an address", self.site, "refers us") from None

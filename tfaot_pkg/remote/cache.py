@@ -3,7 +3,7 @@
 content/ab/cdef...    by SHA-256, checked before it is kept and whenever it is read; good for ever
 partial/SHA256        a download that is under way or was broken off, with its lock
 mutable/NAME          the last confirmed copy of a file that may change, with what to ask the server for next time;
-                      empty where the server had none
+                      empty if the server had none
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONTENT = "content/{prefix}/{rest}"
 class Copy:
     """A file that may change, as it was seen last, `seen` seconds after 1970.
 
-    `etag` is empty where the server gave none that can be trusted.
+    `etag` is empty if the server gave none that can be trusted.
     """
 
     body: bytes
@@ -41,7 +41,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCache:
-    """The cache of one registry, below `root`. Every method raises StorageError where the disk refuses."""
+    """The cache of one registry, below `root`. Every method raises StorageError if the disk fails."""
 
     root: Path
 
@@ -57,16 +57,18 @@ class RemoteCache:
                 write_file(note, f"What tfaot-pkg keeps of {url}. It may be deleted at any time.\n".encode())
 
     def copy(self, path: str) -> Copy | None:
-        """The copy of a file that may change; None where there is none, or where it was damaged."""
+        """The copy of a file that may change; None if there is none or it was damaged."""
         with self._storage():
             try:
                 with self._mutable(path).open("rb") as file:
+                    # The time of the file is when the server last confirmed it (`still_so`).
                     data, seen = file.read(), os.fstat(file.fileno()).st_mtime
             except FileNotFoundError:
                 return None
         head, _, body = data.partition(b"\n")
         try:
             note = read_json(head)
+            # A damaged copy is no copy: the server is asked for the whole file.
             if note["sha256"] == sha256_bytes(body):
                 return Copy(body=body, etag=str(note["etag"]), seen=seen)
         except (ValueError, KeyError, TypeError):
@@ -84,7 +86,7 @@ class RemoteCache:
             os.utime(self._mutable(path))
 
     def keep_absent(self, path: str) -> None:
-        """The server has no file `path`. A copy of what it had before stays."""
+        """The server has no file `path`. A copy of an earlier file stays."""
         with self._storage(), suppress(FileExistsError):
             make_folder(self._mutable(path).parent)
             self._mutable(path).touch(exist_ok=False)
@@ -96,10 +98,11 @@ class RemoteCache:
         return False
 
     def content(self, sha256: str, limit: int) -> bytes | None:
-        """Content by digest; None where it is not there (or is damaged: then it is dropped). Not for large things."""
+        """Content by digest; None if it is not there (or is damaged: then it is dropped). Not for large things."""
         path = self._content_path(sha256)
         with self._storage():
             try:
+                # The size first: whatever lies there must not fill the memory.
                 data = path.read_bytes() if path.stat().st_size <= limit else b""
             except FileNotFoundError:
                 return None
@@ -119,7 +122,7 @@ class RemoteCache:
 
     @contextmanager
     def open_content(self, sha256: str) -> Iterator[BinaryIO | None]:
-        """Large content, checked, open at its start; None where it is not there (or is damaged: then it is dropped)."""
+        """Large content, checked, open at its start; None if it is not there (or is damaged: then it is dropped)."""
         path = self._content_path(sha256)
         with self._storage():
             try:
@@ -127,6 +130,7 @@ class RemoteCache:
             except FileNotFoundError:
                 yield None
                 return
+        # Entered by hand: an error of opening drops the file, one of the block that reads must not.
         opened = BlobStore(root=self.root, template=_CONTENT).open(blob)
         try:
             file = opened.__enter__()
@@ -146,6 +150,7 @@ class RemoteCache:
         path = self.root / "partial" / sha256
         with self._storage():
             make_folder(path.parent)
+            # An hour, as long as an attempt at a large file may take (decision 032).
             with locked(path.with_name(f"{sha256}.lock"), what=f"the download of {sha256[:12]}", timeout=3600):
                 yield path
 
@@ -163,6 +168,7 @@ class RemoteCache:
         return self.root / _CONTENT.format(prefix=sha256[:2], rest=sha256[2:])
 
     def _mutable(self, path: str) -> Path:
+        # Without `/` no path of a registry can leave this folder.
         return self.root / "mutable" / quote(path, safe="")
 
     @contextmanager

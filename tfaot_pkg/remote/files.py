@@ -1,8 +1,8 @@
 """`Files` (static/files.py) over HTTP, with the cache in between.
 
-What has its SHA-256 in its name is checked against it and then kept for ever. All else is asked for again each time
-(the server may answer "unchanged"), and a new copy is kept only by `confirm`, when its reader has found it to be right:
-so no wrong answer of a server takes the place of a right one.
+What has its SHA-256 in its name is checked against it and then kept for ever. All else is requested each time
+(the server may answer "unchanged"), and a new copy is kept only by `confirm`, when its reader has accepted it: so no
+wrong answer of a server replaces a correct one.
 
 Without network the cache answers, with a note. Signatures and their expiry are checked by the reader all the same.
 """
@@ -37,6 +37,7 @@ from tfaot_pkg.remote.cache import Copy, RemoteCache
 from tfaot_pkg.static.files import MissingFile, too_long
 from tfaot_pkg.storage import storage_errors
 
+# Exactly 64 digits: a longer run of hexadecimal digits names no SHA-256.
 _DIGEST = re.compile(r"(?<![0-9a-f])(?:([0-9a-f]{64})|([0-9a-f]{2})/([0-9a-f]{62}))(?![0-9a-f])", re.ASCII)
 _ROOT = re.compile(r"metadata/\d+\.root\.json", re.ASCII)
 _VERSIONED = re.compile(r"metadata/\d+\.[^/]+", re.ASCII)
@@ -44,16 +45,16 @@ _METADATA = re.compile(r"metadata/(?:(?P<version>\d+)\.)?(?P<role>[a-z0-9-]+)\.j
 
 
 def digest_in(path: str) -> str:
-    """The SHA-256 that a path names (`index/di/gi/SHA256.NAME`, `blobs/sha256/ab/cdef...`); empty where it has none."""
+    """The SHA-256 that a path names (`index/di/gi/SHA256.NAME`, `blobs/sha256/ab/cdef...`); empty if it has none."""
     found = _DIGEST.search(path)
     return (found[1] or found[2] + found[3]) if found else ""
 
 
 @dataclass(slots=True, kw_only=True)
 class HttpFiles:
-    """The files of the registry at `address`. See `Files` for what is raised; Unreachable where no server answers.
+    """The files of the registry at `address`. See `Files` for what is raised; Unreachable if no server answers.
 
-    `offline` is True from the start where the user says so, and from the first time that no server answers.
+    `offline` is True from the start if the user asks for it, and from the first time that no server answers.
     """
 
     address: Address
@@ -107,6 +108,7 @@ class HttpFiles:
                 yield file
                 return
         self._refuse_offline(path)
+        # Through a file, because a package may be larger than the memory.
         self._download(path, digest, limit)
         with self.cache.open_content(digest) as file:
             if file is None:
@@ -142,6 +144,7 @@ class HttpFiles:
         if len(missing) < 2:
             return
 
+        # After one failure the others are not tried: each would wait until its own time-out.
         failed = threading.Event()
 
         def get(one: tuple[str, int]) -> None:
@@ -164,6 +167,7 @@ class HttpFiles:
         self._refuse_offline(path)
         document = self._document(path, limit)
         assert document is not None
+        # Checked before it is stored, so that a login page never takes the place of content.
         if sha256_bytes(document.body) != digest:
             raise self._changed(path, digest)
         self.cache.keep_content(digest, document.body)
@@ -198,6 +202,7 @@ class HttpFiles:
             self._stop_asking()
             raise
         except MissingFile:
+            # Without network, this distinguishes an absent file from one that was never requested.
             self.cache.keep_absent(path)
             raise
         if asked.answer is None:
@@ -214,6 +219,7 @@ class HttpFiles:
             self._ahead = None
 
     def _without_server(self, path: str, known: Copy | None, error: Unreachable) -> bytes:
+        # Metadata may be in the folder of what was verified; anything else needs a copy to go on.
         if known is None and not (_VERSIONED.fullmatch(path) or self.cache.was_absent(path)):
             raise error
         self.offline = True
@@ -222,20 +228,22 @@ class HttpFiles:
         return self._last(path, known)
 
     def _last(self, path: str, known: Copy | None) -> bytes:
+        # Before the copy: it is never older than what was verified (decision 013).
         verified = self._verified(path)
         if verified is not None:
             return verified
         if known is not None:
             return known.body
+        # TUF asks for the next root until there is none.
         if _ROOT.fullmatch(path) or self.cache.was_absent(path):
             raise MissingFile(f"there is no {path} in the cache of {self.location}")
         raise self._not_cached(path)
 
     def _verified(self, path: str) -> bytes | None:
-        """Signed metadata as its reader keeps it; None where that is of another version.
+        """Signed metadata as its reader keeps it; None if that has another version.
 
-        A timestamp is newer there than the copy where what belongs to it could not be had: the copy would be refused as
-        a rollback. Where it has expired its reader asks for all else anew, to say so in the end.
+        A verified timestamp is newer than the copy if the files that it names could not be fetched: the copy would be
+        rejected as a rollback. If it has expired, its reader asks for all else again and then reports that.
         """
         found = _METADATA.fullmatch(path)
         if self.verified is None or found is None:
@@ -272,7 +280,7 @@ class HttpFiles:
             return self._transfer.get(self.address.join(path), limit, etag)
 
     def _download(self, path: str, digest: str, limit: int) -> None:
-        """Into the cache, from where an earlier try has stopped."""
+        """Into the cache, from where an earlier attempt stopped."""
         with self.cache.partial(digest) as partial:
             with self.cache.open_content(digest) as file:
                 if file is not None:  # another process was quicker
@@ -283,6 +291,7 @@ class HttpFiles:
             with _errors(self.address, path, limit):
                 found = self._transfer.download(where, digest, target, limit)
             if found != digest:
+                # A further attempt would only continue the wrong bytes.
                 target.drop()
                 raise self._changed(path, digest)
             self.cache.keep_partial(digest)
@@ -290,7 +299,7 @@ class HttpFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What a server answered: None where it still has what is `known`."""
+    """What a server answered: None if it still has what is `known`."""
 
     known: Copy | None
     answer: Document | None
@@ -324,7 +333,7 @@ class Ahead(Generic[_T]):
         self._next: tuple[str, Future[_T]] | None = None
 
     def take(self, path: str) -> Future[_T] | None:
-        """The answer for `path` where that comes next, else None."""
+        """The answer for `path` if that comes next, else None."""
         if self._next is None:
             self._next = next(self._answers, None)
         if self._next is None or self._next[0] != path:
@@ -333,7 +342,7 @@ class Ahead(Generic[_T]):
         return found
 
     def close(self) -> None:
-        """The reader has gone: ask for nothing more."""
+        """The reader takes no more answers: ask for nothing more."""
         self._answers.close()
         self._next = None
 
@@ -346,6 +355,7 @@ def _answers(
         try:
             for path in paths:
                 waiting.append((path, pool.submit(ask, path)))
+                # Bounded, because answers that nobody has taken yet are in memory.
                 if len(waiting) > 2 * AT_ONCE:
                     yield waiting.popleft()
                     step.advance()

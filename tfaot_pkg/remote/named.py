@@ -28,12 +28,13 @@ from tfaot_pkg.trust.roles import limit_of, metadata_path
 
 _HINT = "restore it from a backup, or delete it and add them again"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+# As python-tuf's client: a server must not keep us reading roots without end.
 _MAX_ROOTS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A registry on a server under a name of the user's; `root` is None where it is taken unsigned."""
+    """A registry on a server under a name of the user's; `root` is None if it is used unsigned."""
 
     name: str
     address: Address
@@ -56,7 +57,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remotes:
-    """The user's named registries, in one file. All methods raise StorageError; RegistryError where it is damaged."""
+    """The user's named registries, in one file. All methods raise StorageError; RegistryError if it is damaged."""
 
     file: Path
 
@@ -82,7 +83,7 @@ class Remotes:
         return next((remote for remote in self.all() if remote.address.url == address.url), None)
 
     def add(self, remote: Remote) -> bool:
-        """Remember `remote`; False where it is there as it is. Raises RegistryError for a name that means another."""
+        """Remember `remote`; False if it is there as it is. Raises RegistryError for a name that means another."""
         with self._changing() as remotes:
             present = remotes.get(remote.name)
             if present == remote:
@@ -97,7 +98,7 @@ class Remotes:
         return True
 
     def remove(self, name: str) -> Remote:
-        """Forget a registry. Raises RegistryError where the name is unknown."""
+        """Forget a registry. Raises RegistryError if the name is unknown."""
         with self._changing() as remotes:
             if name not in remotes:
                 raise self.unknown(name)
@@ -114,6 +115,7 @@ class Remotes:
     def _changing(self) -> Iterator[dict[str, Remote]]:
         with storage_errors(f"write {self.file}"):
             with locked(self.file.with_name(".registries.lock"), what=f"{self.file}", timeout=60):
+                # Read again under the lock: another process may have changed the file since.
                 remotes = {remote.name: remote for remote in self.all()}
                 yield remotes
                 known = {name: _Known.of(remote) for name, remote in remotes.items()}
@@ -146,7 +148,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trusting:
-    """What the user says of whom to trust: a root's file, its SHA-256, or that nothing is signed."""
+    """Whom the user trusts: a root's file, its SHA-256, or that nothing is signed."""
 
     root: Path | None = None
     fingerprint: str = ""
@@ -173,9 +175,10 @@ def add_remote(
 ) -> tuple[Remote, bool]:
     """Make a registry known under `name`, after it was reached and its signatures were verified.
 
-    The boolean is False where it was known just so. Raises RegistryError, TrustError, NetworkError, StorageError.
+    The boolean is False if it was known already, with the same address and root. Raises RegistryError, TrustError,
+    NetworkError, StorageError.
     """
-    from tfaot_pkg.remote.files import HttpFiles  # imported where there is a server: folders need no HTTP
+    from tfaot_pkg.remote.files import HttpFiles  # folders need no HTTP
     from tfaot_pkg.remote.registry import open_remote
 
     if not _NAME.fullmatch(name):
@@ -187,6 +190,7 @@ def add_remote(
     files = HttpFiles.at(address, folders, progress=progress)
     root = None if trusting.unsigned else _root(files, trusting)
     opened = open_remote(address, root, folders, progress=progress)
+    # Unsigned, the server alone is trusted for ever: never choose that by mistake.
     if trusting.unsigned and opened.config.is_signed:
         raise TrustError(
             f"{opened.location} is signed: there is no reason to take it unsigned",
@@ -214,6 +218,7 @@ def _root(files: Files, trusting: Trusting) -> bytes:
 def _root_with(files: Files, fingerprint: str) -> bytes:
     """The root on the server that has that fingerprint: any version of it."""
     seen: list[str] = []
+    # Any version: the fingerprint may be of a root that was replaced since.
     for version in range(1, _MAX_ROOTS):
         try:
             data = files.get(metadata_path(ROOT, version), limit_of(ROOT))
@@ -236,6 +241,7 @@ def _root_with(files: Files, fingerprint: str) -> bytes:
 def _is_root(data: bytes) -> bool:
     try:
         return read_json(data)["signed"]["_type"] == "root"  # type: ignore[no-any-return]
+    # Deeply nested JSON ends in RecursionError.
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -254,14 +260,14 @@ def open_registry(text: str | None, folders: Folders, *, progress: Progress, off
 
 
 def remote_meant(text: str, folders: Folders) -> Remote | None:
-    """The named registry that TEXT means; None where it means a folder. Raises RegistryError for an unknown address.
+    """The named registry that TEXT means; None if it means a folder. Raises RegistryError for an unknown address.
 
     A known name wins over a folder of that name: write ./NAME for the folder.
     """
     remotes = Remotes.of(folders)
     if not is_url(text):
         return remotes.get(text)
-    address = Address.parse(text, allow_http=True)  # it may have been added so
+    address = Address.parse(text, allow_http=True)  # the registry may have been added with --allow-http
     known = remotes.at(address)
     if known is None:
         raise RegistryError(
@@ -273,7 +279,7 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
 
 
 def folder_meant(text: str | None, folders: Folders) -> Path:
-    """The folder that `--registry TEXT` means, for what writes there. Raises RegistryError where it means a server."""
+    """The folder that `--registry TEXT` means, for what writes there. Raises RegistryError if it means a server."""
     if text is None:
         return folders.registry
     remote = remote_meant(text, folders)

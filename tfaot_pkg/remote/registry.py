@@ -34,6 +34,7 @@ class _Confirmed:
 
     def read(self, path: str) -> bytes | None:
         data = self.index.read(path)
+        # Unsigned, all that can be asked is that the file parses, which a login page does not.
         if isinstance(self.index, PlainIndex) and data is not None and not self.files.is_confirmed:
             try:
                 _check(data, path, f"{self.files.location}/{path}")
@@ -52,6 +53,7 @@ class _Confirmed:
     def search_shards(self) -> tuple[str, ...]:
         shards = self.index.search_shards()
         self.files.confirm()
+        # A search reads all 256 shards: one after the other would cost as many round trips.
         if isinstance(self.index, PlainIndex):
             self.files.fetch_ahead(shards, LIMIT)
         elif not self.files.offline:
@@ -59,18 +61,19 @@ class _Confirmed:
         return shards
 
     def _signed_shards(self) -> list[tuple[str, int]]:
-        """Path and size of each shard under its hashed name; nothing where that cannot be known here."""
+        """Path and size of each shard under its hashed name; nothing if that cannot be known here."""
         if self.files.verified is None:
             return []
         try:
             targets = read_json((self.files.verified / f"{SEARCH}.json").read_bytes())["signed"]["targets"]
             return [(hashed_path(path, one["hashes"]["sha256"]), one["length"]) for path, one in targets.items()]
+        # Only a prefetch is lost: reading the shards reports what is wrong.
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return []
 
 
 def _check(data: bytes, path: str, where: str) -> None:
-    """Raise RegistryError where an index file or a search shard cannot be read."""
+    """Raise RegistryError if an index file or a search shard cannot be read."""
     folder, _, name = path.rpartition("/")
     if folder.startswith(INDEX):
         IndexFile.parse(data, where, name)
@@ -105,6 +108,7 @@ def open_remote(
             f"{files.location} is not a registry: {error.message}",
             hint="check the address: it is that of the folder that holds config.json",
         ) from error
+    # Its hint says to upgrade; the address is right.
     except UnknownFormat:
         raise
     except RegistryError as error:
@@ -116,6 +120,7 @@ def open_remote(
     if root is None:
         files.confirm()
         index: Index = PlainIndex(files=files)
+    # A pinned root asks for signatures, whatever `config.json` says (decision 013).
     elif not config.is_signed:
         raise TrustError(
             f"{files.location} is not signed any more, and its root is pinned here",
@@ -124,6 +129,7 @@ def open_remote(
         )
     else:
         anchor = Anchor.of(files.location, folders, root)
+        # Without network the timestamp comes from here, not from the cache (decision 013).
         files.verified = anchor.folder
         index = SignedIndex(files, anchor, config.sha256)
     confirmed = _Confirmed(index=index, files=files)

@@ -1,6 +1,6 @@
 """The port through which a registry's files are read, wherever they are, and its form for a folder.
 
-All paths are relative, with `/`. Nothing that is read through here is trusted yet: signed.py and blobs.py check it.
+All paths are relative, with `/`. Nothing that is read here is trusted yet: trust/ and registry/blobs.py check it.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class FolderFiles:
 
     def get(self, path: str, limit: int) -> bytes:
         with self._opened(path, limit) as file, storage_errors(f"read the registry {self.root}"):
+            # One byte more than is allowed shows that the file is too long, also if it grows or has no size.
             data = file.read(limit + 1)
         if len(data) > limit:
             raise too_long(str(self.root / path), limit)
@@ -84,6 +85,7 @@ class FolderFiles:
                 raise missing(self.root / path) from None
         with file:
             status = os.fstat(file.fileno())
+            # Of the open file, so that nobody can exchange it after the check.
             if stat.S_ISREG(status.st_mode) and status.st_size > limit:
                 raise too_long(str(self.root / path), limit)
             yield file
@@ -91,17 +93,19 @@ class FolderFiles:
     def put(self, path: str, data: bytes) -> None:
         """Replace a file in one step; durable when this returns. Raises OSError.
 
-        The temporary name is fixed: only the holder of the registry's lock writes, and so what a killed one left
-        behind is overwritten by the next.
+        The temporary name is fixed: only the holder of the registry's lock writes, so the next one overwrites
+        what a killed one left.
         """
         final = self.root / path
         temporary = final.with_name(f".{final.name}.part")
         make_folder(final.parent)
         try:
+            # O_NOFOLLOW: the name is predictable, and a link there would choose which file is overwritten.
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
+                # Readable by a web server, whatever the umask of the publisher is.
                 os.fchmod(file.fileno(), 0o644)
                 os.fsync(file.fileno())
             os.replace(temporary, final)

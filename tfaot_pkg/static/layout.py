@@ -1,8 +1,8 @@
 """Where things lie in a registry: names and paths only, nothing is read or written here.
 
     config.json                                    format version, download template, capabilities
-    index/di/gi/tfaot-model-digits                 one JSON line per version (entry.py), oldest first
-    search/XX.jsonl                                what search shows of each package (summary.py)
+    index/di/gi/tfaot-model-digits                 one JSON line per version (registry/entry.py), oldest first
+    search/XX.jsonl                                what search shows of each package (registry/index.py)
     blobs/sha256/ab/cdef...                        content by digest, never overwritten
 
 In a signed registry index files and search shards exist under their hashed names only (`index/di/gi/SHA256.NAME`), and
@@ -29,7 +29,7 @@ import string
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 
 FORMAT = 1
-"""Version of this layout. A reader refuses any other."""
+"""Version of this layout. A reader rejects any other."""
 
 CONFIG = "config.json"
 INDEX = "index"
@@ -39,7 +39,7 @@ DOWNLOAD = "blobs/sha256/{prefix}/{rest}"
 """Where a blob is: `{prefix}` the first two digits of its SHA-256, `{rest}` the others, `{sha256}` all of them."""
 
 PREFIX = "prefix"
-"""Role of the blob that holds the install tree (archive.py). Other roles may stand beside it in an entry."""
+"""Role of the blob that holds the install tree (registry/archive.py). Other roles may stand beside it in an entry."""
 
 LATENCY = "latency"
 """Role of the blob that holds times measured when the version was published (verify/latency.py)."""
@@ -58,12 +58,12 @@ def index_path(package: str) -> str:
 
 
 def blob_path(sha256: str, template: str = DOWNLOAD) -> str:
-    """Path of a blob relative to the registry, or its URL where the template is one."""
+    """Path of a blob relative to the registry, or its URL if the template is one."""
     return template.format(prefix=sha256[:2], rest=sha256[2:], sha256=sha256)
 
 
 def template_fault(template: object) -> str:
-    """Why `template` cannot be a download template; empty where it can."""
+    """Why `template` cannot be a download template; empty if it can."""
     if not isinstance(template, str):
         return "must be a string"
     try:
@@ -71,6 +71,7 @@ def template_fault(template: object) -> str:
     except ValueError as error:
         return str(error)
     named = {name for name, _, _ in fields if name is not None}
+    # A template may come from a server; format specifications could ask for strings of any length.
     if any(spec or conversion for _, spec, conversion in fields):
         return "must not hold format specifications"
     if not named <= {"prefix", "rest", "sha256"}:
@@ -82,4 +83,5 @@ def template_fault(template: object) -> str:
 
 def is_inside(template: str) -> bool:
     """Whether the template's blobs lie below the registry's own folder."""
+    # `..` would let a template name files outside of the registry.
     return "://" not in template and not template.startswith("/") and ".." not in template.split("/")

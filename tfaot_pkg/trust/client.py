@@ -1,8 +1,7 @@
-"""Reading a signed registry: `tuf.ngclient` over the `Files` port. Refuses whatever TUF refuses, and says what it was.
+"""Reading a signed registry: `tuf.ngclient` over the `Files` port. Rejects what TUF rejects, and says why.
 
-What was verified is kept in a folder of the reader's (never in the registry, nor in a cache that people delete): it is
-what makes an older state, once a newer one was seen, a rollback. One process at a time uses such a folder; others wait
-a moment.
+Verified metadata is kept in a folder of the reader's, never in the registry or in a cache that people delete: an older
+state is rejected as a rollback because a newer one was seen. One process at a time uses such a folder; others wait.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from tfaot_pkg.trust.roles import (
 )
 from tfaot_pkg.trust.state import Floor, SignedState, check_config
 
+# python-tuf is imported in functions: `--help` and unsigned registries must not wait for it.
 if TYPE_CHECKING:
     from tuf.api.metadata import TargetFile
     from tuf.ngclient import FetcherInterface, Updater
@@ -61,7 +61,8 @@ class Anchor:
 
     @classmethod
     def of(cls, location: str, folders: Folders, root: bytes | None = None) -> Anchor:
-        """That of the registry at `location` (folder or URL); each pinned root has memories of its own."""
+        """That of the registry at `location` (folder or URL); each pinned root has a folder of its own."""
+        # State verified under another root must not count as a later state, so each root has a folder of its own.
         name = sha256_bytes(location.encode() + b"\0" + (root or b""))[:24]
         return cls(folder=folders.trust / name, root=root)
 
@@ -93,7 +94,8 @@ class SignedIndex:
         self._shards = {}
 
     def read(self, path: str) -> bytes | None:
-        """The content of a target, None where there is none."""
+        """The content of a target, None if there is none."""
+        # Shards that `search_shards` has found need neither the updater nor its lock.
         known = self._shards.get(path)
         with self._guarded(alone=known is None):
             info = known or self._current().get_targetinfo(path)
@@ -106,6 +108,7 @@ class SignedIndex:
                 self.forget()
         with self._guarded():
             info = self._current().get_targetinfo(path)
+            # The newest state names this file, so its absence is now a fault of the registry.
             return None if info is None else self._fetch_or_distrust(info)
 
     def search_shards(self) -> tuple[str, ...]:
@@ -113,6 +116,7 @@ class SignedIndex:
         from tuf.api.metadata import TargetFile
 
         with self._guarded():
+            # Looking up any path below search/ makes the updater load and verify that role.
             self._current().get_targetinfo(f"{SEARCH}/")
             targets = self._verified(SEARCH)["targets"]
             self._shards = {path: TargetFile.from_dict(info, path) for path, info in targets.items()}
@@ -144,6 +148,7 @@ class SignedIndex:
                 seen = self._verified(TIMESTAMP)
                 return Floor(timestamp=seen["version"], snapshot=seen["meta"]["snapshot.json"]["version"])
             except (FileNotFoundError, ValueError, KeyError, TypeError):
+                # Nothing was verified here yet, or the file is damaged: only signatures protect then.
                 return Floor()
 
     def _current(self) -> Updater:
@@ -168,7 +173,9 @@ class SignedIndex:
             bootstrap=self._bootstrap(),
         )
         updater.refresh()
+        # The updater cannot detect a clock that is behind: for such a clock nothing has expired.
         self._check_clock()
+        # `config.json` was read before anything could be verified. Compare it now.
         check_config(self._files.location, updater.get_targetinfo(CONFIG), self._config)
         return updater
 
@@ -180,6 +187,7 @@ class SignedIndex:
     def _bootstrap(self) -> bytes:
         if self._anchor.root is not None:
             return self._anchor.root
+        # Trust on first use: version 1 of root never changes, so another one is another registry or an attack.
         remembered = self._anchor.folder / _FIRST
         first = self._files.get(metadata_path(ROOT, 1), LIMITS[ROOT])
         if not remembered.exists():
@@ -214,7 +222,7 @@ class SignedIndex:
 
     @contextmanager
     def _guarded(self, *, alone: bool = True) -> Iterator[None]:
-        """Errors of all libraries in our words; `alone` with the folder of what was verified, where it is needed."""
+        """Turn errors of all libraries into ours; `alone`: hold the lock of the folder of verified metadata."""
         from tuf.api.exceptions import DownloadError, RepositoryError
 
         folder = self._anchor.folder
@@ -239,6 +247,7 @@ def _fetcher(files: Files) -> FetcherInterface:
     class OverFiles(FetcherInterface):
         """python-tuf's downloads through our port, which keeps the byte caps itself."""
 
+        # Abstract in FetcherInterface; the updater calls `download_bytes` only.
         def _fetch(self, url: str) -> Iterator[bytes]:
             yield files.get(url, TARGETS_LIMIT)
 
@@ -246,6 +255,7 @@ def _fetcher(files: Files) -> FetcherInterface:
             try:
                 return files.get(url, max_length)
             except MissingFile as error:
+                # The updater reads 404 as "no newer root"; any other error would end the refresh.
                 raise DownloadHTTPError(error.message, 404) from error
 
     return OverFiles()

@@ -18,6 +18,7 @@ from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.storage import make_folder, storage_errors, write_file
 
+# cryptography and securesystemslib are imported in functions: most commands must not wait for them.
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
     from securesystemslib.signer import Key, Signer, SSlibKey
@@ -50,6 +51,7 @@ class KeyRecord:
     def key(self) -> Key:
         from securesystemslib.signer import Key
 
+        # `from_dict` empties the dict that it is given, so it gets a copy.
         return Key.from_dict(self.keyid, json.loads(json.dumps(self.public)))
 
 
@@ -63,7 +65,7 @@ class KeyRing:
 
     @classmethod
     def open(cls, folder: Path, secrets: Secrets) -> KeyRing:
-        """Raises TrustError where there is none or it cannot be read."""
+        """Raises TrustError if there is none or it cannot be read."""
         path = folder.absolute() / KEYS
         with storage_errors(f"read the keys in {folder}"):
             try:
@@ -78,6 +80,7 @@ class KeyRing:
 
     def free_name(self, role: str) -> str:
         """A name for a new key's file; those of keys that were moved elsewhere stay taken."""
+        # A name may be taken by a key whose file was moved away, or by a file that no record names yet.
         taken = {record.uri for record in self.records} | {
             f"{_SCHEME}:{path.name}" for path in self.folder.glob("*.pem")
         }
@@ -109,7 +112,7 @@ class _File:
 
 
 def load_signer(record: KeyRecord, folder: Path, secrets: Secrets) -> Signer | None:
-    """What signs with this key; None where its file is elsewhere. Raises TrustError."""
+    """What signs with this key; None if its file is elsewhere. Raises TrustError."""
     from securesystemslib.signer import CryptoSigner, Signer
 
     scheme, _, rest = record.uri.partition(":")
@@ -139,6 +142,7 @@ def _private_key(pem: bytes, path: Path, secrets: Secrets) -> PrivateKeyTypes:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    # Ask for a passphrase only if the key needs one.
     encrypted = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
     try:
         return load_pem_private_key(pem, secrets(f"the key {path}").encode() if encrypted else None)
@@ -152,7 +156,7 @@ def _private_key(pem: bytes, path: Path, secrets: Secrets) -> PrivateKeyTypes:
 def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyRecord:
     """A new ed25519 key in `folder/NAME.pem`, mode 0600, encrypted unless `passphrase` is None; `NAME.pub` beside it.
 
-    Raises StorageError, TrustError where there is such a key.
+    Raises StorageError, TrustError if there is such a key.
     """
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -165,11 +169,13 @@ def make_key(role: str, folder: Path, name: str, passphrase: str | None) -> KeyR
     from securesystemslib.signer import CryptoSigner
 
     signer = CryptoSigner.generate_ed25519()
+    # CryptoSigner gives its key unencrypted; it must be encrypted before it reaches the disk.
     private = load_pem_private_key(signer.private_bytes, None)
     encryption = NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     public_pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with storage_errors(f"write the keys in {folder}"):
+        # A folder that exists keeps its permissions: others may use it too.
         if not folder.exists():
             make_folder(folder)
             folder.chmod(0o700)
@@ -189,6 +195,7 @@ def import_key(role: str, uri: str) -> KeyRecord:
     from securesystemslib.signer import SIGNER_FOR_URI_SCHEME
 
     scheme, _, rest = uri.partition(":")
+    # `file2:` is the scheme of securesystemslib for key files.
     if scheme in (_SCHEME, "file2"):
         return _import_file(role, Path(rest))
     signer = SIGNER_FOR_URI_SCHEME.get(scheme)
@@ -225,10 +232,11 @@ def public_key(path: Path) -> SSlibKey:
 
 
 def secrets_from(passphrase_file: Path | None = None, *, new: bool = False) -> Secrets:
-    """The passphrase: first line of a file, the environment's, or what is typed; TrustError where there is none.
+    """The passphrase: first line of a file, the environment's, or what is typed; TrustError if there is none.
 
     A `new` one is asked for twice, and must not be empty.
     """
+    # A command may open several keys, but asks once.
     known: dict[str, str] = {}
 
     def give(what: str) -> str:
@@ -252,6 +260,7 @@ def _given_passphrase(what: str, passphrase_file: Path | None) -> str:
     if passphrase_file is None:
         return os.environ[PASSPHRASE]
     with storage_errors(f"read the passphrase of {what}"):
+        # Editors end a file with a newline, which is not part of the passphrase.
         return (passphrase_file.read_text(encoding="utf-8").splitlines() or [""])[0]
 
 

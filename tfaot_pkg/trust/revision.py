@@ -47,10 +47,11 @@ class Signers:
 
     @classmethod
     def of(cls, root: Root, rings: Sequence[KeyRing], roles: Iterable[str], *, location: str) -> Signers:
-        """Those that `root` trusts for `roles` and that `rings` hold. Raises TrustError where they are too few."""
+        """Those that `root` trusts for `roles` and that `rings` hold. Raises TrustError if they are too few."""
         found: dict[str, list[Signer]] = {}
         for role in roles:
             trusted = root.roles[tuf_role(role)]
+            # By key id: a key that is in two folders counts once towards the threshold.
             signers = {s.public_key.keyid: s for ring in rings for s in ring.signers(trusted.keyids)}
             if len(signers) < trusted.threshold:
                 where = ", ".join(str(ring.folder) for ring in rings) or "no key folder was given"
@@ -72,11 +73,13 @@ def to_bytes(metadata: Metadata[Any]) -> bytes:
 def copy_of(metadata: Metadata[Any]) -> Metadata[Any]:
     from tuf.api.metadata import Metadata
 
+    # A deep copy, because `from_dict` destroys the dict that it is given.
     return Metadata[Any].from_dict(json.loads(json.dumps(metadata.to_dict())))
 
 
 def sign(metadata: Metadata[Any], signers: Iterable[Signer]) -> bytes:
     """The file of `metadata` with the signatures of all of `signers`, and no others. Raises TrustError."""
+    # Signatures of the previous content, or by revoked keys, must not stay.
     metadata.signatures.clear()
     add_signatures(metadata, signers)
     return to_bytes(metadata)
@@ -131,6 +134,7 @@ def first_state(root: Metadata[Root], signers: Signers, config: bytes, bits: int
         SEARCH: Targets(expires=expires),
         **{name: Targets(expires=expires) for name in bins.succinct_roles.get_roles()},
     }
+    # Each file is written before the one that names it; the timestamp comes last.
     files = [(metadata_path(ROOT, 1), to_bytes(root))]
     for name, content in contents.items():
         files.append((metadata_path(name, 1), sign(Metadata(content), signers.by_role[RELEASE])))
@@ -148,15 +152,16 @@ class Revision:
         self._changed: dict[str, Metadata[Targets]] = {}
 
     def set_target(self, path: str, data: bytes) -> None:
-        """The target `path` becomes `data`. Raises TrustError where its role does not verify."""
+        """The target `path` becomes `data`. Raises TrustError if its role does not verify."""
         from tuf.api.metadata import TargetFile
 
         role = self.change(self._state.role_for(path))
         role.signed.targets[path] = TargetFile.from_data(path, data, ["sha256"])
+        # Under a hashed name, so that readers of the state before still find the old content.
         self._targets[hashed_path(path, sha256_bytes(data))] = data
 
     def change(self, name: str) -> Metadata[Targets]:
-        """A copy of a role to be changed; it is signed anew even where nothing is changed."""
+        """A copy of a role to be changed; it is signed again even if nothing is changed."""
         if name not in self._changed:
             self._changed[name] = copy_of(self._state.role(name))
         return self._changed[name]
@@ -166,6 +171,7 @@ class Revision:
         bits = self._state.bins.bit_length
         self.change(TARGETS).signed.delegations = top_delegations(root)
         self.change(PACKAGES).signed.delegations = bin_delegations(root, bits)
+        # Readers verify these by the new delegation from now on, so they need new signatures.
         for name in (SEARCH, *self._state.bins.get_roles()):
             self.change(name)
 
@@ -175,6 +181,7 @@ class Revision:
         With `snapshot` False (and no changed role) the timestamp alone is signed.
         """
         lifetimes = self._state.lifetimes
+        # Content, then the roles that name it, snapshot and timestamp: a writer that is killed leaves the old state.
         files = list(self._targets.items())
         new_snapshot = copy_of(self._state.snapshot)
         for name, metadata in self._changed.items():
@@ -185,6 +192,7 @@ class Revision:
             new_snapshot.signed.meta[f"{name}.json"].version = metadata.signed.version
         timestamp = copy_of(self._state.timestamp)
         timestamp.signed.version += 1
+        # The usual case of `registry refresh` by cron: it needs the timestamp key only.
         if not snapshot and not self._changed:
             return [*files, _signed_timestamp(timestamp, lifetimes, signers, now)]
         new_snapshot.signed.version += 1
@@ -192,10 +200,11 @@ class Revision:
         return [*files, *_seal(new_snapshot, timestamp, lifetimes, signers, now)]
 
     def _trusted_for(self, name: str, signers: Signers) -> list[Signer]:
-        """The release signers whom readers accept for the role `name`. Raises TrustError where they are too few."""
+        """The release signers whom readers accept for the role `name`. Raises TrustError if they are too few."""
         if name == TARGETS:
             return list(signers.by_role[RELEASE])
         parent = TARGETS if name in (PACKAGES, SEARCH) else PACKAGES
+        # Readers verify with the new delegation, if the parent changes in this revision.
         delegator = self._changed.get(parent) or self._state.role(parent)
         trusted = delegator.signed.get_delegated_role(name)
         found = [signer for signer in signers.by_role[RELEASE] if signer.public_key.keyid in trusted.keyids]

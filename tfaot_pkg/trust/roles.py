@@ -31,6 +31,7 @@ TARGETS, PACKAGES, SEARCH, BIN = "targets", "packages", "search", "bin"
 PACKAGE_PATHS, SEARCH_PATHS = "index/*/*/*", "search/*"
 
 TIMESTAMP_FILE = f"{METADATA}/timestamp.json"
+# The defaults of python-tuf, except TARGETS_LIMIT. A bin has 65 KB in a registry of 100,000 packages (decision 011).
 LIMITS = {ROOT: 512_000, TIMESTAMP: 16_384, SNAPSHOT: 2_000_000}
 TARGETS_LIMIT = 16_000_000
 """Bytes of a metadata file that are read at most (bins, search and the like: TARGETS_LIMIT)."""
@@ -39,12 +40,13 @@ SIGNED_AT = "x-tfaot-signed-at"
 """In timestamp: when it was signed, by the signer's clock. A reader whose clock is before that has a wrong clock."""
 
 _LIFETIMES = "x-tfaot-lifetimes"
+# 8 bits suffice for 100,000 packages, 10 for more (decision 011, benchmarks/registry_scale.py).
 BITS = range(1, 11)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """How long signatures of each role's keys last, in days. After that readers refuse them (freeze attack)."""
+    """How long signatures of each role's keys last, in days. After that readers reject them (freeze attack)."""
 
     days: Mapping[str, int] = field(default_factory=lambda: {ROOT: 365, RELEASE: 365, SNAPSHOT: 30, TIMESTAMP: 7})
 
@@ -54,6 +56,7 @@ class Lifetimes:
         days = dict(cls().days)
         for word in words:
             role, _, number = word.partition("=")
+            # `isdigit` alone accepts digits of other scripts.
             if role not in ROLES or not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 36_500:
                 raise RegistryError(
                     f"{word!r} is no lifetime",
@@ -64,10 +67,12 @@ class Lifetimes:
 
     def expiry(self, role: str, now: datetime) -> datetime:
         """When what a key of `role` signs now expires."""
+        # TUF's times have no fractions of a second.
         return now.replace(microsecond=0) + timedelta(days=self.days[role])
 
     def is_old(self, role: str, expires: datetime, now: datetime) -> bool:
         """Whether less than a third of the lifetime is left: time to sign again."""
+        # Early enough for several runs of cron to fail before anything expires.
         return expires - now < timedelta(days=self.days[role]) / 3
 
     def as_fields(self) -> dict[str, object]:
@@ -76,6 +81,7 @@ class Lifetimes:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, object]) -> Lifetimes:
+        # Another tool may have written anything here: the defaults stand in for what cannot be used.
         given = fields.get(_LIFETIMES)
         known = (
             {str(role): days for role, days in given.items() if type(days) is int} if isinstance(given, dict) else {}
@@ -109,6 +115,7 @@ def top_delegations(root: Root) -> Delegations:
 
     release = root.roles[TARGETS]
     roles = {
+        # Terminating: no other role can name targets at these paths.
         name: DelegatedRole(name, list(release.keyids), release.threshold, terminating=True, paths=[paths])
         for name, paths in ((PACKAGES, PACKAGE_PATHS), (SEARCH, SEARCH_PATHS))
     }
@@ -129,7 +136,7 @@ def _release_keys(root: Root) -> dict[str, Key]:
 
 
 def signing_time(timestamp: Mapping[str, object]) -> datetime | None:
-    """When `timestamp` (its fields) was signed; None where another tool signed it."""
+    """When `timestamp` (its fields) was signed; None if another tool signed it."""
     try:
         return utc(str(timestamp.get(SIGNED_AT)))
     except ValueError:
@@ -138,6 +145,7 @@ def signing_time(timestamp: Mapping[str, object]) -> datetime | None:
 
 def utc(text: str) -> datetime:
     """The time that `text` (ISO 8601 with Z) says. Raises ValueError."""
+    # `fromisoformat` does not read the Z before Python 3.11.
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
 
 
@@ -190,4 +198,4 @@ def wrong_clock(location: str, signed: datetime, now: datetime) -> TrustError:
 
 
 CLOCK_TOLERANCE = timedelta(days=1)
-"""By how much the clocks of signer and reader may differ before that is a fault of its own."""
+"""How far the clocks of signer and reader may differ before that is an error of its own."""

@@ -3,8 +3,8 @@
 Values in, values out. A succession can be written to a file, carried to those who hold root keys, signed there one
 after the other, and brought back: no two root keys ever need to be on one machine.
 
-A change that takes trust away (a key dropped, a threshold raised) needs what is there to be signed anew before it
-holds; one that gives trust (a key added, a threshold lowered) has to hold before. What does both has two steps.
+Before a change takes trust away (a key dropped, a threshold raised), existing metadata is signed again; a change that
+gives trust (a key added, a threshold lowered) comes before the signatures. A change that does both has two steps.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from tuf.api.metadata import Metadata, Root
 
 _FORMAT = 1
+# The present root, up to two new ones, and the document around them.
 LIMIT = 4 * LIMITS[ROOT]
 """Bytes of a succession's file that are read at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """What is to change for `role`; nothing at all signs root anew, with a new expiry."""
+    """What is to change for `role`; without any, root is signed again with a new expiry."""
 
     role: str
     add: Key | None = None
@@ -78,6 +79,7 @@ class Succession:
             take(root)
 
         gives, takes = bool(change.add) or threshold < old.threshold, bool(change.drop) or threshold > old.threshold
+        # Root changes in one step: TUF has each root signed by the keys of the old and of the new one.
         edits = (give, take) if gives and takes and change.role != ROOT else (both,)
         steps: list[Metadata[Root]] = []
         for edit in edits:
@@ -90,7 +92,7 @@ class Succession:
 
     @property
     def takes_first(self) -> bool:
-        """Whether the first step takes trust away: what it no longer trusts must be signed anew before."""
+        """Whether the first step takes trust away: what it no longer trusts must be signed again before."""
         return any(self._takes(role, self.steps[0].signed) for role in ROLES if role != ROOT)
 
     def takes(self, role: str) -> bool:
@@ -109,14 +111,16 @@ class Succession:
     def signed_by(self, signers: Iterable[Signer]) -> Succession:
         """With the signatures of those of `signers` whose keys are root keys, before or after. Raises TrustError."""
         given = list(signers)
+        # Signing changes a metadata object, and this succession must stay as it is.
         steps = tuple(copy_of(step) for step in self.steps)
         for previous, step in pairwise((self.base, *steps)):
+            # TUF accepts a root that meets the thresholds of the old and of the new version.
             keys = {*previous.signed.roles[ROOT].keyids, *step.signed.roles[ROOT].keyids}
             add_signatures(step, [signer for signer in given if signer.public_key.keyid in keys])
         return replace(self, steps=steps)
 
     def lacking(self) -> str:
-        """Which signatures are still needed; empty where all are there and right."""
+        """Which signatures are still needed; empty if all are there and right."""
         for previous, step in pairwise((self.base, *self.steps)):
             result = step.signed.get_root_verification_result(previous.signed, step.signed_bytes, step.signatures)
             for name, one in (("old", result.first), ("new", result.second)):
@@ -125,7 +129,7 @@ class Succession:
         return ""
 
     def require_signed(self) -> None:
-        """Raise TrustError where signatures are missing or wrong."""
+        """Raise TrustError if signatures are missing or wrong."""
         if lacking := self.lacking():
             raise TrustError(
                 lacking,
@@ -134,7 +138,8 @@ class Succession:
             )
 
     def upon(self, root: Metadata[Root]) -> Succession:
-        """The same steps after `root`, the one that is trusted. Raises TrustError where they do not follow it."""
+        """The same steps after `root`, the one that is trusted. Raises TrustError if they do not follow it."""
+        # The root in the file is for display only. The one that the registry has now decides (decision 018).
         if self.steps[0].signed.version != root.signed.version + 1:
             raise TrustError(
                 f"this change follows root version {self.base.signed.version}, and version {root.signed.version} holds",
@@ -159,6 +164,7 @@ class Succession:
             lines += [f"{role}: trust {keyid} no more" for keyid in old.keyids if keyid not in new.keyids]
             if old.threshold != new.threshold:
                 lines.append(f"{role}: {counted(new.threshold, 'signature')} instead of {old.threshold}")
+        # The file may come from someone else: its signer must see every change, not only those of keys.
         old_fields, new_fields = self.base.signed.unrecognized_fields, self.final.unrecognized_fields
         if old_fields != new_fields:
             lines.append(f"other settings: {json.dumps(new_fields)} instead of {json.dumps(old_fields)}")
@@ -204,6 +210,7 @@ def _root(item: dict[str, Any]) -> Metadata[Root]:
 def _next(previous: Metadata[Root], edit: Callable[[Root], None], now: datetime) -> Metadata[Root]:
     """The version after `previous`, changed by `edit` and without signatures."""
     metadata = copy_of(previous)
+    # The signatures of the previous version do not fit the new content.
     metadata.signatures.clear()
     edit(metadata.signed)
     metadata.signed.version += 1

@@ -1,6 +1,6 @@
 """The signed state of a registry as a signer or an auditor sees it: the whole chain, checked with `tuf.api`.
 
-Unlike a reader (client.py) it goes on where signatures have expired, because that is what re-signing is for.
+Unlike a reader (client.py) it accepts expired signatures, because re-signing must work with them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tfaot_pkg.trust.roles import (
 if TYPE_CHECKING:
     from tuf.api.metadata import Metadata, Root, Signed, Snapshot, SuccinctRoles, TargetFile, Targets, Timestamp
 
+# As python-tuf's client (max_root_rotations): a server must not keep us reading roots without end.
 _MAX_ROOTS = 256
 
 
@@ -60,7 +61,7 @@ class SignedState:
 
     @property
     def signed_at(self) -> datetime | None:
-        """When the timestamp was signed, by its signer's clock; None where another tool signed it."""
+        """When the timestamp was signed, by its signer's clock; None if another tool signed it."""
         return signing_time(self.timestamp.signed.unrecognized_fields)
 
     @property
@@ -91,10 +92,12 @@ class SignedState:
         if meta is None:
             raise TrustError(f"{self.files.location}: the snapshot does not know {name}")
         path = metadata_path(name, meta.version)
+        # Length and digest are optional in TUF; our limit holds if there is no length.
         data = _get(self.files, path, meta.length or limit_of(name))
         with _checking(self.files, path):
             meta.verify_length_and_hashes(data)
         metadata: Metadata[Targets] = _parsed(self.files, path, data, Targets, meta.version)
+        # A role is signed by the keys that its parent names, and the parent is verified first.
         delegator = self.root.signed if name == TARGETS else self._delegator(name)
         with _checking(self.files, path):
             delegator.verify_delegate(name, metadata.signed_bytes, metadata.signatures)
@@ -104,17 +107,17 @@ class SignedState:
         return self.role(TARGETS if name in (PACKAGES, SEARCH) else PACKAGES).signed
 
     def target(self, path: str) -> TargetFile | None:
-        """Size and digest of a target, None where there is none."""
+        """Size and digest of a target, None if there is none."""
         return self.role(self.role_for(path)).signed.targets.get(path)
 
     def read(self, path: str) -> bytes | None:
-        """A target's content, verified; None where there is none. Raises TrustError, StorageError, NetworkError."""
+        """A target's content, verified; None if there is none. Raises TrustError, StorageError, NetworkError."""
         info = self.target(path)
         return None if info is None else read_target(self.files, info)
 
 
 def check_config(location: str, signed: TargetFile | None, sha256: str) -> None:
-    """Raise TrustError where `config.json` (read under its plain name, before anything) is not what was signed."""
+    """Raise TrustError if `config.json` (read under its plain name, before anything) is not what was signed."""
     if signed is None or signed.hashes.get("sha256") != sha256:
         raise TrustError(f"{location}: {CONFIG} is not what was signed", hint=_RESTORE)
 
@@ -138,6 +141,7 @@ def load_state(files: Files, bootstrap: bytes, floor: Floor) -> SignedState:
     with _checking(files, path):
         root.signed.verify_delegate(TIMESTAMP, timestamp.signed_bytes, timestamp.signatures)
     meta = timestamp.signed.snapshot_meta
+    # Old metadata is signed correctly. Only what was seen before shows that it was rolled back.
     if timestamp.signed.version < floor.timestamp or meta.version < floor.snapshot:
         raise TrustError(
             f"{files.location} was rolled back: timestamp {timestamp.signed.version}, snapshot {meta.version}; "
@@ -167,8 +171,10 @@ def load_root(files: Files, bootstrap: bytes) -> Metadata[Root]:
             data = files.get(path, limit_of(ROOT))
         except MissingFile:
             break
+        # The version must be that of the file name, else an old root could be presented as the next one.
         new = _parsed(files, path, data, Root, root.signed.version + 1)
         with _checking(files, path):
+            # TUF: a new root must meet the thresholds of the old version and of its own.
             for judge in (root, new):
                 judge.signed.verify_delegate(ROOT, new.signed_bytes, new.signatures)
         root = new
@@ -199,7 +205,7 @@ def _parsed(files: Files, path: str, data: bytes, kind: type[Any], version: int 
 
 
 class _checking:  # noqa: N801 (reads as a statement)
-    """Turn python-tuf's refusals into TrustErrors that name the file."""
+    """Turn python-tuf's errors into TrustErrors that name the file."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._where = f"{files.location}: {path}"
