@@ -146,6 +146,7 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
     chains = [
         _chain(places[source], place, rows)
         for place in places
+        # One edge for a tensor that is used twice; edges that close a cycle lead upwards and are left out.
         for source in dict.fromkeys(place.node.sources if place.node else ())
         if places[source].layer < place.layer
     ]
@@ -202,6 +203,7 @@ def _order(rows: list[list[_Place]]) -> None:
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
+            # By identity: places are mutable, compare by value, and so have no hash.
             keys = {id(p): _mean(p.before if down else p.after, p.order) for p in row}
             row.sort(key=lambda place, keys=keys: keys[id(place)])  # type: ignore[misc]
             _number(row)
@@ -337,6 +339,7 @@ def latency_plot(rows: Sequence[tuple[str, int, float]]) -> Plot | None:
     series = tuple(
         Series(
             name=target,
+            # site.css has four colours of series.
             style=number % 4,
             points=tuple(_point(row, across, up) for row in sorted(rows) if row[0] == target),
         )

@@ -73,6 +73,7 @@ class Record:
     def words(self) -> tuple[str, ...]:
         """The words under which search finds the package, from name, licence and description: at most 24, sorted."""
         found: dict[str, None] = {}
+        # Of too many words the first are kept: those of the name, then of the licence.
         for word in _words_of(f"{self.model} {self.model.replace('_', ' ')} {self.license} {self.description}"):
             if word not in _STOP:
                 found.setdefault(word)
@@ -137,6 +138,7 @@ def document_reader(reader: RegistryReader) -> DocumentReader:
             return None
         try:
             with reader.open_blob(blob) as file:
+                # A publisher chose this text: deeply nested JSON exceeds Python's recursion limit.
                 document = read_json(file.read())
         except (TfaotError, ValueError, RecursionError):
             return None
@@ -225,6 +227,7 @@ def blob_link(base: str | None, download: str) -> Callable[[BlobRef], str]:
     def link(blob: BlobRef) -> str:
         path = blob_path(blob.sha256, download)
         if "://" in path:
+            # A registry's template can have any scheme, javascript: included: only these become links.
             return path if path.startswith(("https://", "http://")) else ""
         return "" if base is None else base + path
 
@@ -325,13 +328,14 @@ def _licence(item: object) -> str:
 
 
 def _latency(document: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:
-    """`{"measurements": [{"target", "batch_size", "nanoseconds"}]}`, where a package was measured."""
+    """`{"measurements": [{"target", "batch_size", "nanoseconds"}]}`, if the package was measured."""
     if document is None:
         return None
     rows = [
         {"target": _text(row.get("target")), "batch_size": row["batch_size"], "microseconds": row["nanoseconds"] / 1000}
         for row in _list(document.get("measurements"))[:_ROWS]
         if isinstance(row, dict)
+        # `type`, because a bool is an int; the bounds exclude infinity, NaN and what overflows the axis.
         and all(
             type(row.get(name)) in (int, float) and 1e-3 < row[name] < 1e15 for name in ("batch_size", "nanoseconds")
         )

@@ -206,6 +206,7 @@ class _Renderer:
             return None
         context = page_context(name, entries, deprecation, self._read, self._link)
         self._site.page(page_file(name), "package.html.j2", context)
+        # Links to the former spelling of a package's name stay valid (decision 034).
         for former in {entry.name for entry in entries} - {name}:
             self._site.redirect(page_file(former), page_file(name))
         return record_of(entries, deprecation)
@@ -232,6 +233,7 @@ class _Renderer:
         lists, words = NodeShelf(self._site, LIST), NodeShelf(self._site, WORDS)
         found = tree.find(lists, record.model)
         before = Record.from_list(found) if found is not None else None
+        # A yanked old version, for example, changes nothing outside of the package's page.
         if before == record and self._is_current():
             return
         postings = _postings(record)
@@ -270,6 +272,7 @@ class _Renderer:
                 "newest": home.newest,
                 "children": _children(root),
                 "facets": home.options(),
+                # A path on the machine of the registry means nothing to readers.
                 "location": self._reader.location if "://" in self._reader.location else "",
                 "signed": self._reader.root_version is not None,
                 "nightly": self._nightly(),
@@ -305,6 +308,7 @@ def _way_to_registry(output: Path, reader: RegistryReader) -> str | None:
     if "://" in reader.location:
         return reader.location.rstrip("/") + "/"
     inside = output.resolve().is_relative_to(Path(reader.location).resolve())
+    # 2 more, for packages/NAME/.
     depth = len(output.resolve().relative_to(Path(reader.location).resolve()).parts) + 2 if inside else 0
     return "../" * depth if inside else None
 

@@ -22,6 +22,7 @@ POLICY = (
 """Content-Security-Policy of the pages: nothing inline, nothing from elsewhere. Servers add frame-ancestors."""
 
 LIST, WORDS = "list", "words"
+# The prefix of a root is empty, and its file needs a name.
 _PREFIXES = {LIST: "l", WORDS: "w"}
 
 
@@ -154,6 +155,7 @@ def _assets() -> dict[str, bytes]:
     for name in ("site.css", "site.js"):
         data = (resources.templates() / "catalogue" / name).read_bytes()
         stem, _, ending = name.partition(".")
+        # 16 digits: by such a name servers recognize files that never change (server/rules.py).
         found[f"assets/{stem}.{hashlib.sha256(data).hexdigest()[:16]}.{ending}"] = data
     return found
 
@@ -161,6 +163,7 @@ def _assets() -> dict[str, bytes]:
 def size_text(size: int) -> str:
     """A size in bytes, for people."""
     value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    # From 999.5 on, three digits would be written as 1e+03.
     while value >= 999.5 and len(units) > 1:
         value /= 1000
         del units[0]

@@ -92,7 +92,7 @@ def _grouped(
             own[key] = items[key]
         else:
             groups.setdefault(key[: len(prefix) + 1], {})[key] = items[key]
-    # A group that must be split again is named by the longest prefix that its keys share.
+    # A group that must be split again is named by the longest prefix that its keys share: that of its first and last.
     return own, {(_shared(min(g), max(g)) if len(g) > LEAF else first): g for first, g in groups.items()}
 
 
@@ -139,6 +139,7 @@ def _insert(shelf: Shelf, node: Node, key: str, value: list[object], path: tuple
             raise ValueError(f"the node {child!r} is missing")
         node.children[child] = _insert(shelf, found, key, value, below)
     else:
+        # The key leaves the child's prefix: a new node between holds both.
         shared = _shared(child, key)
         between = Node(shared, {}, {child: node.children.pop(child)})
         node.children[shared] = _insert(shelf, between, key, value, below)

@@ -99,6 +99,7 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
     from tfaot_pkg.remote.named import Remotes
 
     removed = Remotes.of(session.folders).remove(name)
+    # Last: if this fails, only space is lost, because nothing reads the cache of a forgotten registry.
     shutil.rmtree(RemoteCache.of(removed.address.url, session.folders).root, ignore_errors=True)
     return Result(document=removed, text=f"{name}: {removed.address.url} removed")
 
@@ -129,6 +130,7 @@ def add_conan_remote(
     from tfaot_pkg.conan.upload import ConanRemote, ConanRemotes
     from tfaot_pkg.remote.address import Address
 
+    # Absolute, because later commands may run in other folders.
     file = os.path.abspath(password_file.expanduser()) if password_file is not None else ""
     try:
         address = Address.parse(url, allow_http=allow_http)

@@ -68,6 +68,7 @@ def shortened(spec: ModelSpec) -> dict[str, Any]:
     defaults: Any = spec_document(default)
     given: Any = spec_document(bare)
     if spec.validation.inputs is not None:
+        # They draw inputs: the parser rejects them beside a file of inputs.
         del given["validation"]["seed"], given["validation"]["samples"]
     short = {
         section: {
@@ -177,6 +178,7 @@ def _source_context(spec: ModelSpec, data: DataPackage | None, branch: str) -> t
     none: dict[str, object] = {"git": None, "archive": None, "branch": _plain(branch, "the branch")}
     match spec.source:
         case GitSource(url=url, subdir=subdir):
+            # CMSDIST appends its own options to the address: ?obj=BRANCH/COMMIT&export=...
             if "://" not in url or re.search(r"[?#%&\s]", url):
                 raise SpecError(f"source.git: CMSDIST cannot fetch from {shown(url)}", hint="use an https:// address")
             inner = _plain(posixpath.join(subdir, CONFIG), "source.subdir")
@@ -188,6 +190,7 @@ def _source_context(spec: ModelSpec, data: DataPackage | None, branch: str) -> t
                     "source.subdir: CMSDIST unpacks archives whose files are in one folder", hint="set source.subdir"
                 )
             inner = _plain(posixpath.join(rest, CONFIG), "source.subdir")
+            # RPM takes a single % for a macro.
             archive = {"url": url.replace("%", "%%"), "sha256": spec.source.sha256}
             context = {**none, "archive": archive, "unpacked": _plain(unpacked, "source.subdir"), "aot_config": inner}
             return context, f"{subdir}/{CONFIG} in {url}"

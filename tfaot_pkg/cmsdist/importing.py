@@ -84,6 +84,7 @@ class _Importer:
         spec = self._merged(found, source, place) if found else self._guessed(source, place)
         spec = replace(spec, compilation=self._compilation(spec.compilation))
         text = spec_text(spec, comment=f"From {Path(self.rpm.file).name} of CMSDIST.")
+        # Read back: nothing is written that our own parser rejects.
         again = parse_spec(text.encode(), self.output)
         notes = sorted({*self.rpm.notes, *self.notes}, key=lambda note: (note.line, note.message))
         return Imported(spec=again, text=text, notes=tuple(notes))
@@ -138,6 +139,7 @@ class _Importer:
     def _git(self, tag: Tagged, place: Tagged) -> Source | None:
         parts = urlsplit(tag.value)
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        # A spec takes https, ssh and file; git:// neither encrypts nor authenticates.
         scheme = options.get("protocol") or parts.scheme.removeprefix("git+").replace("git", "https")
         url = parts._replace(scheme=scheme, query="", fragment="").geturl()
         revision = options.get("obj", "").rpartition("/")[2]

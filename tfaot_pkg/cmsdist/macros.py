@@ -89,6 +89,7 @@ class Macros:
         marks, name, colon, alternative = found.groups()
         if not marks:
             return self._value(name, inside, depth)
+        # As in RPM, each ! negates.
         if marks.count("!") % 2:
             return self._expand(alternative or "", depth + 1) if name not in self._values else ""
         if name not in self._values:
@@ -180,6 +181,7 @@ class _Condition:
         if not operator:
             return left
         right = self._single()
+        # As in RPM, a string and a number cannot be compared.
         if isinstance(left, str) and isinstance(right, str):
             return int(_compare(operator, left, right))
         if isinstance(left, int) and isinstance(right, int):

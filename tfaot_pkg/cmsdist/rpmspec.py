@@ -140,6 +140,7 @@ class _Reader:
         for name in wanted:
             if name not in self._macros:
                 continue
+            # Notes and faults of the expansion name the line of the definition.
             self._line = self._defined_at.get(name, 0)
             try:
                 macros[name] = Tagged(line=self._line, tag=name, value=self._macros.expand(f"%{{{name}}}").strip())
@@ -160,6 +161,7 @@ class _Reader:
         )
 
     def _read_line(self, text: str) -> None:
+        # Before all else: branches that are not taken are followed too, to find their %endif.
         if found := _CONDITION.fullmatch(text):
             self._condition(found[1], found[2])
             return
@@ -192,6 +194,7 @@ class _Reader:
         if parameters:
             self._note(f"macros with parameters are not expanded: %{name}")
             return
+        # %global is expanded where it is defined, %define where it is used.
         self._macros.define(name, self._macros.expand(value) if kind == "global" else value)
         self._defined_at[name] = self._line
 

@@ -62,6 +62,7 @@ def build(request: Request, scratch: Path) -> None:
     # A night signs what it planned: files that changed since then are the next night's business.
     if plan.key != decision.key:
         raise _changed(decision, plan)
+    # Before the build, because it needs only the spec and this machine's CPU.
     require_verified(not_run_targets(spec), request.policy.unverified_targets)
     made = pipeline.build(plan)
     if request.policy.reproduce:

@@ -61,6 +61,7 @@ class Job:
     def __post_init__(self) -> None:
         words = (self.definition, self.state, self.report, self.registry, self.folder, self.program, self.user)
         for word in (*words, *(word for remote in self.remotes for word in (remote.name, remote.url))):
+            # A word that begins with a dash would be taken for an option.
             if not _WORD.fullmatch(word) or word.startswith("-"):
                 raise SpecError(
                     f"cannot be written into a job's definition: {word!r}",
@@ -121,6 +122,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        # `{{` is part of the expressions of GitHub's workflows.
         variable_start_string="<<",
         variable_end_string=">>",
     )
@@ -175,6 +177,7 @@ def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: 
         common["job_extra_directives"] = {"batch_name": _NAME, **profile}
     else:
         make = slurm.SLURMJob
+        # The job's shell expands the variable: one name per worker.
         common |= {"name": '"slurm-$SLURM_JOB_ID"', "job_name": _NAME, "walltime": _walltime(policy)}
     job: Any = make(scheduler, **common)
     script: str = job.job_script()

@@ -91,6 +91,7 @@ class DaskExecutor:
         end = time.monotonic() + timeout if timeout is not None else float("inf")
         while True:
             ended = next_of(self._done, max(0.0, min(_LOOK_INTERVAL, end - time.monotonic())))
+            # First: without its scheduler all futures fail, which would count as lost workers.
             if self._client.status in ("closing", "closed"):
                 raise self._scheduler_lost("it was lost")
             if ended is not None:
@@ -161,11 +162,13 @@ class DaskExecutor:
         except Exception as error:  # noqa: BLE001 (any error: Dask did not take the task)
             self._done.put((request, lost(request, error)))
             return
+        # Kept, because Dask cancels a task when its last future is garbage-collected.
         self._futures[name] = future
         future.add_done_callback(lambda ended: self._ended(request, ended))
 
     def _ended(self, request: Request, future: Any) -> None:
         try:
+            # Dask calls this in a thread of its own: the queue passes the attempt to the coordinator's.
             attempt = future.result()
         except BaseException as error:  # noqa: BLE001 (KilledWorker, CancelledError, lost connections)
             attempt = lost(request, error)

@@ -44,6 +44,7 @@ def load_definition(path: Path) -> NightlyDefinition:
     """
     document = read_document(_content(path), str(path))
     form = _validated(document)
+    # Even if the form has faults: all faults are reported at once.
     _check_files(document, path.parent)
     if document.faults or form is None:
         raise faults_error(document, schema=json_schema(), command=_DESCRIBE)
@@ -133,6 +134,7 @@ def _form_at(path: Place) -> type[BaseModel]:
 
 def _check_files(document: Document, folder: Path) -> None:
     """Every name of a spec stands for at least one, and none is named twice in the same way."""
+    # A spec may be in a pattern and have an entry of its own, which then counts (models.py).
     named: dict[tuple[bool, Path], int] = {}
     for number, place in _places(document.data):
         path = ("models", number, "spec")

@@ -51,6 +51,7 @@ class LocalExecutor:
         self.description = f"{slots} at a time on this machine"
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="build")
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
+        # A dict instead of a set, because it keeps the order: the oldest build first.
         self._running: dict[str, None] = {}
 
     def submit(self, request: Request) -> None:
@@ -68,6 +69,7 @@ class LocalExecutor:
             attempt = perform(request)
         except Exception as error:  # noqa: BLE001 (any error: the night waits for an attempt)
             attempt = lost(request, error)
+        # Before the result is passed on: an ended build must not be displayed as running.
         del self._running[request.decision.task.id]
         self._done.put((request, attempt))
 
@@ -112,6 +114,7 @@ def attempts(
 ) -> Iterator[tuple[Request, Attempt, int]]:
     """Perform all `requests`; yield each with its last attempt and the number of tries, as they end."""
     tries: Counter[str] = Counter()
+    # A pause occupies no slot. The name orders equal times, because requests cannot be compared.
     waiting: list[tuple[float, str, Request]] = []
     for request in requests:
         executor.submit(request)

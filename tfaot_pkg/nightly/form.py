@@ -29,6 +29,7 @@ from tfaot_pkg.wording import described, shown
 
 SECONDS = {"s": 1, "min": 60, "h": 3600}
 BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+# Pauses double from 5 s (executors.FIRST_PAUSE) on: the tenth takes 43 minutes.
 MAX_RETRIES = 10
 _ISSUE = r"https?://[^\s\x00-\x1f<>\"']+"
 _PERCENT = r"(100|[0-9]{1,2}(\.[0-9]+)?) ?%"
@@ -212,6 +213,7 @@ def json_schema() -> dict[str, Any]:
     forms = schema["$defs"]
     for form in (schema, *forms.values()):
         for value in form["properties"].values():
+            # Titles repeat the names; the defaults are null, which means "not given" here.
             value.pop("title", None)
             value.pop("default", None)
     for name in list(forms):

@@ -85,6 +85,7 @@ def _once(known: dict[_Key, _Value | TfaotError], key: _Key, find: Callable[[], 
         try:
             known[key] = find()
         except TfaotError as error:
+            # Kept too: a server that does not answer is not waited for again for each task.
             known[key] = error
     found = known[key]
     if isinstance(found, TfaotError):
@@ -156,6 +157,7 @@ class PlanCache:
 
     def digest(self, path: Path) -> str:
         """SHA-256 of a file. Raises OSError."""
+        # Both before the file is read: if it changes meanwhile, its stamp no longer fits, or it looks racy.
         before = self.clock()
         name, stamp = str(path), _stamp(path)
         known = self.digests.get(name)

@@ -203,6 +203,7 @@ def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Mod
     folder = definition.path.parent
     root = Path(_git(folder, "rev-parse", "--show-toplevel").removesuffix("\n"))
     commit = _commit(folder, revision)
+    # No renames: the former place of a moved file counts as changed. -z: names may hold any character.
     changed = _git(root, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", commit, "--")
     new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     files = {os.path.join(root, name) for name in (changed + new).split("\0") if name}
@@ -212,6 +213,7 @@ def touched_since(definition: NightlyDefinition, revision: str) -> Callable[[Mod
         if isinstance(model.entry.specs, GitSpec):
             return os.path.realpath(definition.path) in files
         places = _files_of(model.spec) if isinstance(model, Model) else [model.path]
+        # git names files by real paths; specs may be reached through links.
         return any(real in files or real in folders for real in map(os.path.realpath, places))
 
     return touched
@@ -239,6 +241,7 @@ def _commit(folder: Path, revision: str) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
+    # The repository's own configuration could name a program to run (core.fsmonitor), and quotes some names.
     argv: list[str | Path] = [
         "git",
         "-c",

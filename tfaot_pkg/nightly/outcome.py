@@ -108,6 +108,7 @@ _ENDS: dict[str, AttemptKind] = {
     "timed out": "timed out",
     "killed": "infrastructure failed",
 }
+# A full disk and a file beyond policy.output are both StorageErrors: only their messages differ.
 _TOO_LARGE = (os.strerror(errno.EFBIG), "larger than this process may write")
 _UNSUPPORTED = re.compile(r"^  (\w+) \(node ", re.MULTILINE)
 _CLASSES = (
@@ -204,6 +205,7 @@ def settled(decision: Decision, unsent: str = "") -> Outcome:
         case "up to date":
             return outcome_for(decision, "up to date")
         case "fail":
+            # `plan.failed` gives one reason: the kind of the error, and its message.
             (reason,) = decision.reasons
             kind: OutcomeKind = "infrastructure failed" if reason.what in _OF_MACHINES else "build failed"
             return outcome_for(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")

@@ -75,6 +75,7 @@ def candidates(
 def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry | None, int]:
     """The entry of the highest build number of `task`, and that number. Pure."""
     wanted = re.compile(re.escape(f"{task.version}+tf{task.toolchain}.b") + "([1-9][0-9]*)")
+    # Yanked builds count, because their numbers are taken; b10 is newer than b9.
     numbered = [(int(found[1]), entry) for entry in versions if (found := wanted.fullmatch(entry.version))]
     number, newest = max(numbered, key=lambda one: one[0], default=(0, None))
     return newest, number
@@ -119,11 +120,13 @@ def decide(
                     return _decision(task, "up to date", (), published.version, plan.key)
             elif changed_source == "refuse":
                 _require_same_source(task, published, plan, known)
+        # The key holds the version, so the next build has another plan than the published one.
         release = task.release(candidate.number + 1)
         plan = plan_at(release)
         if candidate.sibling is not None and changed_source == "refuse":
             _require_same_source(task, candidate.sibling, plan, known)
     except TfaotError as error:
+        # If a model is known to be broken, an error of its planning is no news.
         if candidate.broken is None:
             return failed(task, error)
         return _decision(task, "skip", (reasons.known_broken(candidate.broken),), task.release(1), Key(""))
@@ -223,6 +226,7 @@ def summary(decisions: Sequence[Decision]) -> Mapping[str, int]:
 
 
 _NOT_PUBLISHED = "it is not published: the next night plans it anew"
+# The fields of a task that are not in its id: tasks with the same id may still differ in these.
 _FIELDS = ("spec", "origin", "defines", "targets", "depends")
 
 
@@ -246,6 +250,7 @@ def _difference(stored: Decision, planned: Decision | None) -> str:
         return "names a task that the definition does not have"
     if stored.task != planned.task:
         return f"differs from the definition: {_of_tasks(stored.task, planned.task)}"
+    # Only builds are signed; the outcome of any other action publishes nothing.
     if stored.action != "build":
         return ""
     if planned.action not in ("build", "up to date"):

@@ -81,6 +81,7 @@ def plan_night(
         )
         for one in found
     ]
+    # A plan of a part leaves the entries of all other models unused: only a whole plan shows which are obsolete.
     known.write(file, whole=selection.is_whole)
     faulty = [
         each for one in models.unreadable if selection.takes(one) for each in unreadable(one, definition, selection)
@@ -165,6 +166,7 @@ def _unverified(registry: FolderRegistry | None, entry: RegistryEntry, known: Pl
             return convert(_Validation, read_json(file.read())).not_run
 
     try:
+        # A report that cannot be read proves nothing, so the package counts as unverified.
         not_run = known.validation(blob.sha256, read)
     except (RegistryError, TrustError, StorageError, ValueError):
         return (reasons.unverified(()),)

@@ -48,6 +48,7 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
     runs. Raises StorageError (a night runs, a plan is damaged, disk), RegistryError, TrustError; nothing is removed
     before everything was read.
     """
+    # The lock's file would make a folder that does not exist; a dry run must not wait for a night that runs.
     with nullcontext() if dry_run or not state.root.exists() else state.lock():
         nights = state.nights()
         kept = _kept(nights, keep)
@@ -59,6 +60,7 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
             left = list(_left_over(state))
             size = sum(map(_size, (*(one.folder for one in gone), *results, *left)))
         if not dry_run:
+            # Before the nights go: after a kill in between, the inputs are in both places.
             keep_inputs(state, gone, published)
             for path in (*(one.folder for one in gone), *results, *left):
                 _remove(path)

@@ -105,11 +105,13 @@ class Publisher:
         if release.entry.key != decision.key or release.entry.version != decision.release:
             raise TrustError(f"the stored result of {decision.task.id} is not what was planned: {release.entry}")
         dependencies = dependencies_of(decision.task)
+        # Before the recheck, which takes as long as freezing and validating the model.
         require_served(dependencies, FolderRegistry.find(self.registry, keys=self.keys), decision.task.id)
         with self.recheck(decision, release) as own:
             # Before the registry: a task whose version is in the registry is up to date, and later nights skip it.
             why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
             registry = FolderRegistry.create(self.registry, keys=self.keys)
+            # Dependencies are given in the definition only: builds know nothing of them.
             entry = replace(release.entry, dependencies=dependencies)
             into_registry(replace(own, entry=entry), registry, self.progress)
         return why
@@ -118,6 +120,7 @@ class Publisher:
         """The published package of `decision`, None if it is missing or yanked."""
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         for entry in registry.entries(package_name(decision.task.model)) if registry is not None else ():
+            # By key: the version alone does not tell that the content is what the note is about.
             if (entry.key, entry.yanked) == (decision.key, None):
                 assert registry is not None
                 return Release(entry=entry, blobs={PREFIX: registry.blobs.path(entry.blobs[PREFIX])})
@@ -126,6 +129,7 @@ class Publisher:
     def _sent(self, decision: Decision, release: Release, remotes: Sequence[Remote], uploads: Uploads) -> str:
         """Send the package to `remotes`. Returns why some do not have it, or ""."""
         for remote, _ in remotes:
+            # Noted before the upload: if it is killed, the next night sends the package.
             uploads.begin(remote.name, decision)
         reached = [one for one in remotes if one[0].name not in self.unreached]
         failed = self._upload(decision, release, reached, uploads) if reached else {}

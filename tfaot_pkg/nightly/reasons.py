@@ -144,6 +144,7 @@ def _toolchain(before: Mapping[str, str], now: Mapping[str, str], version: str) 
 
 def _compiler(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reason]:
     old, new = (values.get(COMPILER, "").split("; ") for values in (before, now))
+    # Identities that are not of this form are shown whole.
     if len(old) == len(new) == len(_COMPILER_PARTS):
         pairs = zip(_COMPILER_PARTS, old, new, strict=True)
         differing = [f"{part}{one} -> {other}" for part, one, other in pairs if one != other]

@@ -126,6 +126,7 @@ def _unpacked(release: Release, root: Path) -> Tree:
     entry, archive = release.entry, release.blobs[PREFIX]
     assert isinstance(archive, Path)
     with storage_errors(f"unpack {entry}"), archive.open("rb") as stream:
+        # Not synced to the disk: this copy is removed when the check ends.
         tree = unpack(stream, root, what=str(entry), durable=False)
     if tree.digest != entry.tree:
         raise _tampered(release, "its archive does not hold the files that its index line says")
@@ -148,6 +149,7 @@ def _require_documents(release: Release, root: Path, tree: Tree, plan: Plan) -> 
     expected = (plan.key, plan.source.digest, plan.toolchain.identity)
     if (recorded.key, recorded.source, recorded.toolchain) != expected:
         raise _tampered(release, "its provenance is about another build")
+    # The provenance lists all files except itself: no file can hold its own digest.
     if recorded.files != {path: digest for path, digest in tree.files.items() if path != place}:
         raise _tampered(release, "its provenance is about other files")
 
@@ -183,6 +185,7 @@ def _require_entry(release: Release, expected: RegistryEntry) -> None:
             raise _tampered(release, f"its index line says {each.name} = {given}, which should be {value}")
     if unknown := sorted(set(entry.blobs) - {PREFIX, LATENCY, *FILES}):
         raise _tampered(release, f"its index line names a blob {unknown[0]}")
+    # A measurement cannot be repeated with the same result, so only its form is checked.
     if LATENCY in release.blobs and not _is_latency(release.blobs[LATENCY]):
         raise _tampered(release, "its latencies are damaged")
 
@@ -220,9 +223,11 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
     whole = work / f"{library.name}.o"
     try:
         whole.write_bytes(_only_member(library.static.read_bytes(), whole.name, library.symbol))
+        # Archived again, because an archive holds more than its member: headers and a symbol table.
         compiler.archive([whole], again.static)
         _require_same(library.static, again.static)
         _require_objects(library, object_names(spec) if spec.package.objects else (), whole, compiler)
+        # A copy, because `link_shared` renames symbols in its input.
         linked = shutil.copyfile(whole, work / "shared.o")
         link_shared(
             linked, again.shared,
@@ -245,6 +250,7 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
 def confined(compiler: Compiler, work: Path) -> Compiler:
     """`compiler` in a sandbox, because its input may be hostile: it reads only our and the system's files."""
     programs = [found for name in (*compiler.command[:1], *compiler.tools.values()) if (found := shutil.which(name))]
+    # Beside its bin/, a compiler's prefix holds its own libraries and headers.
     prefixes = {Path(program).resolve().parents[1] for program in programs}
     own = (resources.templates(), resources.headers(), resources.kernels())
     box = Sandbox(
@@ -266,6 +272,7 @@ def _only_member(data: bytes, name: str, symbol: str) -> bytes:
     if [one for one, _ in members] != [name]:
         raise OtherCode(f"its static library does not hold one object, {name}")
     (_, content) = members[0]
+    # A second global symbol could replace a function of a program that links the library.
     if _globals(content, name) != [symbol]:
         raise OtherCode(f"{name} does not define {symbol} alone")
     return bytes(content)

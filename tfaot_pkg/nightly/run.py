@@ -134,6 +134,7 @@ class Coordinator:
             self.publisher.require()
             self.publisher.renew()  # before the plan, which reads the registry: expired metadata would stop it
             nights = self.state.nights()
+            # Only the last night: of one that --new passed over, any later night finds the verified results.
             cut_off = nights[-1] if nights and not nights[-1].is_over and not new else None
             if cut_off is None:
                 decisions = plan()
@@ -143,7 +144,9 @@ class Coordinator:
                 decisions = plan()
                 cut_off.plan_anew(decisions)
                 return _Night(self, cut_off, decisions).run(again=True)
+            # Versions may be published already, so the night keeps its plan and its verdict.
             decisions = cut_off.decisions()
+            # The whole definition, because this command may select other tasks than the one whose night was cut off.
             refused = not_planned(decisions, (whole or plan)())
             return _Night(self, cut_off, decisions, verdict=verdict, refused=refused).run(again=True)
 
@@ -251,6 +254,7 @@ class _Night:
             verdict = Verdict(
                 built=len(tried) - known, failed=len(failed) - known, limit=self._with.policy.max_failures
             )
+            # On disk before the first publication: a resumed night with a verdict is not planned again.
             self._night.set_verdict(verdict)
         self._with.watch.gate(verdict)
         return verdict
@@ -316,6 +320,7 @@ class _Night:
         outcomes = tuple(self._outcomes[one.task.id] for one in self._decisions)
         done = NightRun(night=self._night, outcomes=outcomes, verdict=verdict)
         built = {one.task.id for one in self._decisions if one.action in _TRIED}
+        # The history before `night.json`: a night that is over is never resumed to complete it.
         self._with.state.add_history(self._night, [one for one in outcomes if one.task in built])
         ended = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._night.end(

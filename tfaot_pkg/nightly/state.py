@@ -136,10 +136,12 @@ class NightFolder:
 
     def plan_anew(self, decisions: Sequence[Decision]) -> None:
         """Replace the plan; keep only the failures of tasks whose decision stays the same."""
+        # Verified builds need no outcome, because their results are found by key; the plan gives all other outcomes.
         same = {(one.task.id, one.release, one.key) for one in decisions}
         kept = [one for one in self.outcomes() if (one.task, one.release, one.key) in same and one.kind in FAILURES]
         with storage_errors(f"write {self.folder}"):
             write_file(self.folder / "plan.json", write_indented(_Plan(decisions=tuple(decisions))))
+            # A kill before this write does no harm: without a verdict the night is planned anew once more.
             write_file(self._outcomes, b"".join(map(write, kept)))
 
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -207,6 +209,7 @@ class State:
         if scratch.exists():
             with storage_errors(f"write {self.root}"):
                 remove_folder(scratch)
+        # What a kill during an earlier removal left (`remove_folder` hides a folder before it removes it).
         for left in self.root.glob(".scratch.*"):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -256,6 +259,7 @@ class State:
 
     def add_history(self, night: NightFolder, outcomes: Iterable[Outcome]) -> None:
         """Record the builds of `night` that are not recorded yet, and move older months into files of their own."""
+        # A night that was killed before `night.json` comes here twice.
         known = {line["task"] for line in _builds(self._history) if line["night"] == night.name}
         new = [one for one in outcomes if one.task not in known]
         head = {"night": night.name, _SEQUENCE: night.sequence}
@@ -272,6 +276,7 @@ class State:
         """
         lines = list(_builds(self._history))
         for old in sorted({_month(line["night"]) for line in lines} - {month}):
+            # A clock that was wrong gave a later month: its lines move when that month is over.
             if old > month:
                 continue
             path = self.root / f"history-{old}.jsonl"
@@ -396,6 +401,7 @@ def keep_inputs(state: State, nights: Sequence[NightFolder], keys: Collection[Ke
 def _kept_inputs(state: State) -> dict[Key, Mapping[str, str]]:
     """The inputs that earlier calls of `keep_inputs` kept; none if the file is damaged."""
     try:
+        # Only explanations depend on it: without them a plan says that there is no record.
         return {line["key"]: line["inputs"] for _, line in read_lines(_inputs_file(state))}
     except (StorageError, KeyError, TypeError):
         return {}
@@ -411,7 +417,8 @@ def _may_be_of(night: NightFolder, published: str) -> bool:
         waited = date.fromisoformat(published[:10]) - date.fromisoformat(night.name[:10])
     except ValueError:
         return False
-    return -1 <= waited.days <= _DAYS  # nights have the local date
+    # From -1, because the two dates may come from different clocks.
+    return -1 <= waited.days <= _DAYS
 
 
 def _add_outcomes(night: NightFolder, missing: set[str], outcomes: dict[str, Outcome]) -> None:

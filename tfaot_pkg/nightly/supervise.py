@@ -37,6 +37,7 @@ def perform(request: Request) -> Attempt:
         if known is None:
             with results.scratch() as scratch:
                 attempt = _supervised(request, scratch, start)
+            # Faults of machines are not stored: the next try, or a resumed night, has to build again.
             if attempt.is_final and attempt.kind != "verified":
                 results.put(key, attempt)
             return attempt
@@ -104,6 +105,7 @@ def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, 
         return failed("out of memory", words, "out of memory")
     if ended.code == 0:
         return Attempt(kind="verified", night=request.night, seconds=seconds, memory=ended.memory)
+    # SIGKILL ended the build itself, or a program that it started: then the build could still report it.
     killed = (told is None and ended.code == -signal.SIGKILL) or (told is not None and told.cause == "killed")
     if killed and killed_for_memory:
         return failed("out of memory", "the system killed it: the machine was out of memory", "out of memory")
@@ -142,11 +144,12 @@ KEPT = (
     "TFAOT_UNCONFINED",
 )  # fmt: skip
 _PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+# What the coordinator's terminal, imports and folders need; builds get their own values of these, or none.
 _OF_COORDINATOR = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "TFAOT_HOME", "USER")
 
 
 def public(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `given` that builds may have: those that they need. A proxy only where no password is in it."""
+    """The variables of `given` that builds may have: those that they need. A proxy only if no password is in it."""
     kept = {name: given[name] for name in KEPT if name in given}
     return kept | {name: given[name] for name in _PROXIES if name in given and "@" not in given[name]}
 

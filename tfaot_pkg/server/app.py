@@ -73,10 +73,12 @@ def _refusal(status: int) -> Response:
 
 def _file(file: ServedFile, request: Headers) -> Response:
     """The response for an existing file. Raises OSError."""
+    # A range counts bytes of the file itself, so its answer is never compressed.
     if not file.compressible or file.status.st_size > _WHOLE or "range" in request:
         return _unchanged(file, request) or FileResponse(
             file.path, headers=_headers(file), media_type=file.content_type, stat_result=file.status
         )
+    # O_NOFOLLOW: a link may have replaced the file since it was found.
     handle = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(handle, "rb") as opened:
         file = ServedFile(  # its state now: it may have been replaced since it was found
@@ -92,6 +94,7 @@ def _file(file: ServedFile, request: Headers) -> Response:
     headers = _headers(file)
     if len(body) >= _WORTH_PACKING and _takes_gzip(request):
         body = _packed(body)
+        # Other bytes of the same content: a weak tag (RFC 9110, 8.8.1), and no ranges.
         headers |= {"content-encoding": "gzip", "etag": f"W/{file.etag}"}
         del headers["accept-ranges"]
     return Response(body, 200, headers, file.content_type)  # uvicorn drops the body for HEAD
@@ -106,6 +109,7 @@ def _headers(file: ServedFile) -> dict[str, str]:
         "accept-ranges": "bytes",
     }
     if file.compressible:
+        # Else shared caches would give compressed bytes to clients that did not ask for them.
         headers["vary"] = "Accept-Encoding"
     if file.is_page:
         headers["content-security-policy"] = _PAGE_POLICY
@@ -125,6 +129,7 @@ def _unchanged(file: ServedFile, request: Headers) -> Response | None:
 
 def _not_modified_since(file: ServedFile, date: str) -> bool:
     try:
+        # Dates of HTTP have whole seconds.
         return int(file.status.st_mtime) <= parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, OverflowError):
         return False

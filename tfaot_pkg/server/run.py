@@ -210,6 +210,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        # Python lets only the main thread set signal handlers.
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -128,6 +128,7 @@ def make_report(
     by_id = {one.task.id: one for one in decisions}
     tonight = [known.get(task) or _untouched(decision) for task, decision in by_id.items()]
     there = [one for one in tonight if one is not None]
+    # The history holds builds only; the night before adds its outcomes without a build.
     past = pasts(there, [*history, *((before[0], one) for one in before[1])])
     has_failed = any(one.kind in FAILURES for one in there)
     hit = blast_radius((one.task for one in decisions), there, published()) if has_failed else {}
@@ -209,6 +210,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
 
 def _log(night: NightFolder, outcome: Outcome) -> Excerpt | None:
     path = night.folder / outcome.log
+    # Builders can write into the state folder: an outcome could name a file anywhere.
     if not outcome.log or not path.resolve().is_relative_to(night.folder.resolve()) or not path.is_file():
         return None
     return excerpt(_content(path), outcome.log, outcome.error)

@@ -2,7 +2,7 @@
 
 A value x is compared with the up to 30 values of earlier builds by their median m and their spread
 s = 1.4826 MAD, where MAD is the median of |x_i - m|; for normal noise s estimates the standard deviation, and up to
-half of the earlier values may be outliers. x differs where
+half of the earlier values may be outliers. x differs if
 
     |x - m| > max(5 s, least * |m|, floor)
 
@@ -43,7 +43,7 @@ class Limits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """`median` and `spread` are of the earlier values, in their unit; `change` is relative to the median (0.1: 10 %
-    more). With `too few` values, and where the median is 0, `change` is 0.
+    more). With `too few` values, and if the median is 0, `change` is 0.
     """
 
     kind: VerdictKind
@@ -151,6 +151,7 @@ def regressions(trends: Sequence[Trend]) -> tuple[Trend, ...]:
 def _kinds(figures: Figures) -> Iterator[tuple[Metric, str, str]]:
     yield "size", "", ""
     for target in sorted(figures.latency):
+        # Batch sizes are keys of JSON objects, thus texts: 10 comes after 2.
         for batch_size in sorted(figures.latency[target], key=lambda size: (len(size), size)):
             yield "latency", target, batch_size
     yield "numerical error", "", ""
@@ -233,8 +234,10 @@ def _scale(values: list[float]) -> tuple[float, float, float]:
         low, high = (low + high - least) / 2, (low + high + least) / 2
     rough = (high - low) / _TICKS
     power = 10.0 ** math.floor(math.log10(rough))
+    # 0.999 and 1e-9: a rounding error of floats must not add or drop a grid line.
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
     first = math.floor(low / step)
+    # Figures that are never negative need no grid line below zero.
     if min(values) >= 0:
         first = max(first, 0)
     return first * step, math.ceil(high / step + 1e-9) * step, step

@@ -40,6 +40,7 @@ def write_report(report: Report, output: Path) -> None:
 
 
 def _require_ours(output: Path) -> None:
+    # The lock file marks a report whose first writing was killed.
     if output.is_dir() and not any((output / name).exists() for name in ("report.json", _LOCK)):
         if any(not path.name.startswith(".") for path in output.iterdir()):
             raise StorageError(
@@ -112,6 +113,7 @@ def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
             f"all/{number + 1}.html", "tasks.html.j2", {**shared, "rows": rows, "number": number + 1, "pages": pages}
         )
     site.page("index.html", "night.html.j2", {**shared, "most": _ROWS, "most_names": _NAMES})
+    # After index.html: until then, readers follow the links of the old one.
     site.remove_others(FOLDERS)
 
 
@@ -166,6 +168,7 @@ def _case(suite: Element, task: TaskReport) -> None:
     outcome = task.outcome
     case = SubElement(
         suite, "testcase",
+        # Readers of JUnit files take dots for separators of packages and classes.
         classname=plain(f"tensorflow-{outcome.toolchain}".replace(".", "_")), name=plain(outcome.task),
         time=f"{outcome.seconds:.3f}",
     )  # fmt: skip
