@@ -1,8 +1,8 @@
 """Drawings of the catalogue: a model's graph by a small deterministic layout, and plots of numbers. Pure.
 
 A graph: longest-path layers, places in a layer by the mean of the neighbours' (Sugiyama's barycentre sweeps); an edge
-over several layers goes through a place of its own in each. What is drawn comes from the package (`graph.json`) or,
-if a package has none, from its signature alone.
+over several layers goes through a place of its own in each. The graph is the package's (`graph.json`) or, if it has
+none, is made of its signature alone.
 """
 
 from __future__ import annotations

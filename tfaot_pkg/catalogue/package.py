@@ -1,6 +1,6 @@
-"""What the catalogue shows of one package: its record in lists, and its page.
+"""One package in the catalogue: its record in lists, and its page.
 
-Documents come from publishers: each is read as far as it has the expected form, and left out otherwise.
+Publishers wrote the documents: parts that do not have the expected form are ignored.
 """
 
 from __future__ import annotations

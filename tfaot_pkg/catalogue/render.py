@@ -57,7 +57,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HomeFile:
-    """What home.json holds."""
+    """The file home.json."""
 
     format: int
     newest: list[object]
@@ -66,7 +66,7 @@ class _HomeFile:
 
 @dataclass(slots=True)
 class Home:
-    """What the front page shows beside the list: the newest packages, and the number of packages per filter value."""
+    """The front page without the list: the newest packages, and the number of packages per filter value."""
 
     newest: list[Record] = field(default_factory=list)
     facets: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _FACETS})
@@ -125,6 +125,7 @@ def render(reader: RegistryReader, output: Path, *, progress: Progress | None = 
                     if record is not None:
                         records[record.model] = record
                 except RegistryError as error:
+                    # A damaged index file must not hide all other packages.
                     damaged.append(error.message)
                 step.advance()
         renderer.lists(records.values())

@@ -90,6 +90,7 @@ class Site:
     def remove_others(self, folders: Iterable[str]) -> None:
         """Remove the files in `folders` that this object did not write: old pages. Raises OSError."""
         for top in folders:
+            # From the bottom up, so that folders that became empty can be removed.
             for folder, _, names in os.walk(self.root / top, topdown=False):
                 for name in names:
                     path = Path(folder) / name

@@ -22,7 +22,7 @@ Item = tuple[str, list[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeFile:
-    """What a node's file holds."""
+    """The file of a node."""
 
     items: list[tuple[str, list[object]]]
     children: dict[str, int] | None = None

@@ -1,4 +1,4 @@
-"""What commands share: flags, the decorator `command`, and the `Session` that a running command uses.
+"""The shared parts of commands: flags, the decorator `command`, and the `Session` that a running command uses.
 
 A flag that several commands take is a field of `Flags`. A command names the flags that it takes:
 
@@ -170,7 +170,7 @@ class Result:
 
 
 class Session:
-    """One run of a command: its flags, and what they mean."""
+    """One run of a command: its flags, and the objects that they name."""
 
     def __init__(self, flags: Flags) -> None:
         self.flags = flags

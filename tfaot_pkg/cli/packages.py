@@ -105,6 +105,7 @@ def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
     except (RegistryError, NetworkError):
         return {}
     targets = document.get("targets") if isinstance(document, dict) else None
+    # A publisher wrote the report: only texts of the expected form are shown.
     ways = {name: targets.get(name) for name in entry.targets} if isinstance(targets, dict) else {}
     return {name: how for name, how in ways.items() if isinstance(how, str) and how.isprintable()}
 

@@ -77,5 +77,6 @@ class _BarStep:
         self._skipped = reason
 
     def finish(self) -> None:
+        # A bar without a total would stay in motion.
         total = self._total or 1
         self._bars.update(self._task, total=total, completed=total, note=printable(self._skipped))

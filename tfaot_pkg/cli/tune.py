@@ -1,4 +1,4 @@
-"""The command that measures what builds take as input: tune."""
+"""The command that measures the inputs of later builds: tune."""
 
 from __future__ import annotations
 

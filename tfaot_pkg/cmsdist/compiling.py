@@ -1,4 +1,4 @@
-"""What `cms_tfaot_compile` reads and writes: a model's files, where CMS's build scripts look for them.
+"""The output and the flags of `cms_tfaot_compile`: a model's files in the places where CMS's build scripts expect them.
 
     NAME_bsN.o, NAME_common.o            with --dev below lib/
     model.h, NAME.h, NAME_tfaot.h,
@@ -186,7 +186,7 @@ _LEVELS = {
 }
 _CPUS = {cpu: target for target, cpus in _LEVELS.items() for cpu in cpus.split()}
 
-# Flags of the program whose values stand in the spec.
+# Flags of the program whose values are fields of the spec.
 _IN_THE_SPEC = {
     "signature_def_key": "model.serving_key",
     "tag_set": "model.tags",
@@ -197,7 +197,7 @@ _IN_THE_SPEC = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What flags ask for: `targets` (empty: the spec's), and notes for the user."""
+    """The `targets` that flags name (empty: the spec's), and notes for the user."""
 
     targets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS
 from tfaot_pkg.wording import shown
 
 COMPILES = "tfaot-compile"
-"""What the spec files of models include."""
+"""The file of CMSDIST that spec files of models include."""
 
 SHA256_MACRO = "source_sha256"
 """A macro of ours, which RPM ignores: the SHA-256 of an archive, which a spec must have and CMSDIST does not give."""

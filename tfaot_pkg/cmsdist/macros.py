@@ -104,7 +104,7 @@ class Macros:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the brace that opens at `start` closes."""
+    """The position of the brace that closes the one at `start`."""
     depth = 0
     for position in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
@@ -114,7 +114,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def holds(condition: str) -> bool:
-    """What `%if CONDITION` says, its macros expanded. Raises MacroFault.
+    """Whether the condition of an `%if`, its macros expanded, is true. Raises MacroFault.
 
     Conditions have strings in quotes, integers, comparisons, `&&`, `||`, `!` and parentheses.
     """

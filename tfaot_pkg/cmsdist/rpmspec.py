@@ -105,6 +105,7 @@ class _Reader:
         self._file = file
         self._group, self._name, self._version = header.groups()
         self._architecture = defines.get("_target_cpu") or defines.get("_arch") or DEFAULT_ARCHITECTURE
+        # CMSDIST's names for the words of the header.
         of_the_header = {"name": self._name, "n": self._name, "pkgname": self._name}
         of_the_header |= dict.fromkeys(("version", "v", "realversion"), self._version)
         of_the_machine = dict.fromkeys(("_arch", "_target_cpu"), self._architecture)

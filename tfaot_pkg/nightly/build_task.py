@@ -14,8 +14,10 @@ import sys
 import traceback
 from pathlib import Path
 
+# Python does not have this number of <linux/prctl.h>.
 _PR_SET_PDEATHSIG = 1
 _TAIL_OF_LOG = 64 << 10  # bytes
+# EX_SOFTWARE of sysexits.h, as for commands (cli/run.py).
 INTERNAL = 70
 
 

@@ -180,9 +180,11 @@ def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:
     try:
         return _distributed.LocalCluster(
             n_workers=slots,
+            # One build per worker: the loss of a worker costs one build.
             threads_per_worker=1,
             memory_limit=memory or "auto",
             local_directory=str(scratch),
+            # The dashboard asks for no password, so it is for this machine only; 0 is any free port.
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
             security=True,  # TLS: else any user of this machine could have the scheduler run code as us

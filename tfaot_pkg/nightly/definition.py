@@ -31,7 +31,7 @@ from tfaot_pkg.spec.rules import path_fault
 from tfaot_pkg.wording import described
 
 _DESCRIBE = "tfaot-pkg schema --registry"
-# Texts that YAML may take for numbers.
+# Fields of text whose values YAML may read as numbers.
 _TEXTS = frozenset(
     "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes".split()
 )
@@ -62,7 +62,7 @@ def names_several(specs: str | GitSpec) -> bool:
 
 
 def definition_error(definition: NightlyDefinition, faults: Iterable[tuple[Place, str]]) -> SpecError:
-    """The error for faults that only the specs show; each is told with the line of its path."""
+    """The error for faults that only the specs show, each with the line of its path."""
     document = read_document(_content(definition.path), str(definition.path))
     for path, message in faults:
         document.report(path, message)
@@ -70,7 +70,7 @@ def definition_error(definition: NightlyDefinition, faults: Iterable[tuple[Place
 
 
 def line_of(definition: NightlyDefinition, path: Place) -> int:
-    """The line on which `path` stands in the definition."""
+    """The line of `path` in the definition."""
     return read_document(_content(definition.path), str(definition.path)).line_of(path)
 
 
@@ -133,7 +133,7 @@ def _form_at(path: Place) -> type[BaseModel]:
 
 
 def _check_files(document: Document, folder: Path) -> None:
-    """Every name of a spec stands for at least one, and none is named twice in the same way."""
+    """Report patterns and paths that match no spec, and specs that are named twice in the same way."""
     # A spec may be in a pattern and have an entry of its own, which then counts (models.py).
     named: dict[tuple[bool, Path], int] = {}
     for number, place in _places(document.data):
@@ -150,7 +150,7 @@ def _check_files(document: Document, folder: Path) -> None:
 
 
 def _places(data: Any) -> Iterator[tuple[int, str]]:
-    """What the entries name in this file system, whatever else is wrong with them."""
+    """The paths and patterns of all entries, valid or not, with the number of the entry."""
     models = data.get("models") if isinstance(data, dict) else None
     for number, entry in enumerate(models if isinstance(models, list) else ()):
         if isinstance(entry, dict) and isinstance(entry.get("spec"), str):

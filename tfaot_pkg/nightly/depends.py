@@ -96,6 +96,7 @@ def by_place(decisions: Sequence[Decision]) -> dict[Place, Decision]:
 def needed(decision: Decision, places: Mapping[Place, Decision]) -> list[Decision]:
     """The dependencies of `decision`, for the same toolchain: it is published only if none of them failed."""
     wanted = [(model, decision.task.toolchain) for model in decision.task.depends]
+    # Other dependencies have no task in this night: `require_served` looks for them in the registry.
     return [places[place] for place in wanted if place in places]
 
 

@@ -1,4 +1,4 @@
-"""What decides about each task, read: the model's files, its toolchain, the compiler. Each of them is read once.
+"""The inputs that decide about each task: the model's files, its toolchain, the compiler. Each is read once.
 
 `PlanCache` keeps what was read from one plan to the next, so that planning reads only what changed; it may be lost.
 Digests of files go by path, size, times and inode. A file that was changed so shortly before it was read that another
@@ -103,7 +103,7 @@ Stamp = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CacheFile:
-    """What the file of a `PlanCache` holds; `made_by` is the digest of the code that wrote it."""
+    """The file of a `PlanCache`; `made_by` is the digest of the code that wrote it."""
 
     made_by: str
     digests: dict[str, tuple[Stamp, str]]
@@ -127,7 +127,7 @@ class PlanCache:
 
     @classmethod
     def read(cls, file: Path) -> PlanCache:
-        """What `file` holds; nothing if it is missing or damaged."""
+        """The cache in `file`; an empty one if it is missing or damaged."""
         try:
             document = convert(_CacheFile, read_json(file.read_bytes()))
             # Other code may read the same spec in another way.

@@ -118,7 +118,7 @@ def _shown(origin: GitSpec) -> str:
 
 
 def _called(path: Path) -> tuple[str, str]:
-    """Name and version in a spec with other faults; "" if they are not valid."""
+    """Name and version in a spec that has faults; "" if they are not valid."""
     try:
         document = read_document(path.read_bytes(), path.name)
     except OSError:
@@ -128,7 +128,7 @@ def _called(path: Path) -> tuple[str, str]:
 
 
 def _places(definition: NightlyDefinition) -> Iterator[tuple[int, ModelEntry, Path | None]]:
-    """The specs of each entry: a spec that has an entry of its own is left out of patterns that match it.
+    """The specs of each entry: patterns exclude a spec that has an entry of its own.
 
     None stands for a spec in another repository.
     """

@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a build that failed tells whoever started it: a file beside its request.
+    """How a build failed, for the process that started it: a file beside its request.
 
     `error` and `error_class` are as in `Outcome`; `cause` is a toolchain error's, "" for all others.
     """

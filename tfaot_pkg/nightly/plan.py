@@ -1,4 +1,4 @@
-"""What a night has to do, and why: from a definition, a registry and what past nights left, to a `NightPlan`. Pure."""
+"""The tasks of a night and their reasons, from a definition, a registry and records of past nights. Pure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def sibling_of(task: Task, versions: Sequence[RegistryEntry]) -> RegistryEntry |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What the registry knows of published packages beyond its index.
+    """Facts about published packages that the index does not hold.
 
     `unverified` gives the reasons why a package counts as unverified, `source` the digest of the model's files from
     which it was built, None if that is unknown. Neither raises.

@@ -1,8 +1,8 @@
 """`nightly prune`: remove from the state folder what no later night, report or plan needs.
 
 The last nights stay whole, with their results; the history stays forever. Of a night that is removed, the inputs of the
-registry's newest packages are kept (`keep_inputs`): plans explain the next change by it. The lock is
-held, so no night runs meanwhile; what a kill leaves behind, the next call removes.
+registry's newest packages are kept (`keep_inputs`), because plans explain the next change by them. The lock is
+held, so no night runs meanwhile; the next call removes what a killed one left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfaot_pkg.walk import entries_below
 
 _BUILD = re.compile(r"(?P<release>.+\+tf.+)\.b[1-9][0-9]*")
 _LEFT = ".*.part"
-"""What a kill leaves of a folder that was being made or removed."""
+"""A folder that was being made or removed when its process was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
 
 
 def _kept(nights: Sequence[NightFolder], keep: int) -> Sequence[NightFolder]:
-    """The nights that stay. A last night that was cut off stays in any case: the next run resumes it."""
+    """The nights that stay. A last night that was cut off stays too, because the next run resumes it."""
     cut_off = len(nights) > 0 and not nights[-1].is_over
     return nights[-(keep + cut_off) :]
 

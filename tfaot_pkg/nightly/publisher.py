@@ -141,6 +141,7 @@ class Publisher:
     ) -> dict[str, str]:
         """Send the package to `remotes`. Returns those that do not have it, with the reason."""
         spec = spec_for(decision.task, decision.release)
+        # The spec is read now: it may have changed since the package was built.
         if (spec.model.package_name, spec.model.version) != (release.entry.name, release.entry.version):
             raise TrustError(f"the spec {decision.task.spec} is not the one of {release.entry}")
         archive = release.blobs[PREFIX]
@@ -174,6 +175,7 @@ class Publisher:
             except NetworkError as error:
                 self._give_up(remote, error)
                 raise
+            # The server still answers, so only this transfer failed.
             send()
 
     def _give_up(self, remote: ConanRemote, error: NetworkError) -> None:
@@ -204,7 +206,7 @@ class Uploads:
             path.unlink(missing_ok=True)
 
     def missing(self, remote: str) -> tuple[Decision, ...]:
-        """What `remote` does not have, by release."""
+        """The packages that `remote` does not have, sorted by release."""
         folder = self.root / "uploads" / remote
         with storage_errors(f"read {folder}"):
             found = [_read(path) for path in folder.glob("*.json")] if folder.is_dir() else []

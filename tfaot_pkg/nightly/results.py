@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """What a file of a result holds."""
+    """The file of a result."""
 
     attempt: Attempt
     format: int = 1

@@ -194,6 +194,7 @@ class _Night:
         refused = [(one, self._refused[one.task.id]) for one in left if one.task.id in self._refused]
         self._record(*(refusal(one, why) for one, why in refused))
         tasks = [one.task for one in self._decisions if one.task.id not in self._refused]
+        # Each night, whatever it builds: these packages are of earlier nights.
         missing = self._with.publisher.catch_up(self._with.state.results, tasks)
         undone = [one for one in left if one.action != "build" and one.task.id not in self._refused]
         self._record(*(settled(one, missing.get(one.task.id, "")) for one in undone))
@@ -202,6 +203,7 @@ class _Night:
         """Build the tasks that have neither an outcome nor a stored result."""
         wanted = [one for one in self._decisions if one.action == "build" and one.task.id not in self._outcomes]
         results = self._with.state.results
+        # A stored failure counts in its own night only: the next night may build on another machine (decision 023).
         stored = {one.task.id: results.get(one.key, self._night.name) for one in wanted}
         missing = [one for one in wanted if stored[one.task.id] is None]
         if len(missing) < len(wanted):
@@ -250,6 +252,7 @@ class _Night:
         if verdict is None:
             tried = [one for one in self._decisions if one.action in _TRIED]
             failed = [(one.task.model, one.task.toolchain) for one in tried if one.task.id not in self._verified]
+            # Tasks that failed before count on neither side: see `Verdict`.
             known = sum(place in self._failing for place in failed)
             verdict = Verdict(
                 built=len(tried) - known, failed=len(failed) - known, limit=self._with.policy.max_failures

@@ -74,7 +74,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """night.json: how a night ended, for whoever looks into its folder.
+    """night.json: how a night ended, for people who read its folder.
 
     `ended` is the time in UTC, `counts` the number of tasks by kind of outcome, `withheld` says why nothing was
     published, "" if something was.
@@ -225,6 +225,7 @@ class State:
         numbers = [int(one.name.partition(".")[2]) for one in nights if one.name.startswith(f"{day}.")]
         folder = self.root / "nights" / f"{day}.{max(numbers, default=0) + 1}"
         sequence = max((one.sequence for one in nights), default=0) + 1
+        # In one step: a night without its plan could be neither resumed nor reported.
         with storage_errors(f"write {folder}"), new_folder(folder) as temporary:
             write_file(temporary / _SEQUENCE, f"{sequence}\n".encode())
             write_file(temporary / "plan.json", write_indented(_Plan(decisions=tuple(decisions))))

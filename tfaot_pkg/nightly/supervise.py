@@ -49,6 +49,7 @@ def perform(request: Request) -> Attempt:
 
 def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """The variables that a build gets: few of `given` (`public`), and folders of its own."""
+    # The build must import the same code as this process, also in a checkout that is not installed.
     package = str(Path(__file__).resolve().parents[2])
     own = {"TFAOT_HOME": scratch / "home", "CONAN_HOME": scratch / "conan", "TMPDIR": scratch / "tmp"}
     return {

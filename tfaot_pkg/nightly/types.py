@@ -46,7 +46,7 @@ FAILURES: frozenset[OutcomeKind] = MODEL_FAULTS | {"dependency failed", "infrast
 
 
 ChangedSource = Literal["refuse", "build"]
-"""What to do about a published version whose model's files changed."""
+"""How to treat a published version if the model's files changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,7 @@ class LimitedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
+        # While the server answers, the client has nothing to send: no timer runs for it.
         if self.cycle is not None and not self.cycle.response_complete:
             self._expect_nothing_more()
         elif self._expected == "rest" and self.conn.their_state is not h11.SEND_BODY:

@@ -99,6 +99,7 @@ def run(
     part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since)
     with _coordinator(loaded, root, session, publisher, where) as coordinator:
         done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
+    # After the night, because both take the lock of the state folder.
     pruned = _prune(loaded, root, session)
     return Result(document=_document(done, pruned), text=_text(done, pruned), exit_code=done.exit_code)
 

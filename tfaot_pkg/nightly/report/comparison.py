@@ -54,6 +54,7 @@ def pasts(tonight: Iterable[Outcome], earlier: Iterable[tuple[str, Outcome]]) ->
 
 def change_of(outcome: Outcome, night: str, past: Past) -> Change:
     """How `outcome`, of `night`, differs from `past`."""
+    # A night that skipped the task does not end its failures.
     tried = [(name, one) for name, one in past if one.kind not in UNTRIED]
     before = past[-1][1].kind if past else None
     since = _first_of_last_failures(tried)
@@ -132,7 +133,7 @@ def blast_radius(
     tasks: Iterable[Task], outcomes: Iterable[Outcome], published: Iterable[Dependent] = ()
 ) -> dict[str, tuple[str, ...]]:
     """For each failed task the ids of those that depend on it, directly or not, with the same toolchain: the nearest
-    first. Left out are tasks without dependents, and those that failed only because a dependency did.
+    first. Excludes tasks without dependents, and those that failed only because a dependency did.
 
     `published` are packages of the registry: only those count for which the night has no task.
     """

@@ -11,6 +11,7 @@ _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066
 _ERROR = re.compile(
     r"(?:^|[\s:\]])(?:fatal |internal )?error:|^\w*(?:Error|Exception):|^Traceback \(|\*\*\* ", re.IGNORECASE
 )
+# Lines before and after the first error, lines at the end, characters of a line.
 _BEFORE, _AFTER, _END, _WIDTH = 12, 40, 12, 400
 
 

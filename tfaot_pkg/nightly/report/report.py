@@ -1,4 +1,4 @@
-"""All that a report says of a night, as one value; and reading it from the state folder."""
+"""The content of a night's report, as one value; and reading it from the state folder."""
 
 from __future__ import annotations
 

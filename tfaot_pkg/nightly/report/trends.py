@@ -109,7 +109,7 @@ class Trend:
 def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
     """The trends of a task up to `outcome`, which is of `night`.
 
-    Nights without figures are left out, and those that took the result of an earlier night: it is not a second
+    Excludes nights without figures, and those that used the result of an earlier night: it is not a second
     measurement, and would make the spread too small.
     """
     rows: list[tuple[str, str, Figures]] = []
