@@ -179,6 +179,7 @@ def _layers_of(nodes: Sequence[GraphNode]) -> list[int]:
             else:
                 waiting.extend(open_[:1])
     last = max(layers.values())
+    # Outputs stand in the last row, however early they are computed.
     return [last if node.kind == "output" and node.sources else layers[n] for n, node in enumerate(nodes)]
 
 
@@ -246,6 +247,7 @@ def _pack(row: list[_Place], wanted: Sequence[float]) -> None:
     for place, wish in zip(row, wanted, strict=True):
         place.x = max(x, wish)
         x = place.x + place.width + _GAP_X
+    # The row was packed from the left, which pushes it to the right of the wanted positions.
     shift = sum(wish - place.x for place, wish in zip(row, wanted, strict=True)) / max(1, len(row))
     for place in row:
         place.x += shift
@@ -261,6 +263,7 @@ def _edge(chain: Sequence[_Place]) -> str:
     path = f"M{x} {y}"
     for place in chain[1:]:
         next_x, head = _r(place.x + place.width / 2), _top(place.layer)
+        # Control points at half of the height make both ends of the curve vertical.
         bend = (y + head) / 2
         path += f"C{x} {bend:g} {next_x} {bend:g} {next_x} {head}"
         x, y = next_x, head

@@ -239,6 +239,7 @@ class _Renderer:
             return
         postings = _postings(record)
         if before is not None:
+            # The old record tells which filters and words counted the package.
             home.count(before, -1)
             for key in _postings(before).keys() - postings.keys():
                 tree.remove(words, key)
@@ -257,6 +258,7 @@ class _Renderer:
         self._site.assets()
         words.write()
         lists.write()
+        # Pages of longer prefixes first: shorter ones link them.
         for prefix in sorted(lists.changed, key=len, reverse=True):
             self._list_page(lists.nodes[prefix], lists.changed[prefix])
         self._site.write(HOME, home.to_bytes())

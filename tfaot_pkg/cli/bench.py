@@ -144,6 +144,7 @@ def _measured(session: Session, model: str, request: Request, source: Path | Non
             means = Means(folders=session.folders, progress=session.progress, source=source)
             package = published(session.open_registry(), model, means, folder)
             spec, library = package.spec, package.library
+        # Before the measurement, which takes minutes.
         if old and old.model != spec.model.name:
             raise SpecError(f"--since has results of the model {old.model}, not of {spec.model.name}")
         return measure(spec, request, session.pipeline(source), library=library)
@@ -151,6 +152,7 @@ def _measured(session: Session, model: str, request: Request, source: Path | Non
 
 def _means_a_spec(model: str) -> bool:
     """Whether `model` is a file or looks like the path of one; else it is a package."""
+    # The ending too: a spec that is missing is reported as a file, not as an unknown package.
     return model.endswith((".yaml", ".yml")) or "/" in model or Path(model).is_file()
 
 

@@ -157,6 +157,7 @@ def build(
         raise typer.BadParameter("give a prefix to install into: -o PREFIX, or --dev in a CMSSW area")
     _require_depfile(depfile, name)
     pipeline = session.pipeline()
+    # Around reading the spec too: Make and Ninja may link the package of an earlier build after any failure.
     with no_leftovers(prefix, name) if depfile is not None else nullcontext():
         given = load_spec(spec, session.defines)
         given = override(

@@ -311,6 +311,7 @@ def require_writable(path: Path) -> None:
     """Fail before minutes of work whose result could not be written. Raises StorageError."""
     from tfaot_pkg.errors import StorageError
 
+    # Missing folders are made when the file is written: the nearest existing one decides.
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if path.is_dir():
         raise StorageError(f"cannot write {path}: it is a folder", hint="name a file")

@@ -85,6 +85,7 @@ def install(
             raise typer.BadParameter("--lock needs --locked")
         if not words:
             raise typer.BadParameter("name a package, or give --locked")
+        # Before the registry is opened, which may ask a server.
         requirements = [Requirement.parse(word) for word in words]
         constraints = Constraints.parse(tuple(target or ()), toolchain)
         done = install_requirements(session.open_registry(), requirements, prefix, constraints)

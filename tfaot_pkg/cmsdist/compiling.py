@@ -255,6 +255,7 @@ def _values(flags: str) -> tuple[dict[str, str], list[str]]:
             continue
         value = found[2]
         if value is None:
+            # A flag without a value may be followed by another flag.
             value = words.pop(0) if words and not words[0].startswith("--") else ""
         values[found[1].replace("-", "_")] = value
     return values, faults

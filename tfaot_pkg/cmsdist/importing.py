@@ -146,6 +146,7 @@ class _Importer:
         if fault := git_url_fault(url):
             self._note(tag.line, f"this source is not translated: {fault}")
             return None
+        # Tags and branches move, and short ids may become ambiguous.
         if not re.fullmatch(r"[0-9a-fA-F]{40}", revision):
             self._note(
                 tag.line,

@@ -70,6 +70,7 @@ def ci(
         files = render(cast("System", system.value), job)
     if output is None:
         return Result(document={"files": files}, text="\n".join(files.values()))
+    # Only systemd has several files: for it --output is a folder.
     paths = [output / name for name in files] if len(files) > 1 else [output]
     _write(dict(zip(paths, files.values(), strict=True)))
     document = {"files": files, "written": [str(path) for path in paths]}

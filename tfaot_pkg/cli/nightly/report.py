@@ -51,6 +51,7 @@ def report(
     kept = State(root=state_folder(loaded, state))
     found = find_night(kept, night)
     made = read_report(kept, found, lambda: _dependents(loaded.registry, session.progress))
+    # In the night's folder a report is removed with its night (prune).
     folder = output.absolute() if output is not None else found.folder / "report"
     write_report(made, folder)
     if catalogue:
