@@ -40,19 +40,19 @@ STAGE = "frozen"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
-"""Bytes from which on a constant is shared between batch sizes and targets."""
+"""Bytes from which on a constant is shared between batch sizes and targets (decision 003)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenModel:
     """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
 
-    `inputs`, `outputs` and `weights` name nodes of the graph, in the order of arguments and results; `signature` is the
-    same for people. `layers` are what the kernel library can compute of it;
-    their parameters lie behind the weights. `warnings` tell what compiled code does differently.
-    `confinement` is the level of the sandbox (sandbox/policy.py) that the model was loaded in.
-    `work` is how much it computes, for estimates of costs. `outline` is the graph to look at, as values for JSON
-    (worker_program/outline.py), None where it would say nothing. `rows` says where rows of a batch meet.
+    `inputs`, `outputs` and `weights` name nodes of the graph, in the order of arguments and results; `signature`
+    describes them to users. `layers` are those that the kernel library can compute; their parameters are stored after
+    the weights. `warnings` say what compiled code does differently. `confinement` is the level of the sandbox
+    (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of costs.
+    `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows of a
+    batch depend on one another.
     """
 
     folder: Path
@@ -78,7 +78,7 @@ class FrozenModel:
         return path if path.exists() else None
 
     def weight(self, weight: Weight) -> bytes:
-        """The values of one of `weights`, or of the parameters of a layer, row-major."""
+        """The values of one of `weights`, or of a layer's parameters, row-major."""
         with (self.folder / "weights.bin").open("rb") as blob:
             blob.seek(weight.offset)
             return blob.read(weight_size(weight))
@@ -90,7 +90,7 @@ def weight_size(weight: Weight) -> int:
 
 
 def worker_program_digest() -> str:
-    """Digest of the program that runs in toolchains: a part of every key that depends on what it does."""
+    """Digest of the program that runs in toolchains: a part of every key that depends on its results."""
     return resources.digest(_WORKER_PROGRAM)
 
 
@@ -99,6 +99,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
         STAGE,
         code_digest(__name__),
         {
+            # Only what the frozen graph depends on: another batch size or target does not freeze the model again.
             "source": source.digest,
             "signature": spec.model.serving_key,
             "tags": list(spec.model.tags),
@@ -115,7 +116,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
 def freeze(
     spec: ModelSpec, snapshot: Snapshot, *, key: Key, pool: WorkerPool, cache: BuildCache, progress: Progress
 ) -> FrozenModel:
-    """The frozen model of `spec`, from the cache where it is there.
+    """The frozen model of `spec`, from the cache if possible.
 
     Raises ModelError, SourceError (files that changed), ToolchainError, StorageError.
     """
@@ -127,7 +128,7 @@ def freeze(
 
 
 def chosen(spec: ModelSpec, model: Path) -> Chosen:
-    """The signature of `spec`, in the SavedModel at `model`."""
+    """The signature that `spec` names, in the SavedModel at `model`."""
     return Chosen(
         folder=str(model),
         tags=spec.model.tags,
@@ -145,12 +146,14 @@ def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folde
             model=chosen(spec, model), weights=spec.compilation.weights, threshold=SHARED_FROM, out=str(made)
         )
         frozen = pool.get().call(request, Frozen)
+    # Before the files are checked: the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
     with from_worker():
         rows = rows_of(frozen.hlo, signature_of(frozen.model))
         _require_weights(frozen.model, folder)
         stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows)
         (folder / "frozen.json").write_text(encoded(stored))
+        # Read back at once: what cannot be read must fail here, and not in the next run from the cache.
         _read(folder, key)
 
 
@@ -158,6 +161,7 @@ def _require_weights(model: FrozenGraph, folder: Path) -> None:
     """Raise ValueError if the file of weights is shorter than the weights and parameters in it."""
     parameters = [layer.parameters for layer in model.layers if layer.parameters is not None]
     end = max((weight.offset + weight_size(weight) for weight in (*model.weights, *parameters)), default=0)
+    # Offsets come from the worker: a short file would give wrong weights, or none, without an error.
     if end and (folder / "weights.bin").stat().st_size < end:
         raise ValueError("the file of weights is too short")
 
@@ -191,7 +195,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
 
 
 def signature_of(border: FrozenGraph | Checked | Interface) -> Signature:
-    """The worker's inputs and outputs as a Signature. Raises ValueError for dtypes that libraries do not have."""
+    """The worker's inputs and outputs as a Signature. Raises ValueError for dtypes that libraries do not support."""
 
     def tensors(items: Iterable[messages.Tensor | Feed | Fetch]) -> tuple[Tensor, ...]:
         return tuple(Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or ()) for item in items)

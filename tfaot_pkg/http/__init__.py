@@ -1,1 +1,1 @@
-"""The one HTTP client, of sources and of registries alike: deadlines, redirects, retries, ranges, limits, errors."""
+"""The HTTP client of sources and registries: deadlines, redirects, retries, ranges, limits, errors (decision 032)."""

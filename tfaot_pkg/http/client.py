@@ -1,6 +1,6 @@
-"""The client: asks for an address, follows redirects as its site allows, and gives the answer with its body to come.
+"""The client: requests a URL, follows redirects that its site allows, and gives the answer with its body unread.
 
-Every exchange is watched as a whole (connection.py), and all errors are those of failure.py.
+Each exchange has one watch (connection.py); all errors are those of failure.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NEVER_IN_ADDRESSES = re.compile(r"[\x00-\x1f\x7f\\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The final answer to a request: no redirect. `url` is where it came from."""
+    """The final answer to a request, after redirects. `url` is the address that gave it."""
 
     url: str
     status: int
@@ -39,28 +39,29 @@ class Answer:
     watch: Watch
 
     def chunks(self) -> Iterator[bytes]:
-        """The body as it was sent (not unpacked). Raises Passing if it breaks off or hardly moves."""
+        """The body as it was sent (not unpacked). Raises Passing if it is interrupted or too slow."""
         self.watch.begin_body()
         try:
             while chunk := self._next():
                 self.watch.deliver(len(chunk))
                 yield chunk
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            # An expired watch shows up as a time-out of the socket: the watch tells which of the two it was.
             raise (slow(self.url, self.watch) if self.watch.expired else broken(self.url, error)) from None
 
     def _next(self) -> bytes:
         with watching(self.watch):
-            # read1, because read would wait for a full chunk.
+            # read1, because read would wait for a full chunk, and the watch counts bytes as they arrive.
             return self.raw.read1(_CHUNK, decode_content=False)
 
     def skip(self) -> None:
-        """Take a short body off the connection, so that the next request need not make another one."""
+        """Read a short body, so that the next request can use the same connection."""
         with self.watch.brief(), suppress(urllib3.exceptions.HTTPError, OSError, ValueError):
             self._next()
 
 
 class Client:
-    """Asks the servers of `site`. Several threads may use it at once."""
+    """Sends requests to the servers of `site`. Several threads may use it at once."""
 
     def __init__(self, site: Site, patience: Patience) -> None:
         self.site = site
@@ -72,10 +73,11 @@ class Client:
 
     @contextmanager
     def ask(self, url: str, headers: Mapping[str, str], whole: float) -> Iterator[Answer]:
-        """The answer for `url`, which has to be complete in `whole` seconds.
+        """The answer for `url`, which must be complete within `whole` seconds.
 
-        Raises NetworkError: Passing (no answer, or too slow an answer), or a redirect to where the site must not lead.
+        Raises NetworkError: Passing (no answer, or too slow an answer), or a redirect that the site does not allow.
         """
+        # One watch for all redirects: a circle of slow ones must not get a new deadline each time.
         watch = Watch(self.patience, whole)
         for _ in range(_MOST_REDIRECTS + 1):
             with self._request(url, headers, watch) as response:
@@ -97,7 +99,7 @@ class Client:
         )
 
     def _request(self, url: str, headers: Mapping[str, str], watch: Watch) -> requests.Response:
-        # The watch has the times: these only have to be longer.
+        # The watch sets shorter times; requests needs some, or it would wait without limit.
         timeout = (self.patience.silence, self.patience.silence)
         try:
             with watching(watch):
@@ -105,11 +107,12 @@ class Client:
                     url, headers=dict(headers), stream=True, timeout=timeout, allow_redirects=False
                 )
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            # An expired watch before that is a connection that failed: `failure` says why.
             late = watch.connected and watch.expired
             raise (slow(url, watch) if late else failure(error, url, self.site)) from None
 
     def _target(self, answer: Answer) -> str:
-        """Where a redirect leads. Raises NetworkError if we do not go there."""
+        """The target of a redirect. Raises NetworkError if the site does not allow it."""
         location = answer.headers.get("Location", "")
         try:
             target = _joined(answer.url, location)
@@ -127,6 +130,7 @@ def _joined(origin: str, location: str) -> str:
         raise ValueError("it names no address")
     if len(location) > _LONGEST_ADDRESS:
         raise ValueError(f"that is longer than {_LONGEST_ADDRESS} characters")
+    # Browsers drop such characters and read a backslash as '/': the address would mean another host to them.
     if _NEVER_IN_ADDRESSES.search(location):
         raise ValueError("no address has such characters")
     try:
@@ -146,6 +150,7 @@ class _Session(requests.Session):
 
     def __init__(self) -> None:
         super().__init__()
+        # requests would add Accept-Encoding: a packed body has another digest than the file.
         self.headers.clear()
         self.headers.update({"User-Agent": f"tfaot-pkg/{__version__}", "Accept": "*/*"})
         self.adapters.clear()

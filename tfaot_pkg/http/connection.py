@@ -1,10 +1,10 @@
-"""The watch over an exchange with a server, and connections that keep to it, from the name to the last trailer.
+"""The watch over an exchange with a server, and connections that obey it, from name look-up to the last trailer.
 
-A socket's time-out begins anew with every byte. So a server could keep a client waiting for ever: with a header that
-never ends, with the sizes of chunks sent digit by digit, with trailers without end. Here time is what counts, and only
-bytes of the body are progress.
+A socket's time-out starts again with every byte. So a server could make a client wait forever: with an endless header,
+with chunk sizes sent digit by digit, with endless trailers. The watch measures time, and only bytes of the body count
+as progress (decision 032).
 
-The user's proxies, netrc and certificates hold, as requests reads them.
+The user's proxies, netrc and certificates apply, as requests reads them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from tfaot_pkg.http.site import Patience
 
 
 class TooSlow(TimeoutError):
-    """The exchange has taken too long."""
+    """The exchange took too long."""
 
 
 class Watch:
-    """Begins with the exchange. `whole` is the longest time (seconds) for all of it."""
+    """Starts with the exchange, which may take `whole` seconds in total."""
 
     def __init__(self, patience: Patience, whole: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience = patience
@@ -54,19 +54,19 @@ class Watch:
         self.count = 0
         """Bytes of the body so far."""
         self.connected = False
-        """Whether a machine has answered: what is slow is a server then, and not the way to it."""
+        """Whether a connection was made: after that, a delay is the server's and not the network's."""
 
     @property
     def expired(self) -> bool:
-        """Whether it has taken too long."""
+        """Whether the exchange took too long."""
         return self._clock() >= self._until()
 
     def begin_body(self) -> None:
-        """The head of the final answer is there."""
+        """The head of the final answer has arrived."""
         self._in_body, self._window = True, self._clock()
 
     def deliver(self, count: int) -> None:
-        """`count` bytes of the body have come."""
+        """`count` bytes of the body have arrived."""
         self.count += count
         self._delivered += count
 
@@ -88,7 +88,7 @@ class Watch:
 
     @contextmanager
     def brief(self, most: float = 0.5) -> Iterator[None]:
-        """What is done inside is not worth more than `most` seconds, and may fail."""
+        """The block may take at most `most` seconds: reads in it fail after that."""
         self._brief = self._clock() + most
         try:
             yield
@@ -101,11 +101,13 @@ class Watch:
         return min(self._window_end(), self._end, self._brief)
 
     def _window_end(self) -> float:
-        """When the body will have been too slow, if nothing more comes."""
+        """The time at which the body will have been too slow, if no more bytes arrive."""
         now, length = self._clock(), self._patience.silence
+        # A new window starts only after a good one, so the rate is an average: short pauses are allowed.
         if now >= self._window + length and self._delivered >= self._patience.slowest * (now - self._window):
             self._window, self._delivered = now, 0
         enough = self._delivered >= self._patience.slowest * length
+        # A window that has enough bytes already gives the next one its full length.
         return self._window + (2 * length if enough else length)
 
 
@@ -119,7 +121,7 @@ def current() -> Watch:
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Connections that are made or used inside keep to `watch`: requests has no way to hand it to them."""
+    """Connections that are made or used in the block obey `watch`: requests has no parameter to pass it to them."""
     token = _WATCH.set(watch)
     try:
         yield
@@ -133,7 +135,7 @@ _Address = tuple[int, int, int, str, Any]
 
 
 class _WatchedReader(io.RawIOBase):
-    """The bytes of `raw`, which reads from `sock`: each wait ends when the watch says."""
+    """The bytes of `raw`, which reads from `sock`; the watch limits each wait."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, watch: Watch) -> None:
         super().__init__()
@@ -152,7 +154,7 @@ class _WatchedReader(io.RawIOBase):
 
 
 class _WatchedResponse(http.client.HTTPResponse):
-    """All that http.client reads of an answer, the one of a proxy to CONNECT too, comes through a watched reader."""
+    """http.client reads every answer, also a proxy's to CONNECT, through a watched reader."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
@@ -161,7 +163,7 @@ class _WatchedResponse(http.client.HTTPResponse):
 
 
 class _WatchedSocket:
-    """The TLS connection to a proxy: its handshake with the server behind it is many reads."""
+    """The TLS connection to a proxy: the TLS handshake with the server behind it needs many reads."""
 
     def __init__(self, sock: Any, watch: Watch) -> None:
         self._sock, self._watch = sock, watch
@@ -176,36 +178,39 @@ class _WatchedSocket:
 
 
 class WatchedConnection(HTTPConnection):
-    """Without TLS, or below it."""
+    """A TCP connection, with or without TLS above it."""
 
     response_class = _WatchedResponse
 
     def _new_conn(self) -> socket.socket:
         watch = current()
+        # A redirect may lead to another host, to which there is no connection yet.
         watch.connected = False
         wait = watch.left_to_connect()
         until = time.monotonic() + wait
         try:
             sock = _connect(_look_up(self._dns_host, self.port, wait), until, self.socket_options)
             watch.connected = True
-            sock.settimeout(watch.left())  # for the whole of a TLS handshake
+            sock.settimeout(watch.left())  # for the whole TLS handshake, which is one call of OpenSSL's
         except socket.gaierror as error:
             raise NameResolutionError(self.host, self, error) from error
+        # The codec for international host names raises it, not gaierror.
         except UnicodeError:
             raise LocationParseError(f"{self.host!r}, label empty or too long") from None
         except TimeoutError as error:
             raise ConnectTimeoutError(self, f"no connection to {self.host} in {wait:.3g} s") from error
         except OSError as error:
             raise NewConnectionError(self, f"Failed to establish a new connection: {error}") from error
+        # As http.client does in the method that this one replaces.
         sys.audit("http.client.connect", self, self.host, self.port)
         return sock
 
     def _tunnel(self) -> None:
-        super()._tunnel()  # http.client's, or the copy that urllib3 has for some releases of Python
+        super()._tunnel()  # http.client's, or urllib3's copy for some releases of Python
         self.sock.settimeout(current().left())
 
     def send(self, data: Any) -> None:
-        if self.sock is not None:  # it may have been used before, and have that exchange's time
+        if self.sock is not None:  # from the pool: it still has the time-out of its last exchange
             self.sock.settimeout(current().left())
         super().send(data)
 
@@ -216,11 +221,12 @@ class _WatchedTLS(WatchedConnection, HTTPSConnection):
 
 
 def _look_up(host: str, port: int, wait: float) -> list[_Address]:
-    """What the system knows of the name `host`, or TimeoutError after `wait` seconds.
+    """The addresses of `host`. Raises TimeoutError after `wait` seconds.
 
-    Its own limit is half a minute and more. A look-up cannot be ended from outside: its thread goes on until then.
+    The system's own limit is half a minute and more. A look-up cannot be cancelled: its thread ends then.
     """
     try:
+        # A numeric address needs no look-up, and so no thread.
         return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))
     except socket.gaierror:
         pass
@@ -243,9 +249,10 @@ def _look_up(host: str, port: int, wait: float) -> list[_Address]:
 
 
 def _connect(addresses: list[_Address], until: float, options: Any) -> socket.socket:
-    """A connection to the first of `addresses` that answers; each has its share of the time. Raises OSError."""
+    """A connection to the first of `addresses` that answers. Raises OSError."""
     error = OSError("it has no address")
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        # An equal share of the time left: one dead address (IPv6 without a route, say) must not use all of it.
         share = (until - time.monotonic()) / (len(addresses) - number)
         if share <= 0:
             raise TimeoutError("no connection in time")
@@ -271,7 +278,7 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 class WatchedAdapter(HTTPAdapter):
-    """Watched connections, directly and through proxies; no tries of its own."""
+    """Watched connections, directly and through proxies, without retries of its own (transfer.py has them)."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=0, pool_maxsize=AT_ONCE)

@@ -1,6 +1,6 @@
-"""What kept an answer from coming, in words for people: who did what, and what to do next.
+"""Errors of requests, turned into messages that say what failed and what to do next.
 
-Below requests lie urllib3, http.client, ssl and the system, each with errors of its own around the one that tells.
+requests uses urllib3, http.client, ssl and the system; each wraps the error that tells the reason in its own.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _DEPTH = 12
 
 
 class Passing(NetworkError):
-    """Another try may do. `wait` is how long the server asks to wait first (seconds)."""
+    """A retry may succeed. `wait` is how long the server asks to wait first (seconds)."""
 
     wait: float | None = None
 
 
 class Unreachable(Passing):
-    """No server answered: what is in the cache may do instead."""
+    """No server answered: a cached copy may be used instead."""
 
 
 class Broken(Passing):
-    """The transfer began, and ended too early."""
+    """The transfer was interrupted."""
 
 
 class Missing(NetworkError):
-    """The server has no such file. `status` is what it answers."""
+    """The server has no such file. `status` is its answer."""
 
     def __init__(self, message: str, *, hint: str, status: int) -> None:
         super().__init__(message, hint=hint)
@@ -45,13 +45,14 @@ class Missing(NetworkError):
 
 
 class TooLong(NetworkError):
-    """What the server sends is longer than what is taken."""
+    """The server sends more than the limit."""
 
 
 def failure(error: Exception, url: str, site: Site) -> NetworkError:
     """The error for a request to `url` that got no answer."""
     shown = without_secrets(url)
     proxied = requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL
+    # For SOCKS proxies requests raises other errors: without PySocks, InvalidSchema.
     if isinstance(error, proxied) or _proxy(url).startswith("socks"):
         return Unreachable(
             f"{shown}: the proxy cannot be used: {reason(error, _proxy(url))}",
@@ -105,9 +106,10 @@ def broken(url: str, error: Exception) -> Broken:
 
 
 def reason(error: BaseException, url: str = "") -> str:
-    """Why the machine of `url` could not be talked to."""
+    """Why no answer came from the host of `url`."""
     peer = _peer(url) or "the server"
     chain = list(_chain(error))
+    # The innermost error is the most exact: the ones around it repeat it in other words.
     for each in reversed(chain):
         if isinstance(each, urllib3.exceptions.NameResolutionError | socket.gaierror):
             return f"the name {urlsplit(url).hostname or peer} is not known (misspelt, or no network)"
@@ -128,9 +130,11 @@ def _is_closed(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """`error` and what lies in it, the innermost last."""
+    """`error` and the errors that it wraps, innermost last."""
+    # A limit, because causes may refer to each other in a circle.
     for _ in range(_DEPTH):
         yield error
+        # urllib3 keeps the inner error in `reason`, requests in its arguments, Python in the last two.
         inner = [getattr(error, "reason", None), *error.args, error.__cause__, error.__context__]
         found = next((one for one in inner if isinstance(one, BaseException)), None)
         if found is None:
@@ -144,5 +148,5 @@ def _peer(url: str) -> str:
 
 
 def _proxy(url: str) -> str:
-    """The proxy that the environment names for `url`; empty if it is asked directly."""
+    """The proxy that the environment sets for `url`; empty for a direct connection."""
     return requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)) or ""

@@ -1,4 +1,4 @@
-"""Whom the client asks and how: a site, its address without secrets, and how long it may take to answer.
+"""What a client connects to: a site, its address without secrets, and how long it may take to answer.
 
 Sources and registries differ in their `Site` only. A password or a token in an address is never printed, logged or
 recorded.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.errors import NetworkError
 
+# Applied to whole messages of other libraries, so these find addresses in the middle of a text.
 _USERINFO = re.compile(r"(?<=//)[^/?#\s]*@")
 _QUERY = re.compile(r"(?<=[^\s?#])[?#][^\s'\"]*=[^\s'\"]*")
 _LONGEST = 200
@@ -24,24 +25,24 @@ def without_secrets(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text`, which a server may have written, as one printable line of limited length without secrets."""
+    """`text`, possibly from a server, as one printable line of limited length without secrets."""
     shown = without_secrets(" ".join("".join(c if c.isprintable() else " " for c in text).split()))
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What is asked: a registry, a source. Its name in messages, and where its server may send us.
+    """A registry or a source: its name in messages, and the redirects that are allowed.
 
-    `fault(url, origin)` says why nothing may be fetched from `url` if `origin` led there; it is empty if it may.
+    `fault(url, origin)` says why a redirect from `origin` to `url` is rejected; it is empty if it is allowed.
     """
 
     noun: str
     fault: Callable[[str, str], str]
     otherwise: str
-    """What does without a server."""
+    """A hint that names what needs no server."""
     takes_pages: bool
-    """Whether what is asked for may be sent as a web page."""
+    """Whether an answer may be a web page."""
 
     @property
     def check(self) -> str:
@@ -53,7 +54,7 @@ class Site:
 
 
 def refused(url: str, origin: str, why: str, site: Site, verb: str = "redirects us") -> NetworkError:
-    """The error if `origin` leads to `url`, to which we do not go."""
+    """The error for a redirect from `origin` to `url` that is not allowed."""
     return NetworkError(f"{one_line(origin)} {verb} to {one_line(url)}: refused, because {why}", hint=site.tell)
 
 
@@ -61,9 +62,9 @@ def refused(url: str, origin: str, why: str, site: Site, verb: str = "redirects 
 class Patience:
     """Times in seconds.
 
-    `connect` is for a connection, `silence` for all that comes before a body: looking up the name, connecting, proxies,
-    TLS, redirects and the head of the answer. Over each `silence` seconds of a body, `slowest` bytes per second are to
-    come on average. Pauses between tries grow as `backoff` x 1, 2, 4 ..., or are what the server asks for, up to
+    `connect` is for a connection, `silence` for everything before a body: name look-up, connecting, proxies, TLS,
+    redirects and the head of the answer. Over each `silence` seconds of a body, the average rate must be at least
+    `slowest` bytes per second. Pauses between retries are `backoff` x 1, 2, 4 ..., or what the server asks for, up to
     `longest`.
     """
 
@@ -76,12 +77,12 @@ class Patience:
 
     @property
     def document(self) -> float:
-        """The longest time for a document, all tries together: it is read while others wait for a lock."""
+        """The longest time for a document, all tries together: other processes wait for the lock that is held."""
         return 10 * self.silence
 
     @property
     def file(self) -> float:
-        """The longest time for one try at a large file. The next try goes on where it stopped."""
+        """The longest time for one try at a large file. The next try resumes it."""
         return 120 * self.silence
 
     @classmethod
@@ -101,6 +102,7 @@ def _number(name: str, default: float, least: float, most: float) -> float:
         value = float(text)
     except ValueError:
         value = -1
+    # NaN fails this comparison too.
     if not least <= value <= most:
         raise NetworkError(
             f"{name}={text} is no number from {least:g} to {most:g}", hint=f"unset {name}, or give it such a number"

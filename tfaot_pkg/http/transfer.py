@@ -1,6 +1,6 @@
-"""Transfers: one file from a server, with retries if they help, never more than was asked for, never without end.
+"""Transfers: one file from a server, with retries if they can help, and limits of size and time.
 
-What has come of a large file is kept, so that the next attempt continues where the last one stopped.
+The received part of a large file is kept, so that the next attempt resumes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The bytes of a file from `start` on, as they come in. `total` is the size of the file, if the server tells it."""
+    """The bytes of a file from `start` on, as they arrive. `total` is the file's size, if the server sends it."""
 
     start: int
     total: int | None
@@ -47,7 +47,7 @@ class PartialFile:
     progress: Progress
 
     def size(self) -> int:
-        """How much of it is there."""
+        """Bytes that an earlier try left."""
         size = self.path.stat().st_size if self.path.exists() else 0
         if size >= self.limit:  # whole or too much: its digest was wrong, or it would have been moved
             self.drop()
@@ -58,13 +58,14 @@ class PartialFile:
         self.path.unlink(missing_ok=True)
 
     def take(self, part: Part) -> tuple[str, bool]:
-        """Write `part`; the SHA-256 of the whole file, and whether `part` is not all of it.
+        """Write `part`; return the SHA-256 of the whole file, and whether `part` completes an earlier one.
 
-        Raises TooLong if a whole file goes on beyond the limit, OSError.
+        Raises TooLong if a whole file exceeds the limit, OSError.
         """
         total = part.total if part.total is not None and part.total <= self.limit else None
         with self.progress.step(self.label, total=total, unit="B") as step, self._opened(part.start) as file:
             digest = hashlib.sha256()
+            # A digest's state cannot be stored, so the earlier part is read again.
             while chunk := file.read(_READ):
                 digest.update(chunk)
             step.advance(part.start, note="resumed" if part.start else "")
@@ -85,7 +86,7 @@ class PartialFile:
             if size > self.limit:
                 self.drop()
                 if part.start:
-                    return  # with a wrong digest
+                    return  # with a wrong digest, so that the caller fetches the whole file again
                 raise TooLong(f"{self.label}: longer than {self.limit} bytes")
             digest.update(chunk)
             file.write(chunk)
@@ -96,7 +97,8 @@ class PartialFile:
 
 _CHUNK = 1 << 18
 _SLACK = 1 << 16
-"""Bytes by which a packed document may be longer than the document."""
+"""Bytes by which a gzip body may be longer than its content."""
+# What servers and gateways answer when overloaded or restarting; 425 is Too Early (RFC 8470).
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\*|\d{1,18})", re.ASCII)
 _T = TypeVar("_T")
@@ -104,7 +106,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file, whole. `etag` is empty if it cannot tell this file from its successor."""
+    """A complete file. `etag` is empty if it might not change when the file is replaced."""
 
     body: bytes
     etag: str
@@ -118,9 +120,9 @@ class Transfer:
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, url: str, limit: int, etag: str = "") -> Document | None:
-        """The file at `url`; None if the server still has the one with `etag`.
+        """The file at `url`; None if it still has the tag `etag`.
 
-        Raises Missing, TooLong beyond `limit` bytes (which are the most that are read), NetworkError.
+        Raises Missing, TooLong above `limit` bytes (no more are read), NetworkError.
         """
         headers = {"Accept-Encoding": "gzip", "Cache-Control": "no-cache"}
         if etag:
@@ -129,13 +131,13 @@ class Transfer:
         return self._repeat(lambda: self._get(url, limit, headers, until), until)
 
     def download(self, url: str, sha256: str, file: PartialFile, size: int | None = None) -> str:
-        """Complete `file` from `url`, from where an earlier try has stopped; return its SHA-256.
+        """Complete `file` from `url`, resuming an earlier try; return its SHA-256.
 
-        If that is not `sha256` and some of it was there before, then all of it is fetched anew. `size` is that of the
-        whole file, if it is known. Raises as `get`, and OSError.
+        If that is not `sha256` and part of the file is from an earlier try, all of it is fetched again. `size` is that
+        of the whole file, if known. Raises as `get`, and OSError.
         """
         found, resumed = self._repeat(lambda: self._download(url, file, size))
-        if found != sha256 and resumed:  # what was there already, or what came after it, was the wrong part
+        if found != sha256 and resumed:  # the earlier part or the new one was wrong, and nothing tells which
             file.drop()
             found, _ = self._repeat(lambda: self._download(url, file, size))
         return found
@@ -145,13 +147,14 @@ class Transfer:
         return self.client.site
 
     def _repeat(self, attempt: Callable[[], _T], until: float = math.inf) -> _T:
-        """What `attempt` gives; again if that helps, but no new try begins after `until` on the monotonic clock."""
+        """The result of `attempt`, retried if that can help; no try starts after `until` (monotonic clock)."""
         patience = self.client.patience
         for number in range(patience.retries + 1):
             try:
                 return attempt()
             except Passing as error:
                 wait = error.wait if error.wait is not None else patience.backoff * 2**number
+                # A server that asks for a long pause gets an error with its wish, not a silent wait.
                 if number == patience.retries or wait > patience.longest or time.monotonic() + wait >= until:
                     raise
                 self.sleep(min(max(wait, patience.backoff), patience.longest))
@@ -163,6 +166,7 @@ class Transfer:
                 return None
             self._expect(answer, (200,))
             body = self._read(answer, limit)
+            # Login pages of networks may come with any Content-Type.
             if not self._site.takes_pages and body.lstrip()[:1] == b"<":
                 raise self._page(answer)
             return Document(body=body, etag=_etag(answer))
@@ -174,6 +178,7 @@ class Transfer:
                 f"{without_secrets(answer.url)}: the server sends {coding[:40]!r}, which was not asked for",
                 hint=self._site.tell,
             )
+        # The length of a packed body says nothing about its content.
         packed = coding != "identity"
         announced = _announced(answer)
         if not packed and announced is not None and announced > limit:
@@ -187,9 +192,11 @@ class Transfer:
 
     def _unpacked(self, answer: Answer, limit: int) -> Iterator[bytes]:
         """Gzip's content in pieces of limited size, so that a small body cannot grow beyond `limit`."""
+        # 31: the largest window, and gzip's header; zlib.h, inflateInit2.
         unpacker = zlib.decompressobj(31)
         try:
             for chunk in answer.chunks():
+                # Empty gzip blocks unpack to nothing, so the packed bytes need a limit of their own.
                 if answer.watch.count > limit + _SLACK:
                     raise _too_long(answer, limit)
                 data = chunk
@@ -205,7 +212,7 @@ class Transfer:
             raise broken(answer.url, EOFError("the packed content has no end"))
 
     def _download(self, url: str, file: PartialFile, size: int | None) -> tuple[str, bool]:
-        # identity: the digest is that of the file, and some servers pack, or unpack, a .tar.gz on its way.
+        # identity: the digest is that of the file, and some servers compress, or decompress, a .tar.gz while sending.
         headers, start = {"Accept-Encoding": "identity"}, file.size()
         whole = self.client.patience.file
         if start:
@@ -217,16 +224,18 @@ class Transfer:
 
     def _take(self, answer: Answer, start: int, file: PartialFile) -> tuple[str, bool]:
         self._expect(answer, (200, 206) if start else (200,))
+        # The server ignores ranges and sends the whole file.
         if answer.status == 200:
             start = 0
         announced = _announced(answer)
         total = start + announced if announced is not None else None
+        # With a start, the total may come from a wrong part; the digest and a second try decide.
         if total is not None and total > file.limit and not start:
             raise _too_long(answer, file.limit)
         return file.take(Part(start=start, total=total, chunks=answer.chunks()))
 
     def _expect(self, answer: Answer, good: tuple[int, ...]) -> None:
-        """Raise what an answer other than `good` means, or a web page."""
+        """Raise the error for a status that is not in `good`, or for a web page."""
         status, shown = answer.status, without_secrets(answer.url)
         if status in good:
             kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -236,6 +245,7 @@ class Transfer:
         reason = "".join(letter for letter in answer.reason if letter.isprintable())[:80]
         said = f"{shown}: the server answers {status} {reason}".rstrip()
         if status in (404, 410):
+            # A missing file is usual (the next root of a registry), and the connection is needed again.
             answer.skip()
             raise Missing(said, hint=self._site.check, status=status)
         if status in (401, 403, 407):
@@ -264,8 +274,9 @@ def _too_long(answer: Answer, limit: int) -> TooLong:
 
 
 def _is_another_part(answer: Answer, start: int, size: int | None) -> bool:
-    """Whether what was asked for, the bytes of a file (of `size` bytes) from `start` on, is not what comes."""
+    """Whether the answer is not the requested range: the bytes of a file (of `size` bytes) from `start` on."""
     if answer.status != 206:
+        # 416: the file is shorter than the part that is there, so it is another one.
         return answer.status == 416
     found = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
     if not found:

@@ -1,15 +1,15 @@
-"""One sandbox for all that touches what strangers made: models, and the programs that are compiled from them.
+"""One sandbox for everything that is not trusted: models, and the programs that are compiled from them.
 
-A `Sandbox` says what a program may do: read `readable`, write below `writable`, within `limits`. Nothing else: no other
-file, no network, no other process, no other program. Two ways in, each gives a `Command`, which runs or starts:
+A `Sandbox` says what a program may do: read `readable`, write below `writable`, within `limits`. Everything else is
+denied: other files, the network, other processes and programs. Two methods give a `Command`, which runs or starts:
 
     box = Sandbox(readable=(model_folder,), writable=(scratch,), limits=Limits.of_user())
     box.native([program, "argument"]).run()                            # a compiled program
     box.python(python, PROGRAM, ["argument"]).start(stdin=..., log=...)    # a Python program: a file or a folder
 
-Paths are the same inside and outside. `Level` says how it is done here: namespaces (bubblewrap), Landlock, both with a
-filter of system calls; without any of them programs are refused unless the user said --unconfined. What a program
-wrote below `writable` is files and folders, never links, devices or pipes; their content is not to be trusted.
+Paths are the same inside and outside. `Level` says which mechanism the machine has: namespaces (bubblewrap) or
+Landlock, both with a filter of system calls; without them programs do not run unless the user passed --unconfined. A
+program can create files and folders below `writable`, but no links, devices or pipes; the content is not trusted.
 """
 
 from tfaot_pkg.sandbox.command import Command as Command

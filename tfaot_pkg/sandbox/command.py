@@ -1,8 +1,7 @@
-"""A program that is confined, ready to run: the only form in which one is started. Its use of the disk is watched.
+"""A confined program, ready to run, and the watch over its use of the disk. Programs are started in this form only.
 
-No kernel counts the disk for one program. The limit of a single file is the kernel's (RLIMIT_FSIZE, enter.py); what
-many files take together is looked at several times per second, so a program may exceed its limit by what it writes in
-between.
+The kernel does not count the disk space of one program. It limits single files (RLIMIT_FSIZE, enter.py); the sum of all
+files is measured several times per second, so a program may exceed its limit by what it writes in between.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ MOST_OF_LOG = 64 << 20
 
 _BLOCK = 512  # of st_blocks, whatever the file system's is
 _LEAST = 4096  # bytes that a name counts for: empty files fill a disk too
+# Decision 027: five looks a second, as long as they take less than 2 % of the time.
 _INTERVAL = 0.2  # seconds
 _SHARE = 50  # looks take no more than this part of the time
 _GIGABYTE = 1 << 30
@@ -36,7 +36,7 @@ _GIGABYTE = 1 << 30
 class DiskWatch:
     """Kills a program that takes more than `most` bytes below `folders`, or prints more than MOST_OF_LOG into `log`.
 
-    Use it around the program's life, and `begin` when it runs. `fault` says afterwards what it did, if anything.
+    Call `begin` when the program runs and `end` after it. `fault` then says which limit it exceeded, if any.
     """
 
     def __init__(self, folders: Sequence[Path], most: int, log: Path | None = None) -> None:
@@ -50,10 +50,11 @@ class DiskWatch:
         self._thread.start()
 
     def end(self) -> None:
-        """Look for the last time; the program has ended. A log that is too long is cut."""
+        """Measure a last time, after the program has ended. A log that is too long is truncated."""
         self._ended.set()
         if (thread := self._thread) is not None:
             thread.join()
+        # A program may write more than its limit and end between two looks.
         self.fault = self.fault or self._found(())
         if self._log is not None and self._log.exists() and self._log.stat().st_size > MOST_OF_LOG:
             os.truncate(self._log, MOST_OF_LOG)
@@ -69,24 +70,26 @@ class DiskWatch:
             cost = time.monotonic() - start
 
     def _found(self, processes: Iterable[int]) -> str:
-        """What is wrong with what lies there now."""
+        """Which limit is exceeded now ("" if none)."""
         try:
             if self._log is not None and self._log.stat().st_size > MOST_OF_LOG:
                 return f"printed more than {MOST_OF_LOG >> 20} MiB"
             if self._most and _taken(self._folders, processes, self._most) > self._most:
                 return f"wrote more than {self._most / _GIGABYTE:g} GiB (TFAOT_WORKER_DISK)"
+        # Folders without permissions, or nested too deeply, would hide what is below them.
         except OSError as error:
             return f"wrote what cannot be looked at: {error.strerror}"
         return ""
 
 
 def _taken(folders: Sequence[Path], processes: Iterable[int], most: int) -> int:
-    """Bytes below `folders`, with files that have no name any more; counting ends above `most`."""
+    """Bytes below `folders`, including removed files that are in use; counting stops above `most`."""
     taken = 0
     for folder in folders:
         for entry in entries_below(folder):
             try:
                 taken += _size(entry.stat(follow_symlinks=False))
+            # Removed since its folder was read.
             except FileNotFoundError:
                 continue
             if taken > most:
@@ -96,12 +99,13 @@ def _taken(folders: Sequence[Path], processes: Iterable[int], most: int) -> int:
 
 
 def _nameless(processes: Iterable[int], devices: set[int]) -> dict[tuple[int, int], int]:
-    """Bytes of files on `devices` that were removed while processes have them open or mapped, by device and number."""
+    """Bytes of removed files on `devices` that processes still have open or mapped, by device and inode."""
     found: dict[tuple[int, int], int] = {}
     for pid in processes:
         with suppress(OSError):  # it has ended
             for device, number, size in (*_open_files(pid), *_mapped_files(pid)):
                 if device in devices:
+                    # By inode: several processes, or several mappings, share the space of one file.
                     found[device, number] = max(size, found.get((device, number), 0))
     return found
 
@@ -116,12 +120,13 @@ def _open_files(process: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _mapped_files(process: int) -> Iterator[tuple[int, int, int]]:
-    """As `_open_files`, of those that it has mapped: up to where the last page of them is mapped; proc_pid_maps(5)."""
+    """As `_open_files`, for mapped files: their size up to the end of the mapping; proc_pid_maps(5)."""
     for line in Path(f"/proc/{process}/maps").read_bytes().splitlines():
         if line.endswith(b" (deleted)"):
             addresses, _, offset, device, number = line.split(None, 5)[:5]
             first, last = (int(address, 16) for address in addresses.split(b"-"))
             major, minor = (int(part, 16) for part in device.split(b":"))
+            # /proc/PID/map_files would give the file's own size, but only to administrators.
             yield os.makedev(major, minor), int(number), int(offset, 16) + last - first
 
 
@@ -131,9 +136,9 @@ def _size(status: os.stat_result) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`argv` is what is started, with `env` as its whole environment; `meant` is the program as people name it.
+    """The command line `argv` with the complete environment `env`; messages show `meant`, which is without the sandbox.
 
-    `timeout` is in seconds; it holds for `run`. Below `writable` it may take `disk` bytes (0: no limit).
+    `timeout` is in seconds and applies to `run`. Below `writable` it may take `disk` bytes (0: no limit).
     """
 
     argv: tuple[str, ...]
@@ -144,13 +149,14 @@ class Command:
     disk: int = 0
 
     def run(self, *, log: Path | None = None, stdin: bytes | None = None) -> Finished:
-        """As `process.run`. Raises CommandFailed, which tells of the program, not of its sandbox."""
+        """As `process.run`. Raises CommandFailed, which names the program and not its sandbox."""
         watch = DiskWatch(self.writable, self.disk)
         try:
             finished = process.run(
                 self.argv, env=self.env, timeout=self.timeout, log=log, stdin=stdin, started=watch.begin
             )
         except CommandFailed as error:
+            # Before `watch.fault` is read: its last look may be the one that finds the fault.
             watch.end()
             raise CommandFailed(self.meant, None, watch.fault or error.reason, error.output) from error
         finally:
@@ -175,11 +181,11 @@ class Running:
     watch: DiskWatch
 
     def end(self) -> None:
-        """Kill it, unless it has ended; it is gone when this returns. Again and again is harmless."""
+        """Kill it, unless it has ended; it is gone when this returns. May be called several times."""
         process.end(self.process)
         self.watch.end()
 
     @property
     def fault(self) -> str:
-        """The limit of the disk that it did not keep, of which it was killed; "" if it did."""
+        """The limit for which it was killed; "" if it was not."""
         return self.watch.fault

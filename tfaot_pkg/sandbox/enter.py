@@ -2,8 +2,8 @@
 
     PYTHON -I -B enter.py ORDERS       with ORDERS as JSON (see `Orders` in command.py)
 
-It runs with whatever Python the program has, so it needs the standard library only. A Python program is run in this
-process, which therefore cannot start another one from its first line on; a native one replaces this process.
+It runs in the program's own Python, so it uses the standard library only. A Python program runs in this process, so the
+filter can deny `execve` before its first line; a native program replaces this process.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import struct
 import sys
 from types import ModuleType
 
+# Without an import of typing, which takes time at every start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -38,9 +39,11 @@ _RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
+# Rights that a kernel knows must all be handled, or those left out stay allowed everywhere.
 _ALL_OF_ABI = {3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _SCOPES = 0b11  # abstract Unix sockets, signals
 _ABI_OF_SCOPES = 6
+# The kernel rejects rules that give a file the rights of folders.
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READ = _READ_FILE | _READ_DIR
 _WRITE = _READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
@@ -51,6 +54,7 @@ class _Ruleset(ctypes.Structure):
 
 
 class _PathBeneath(ctypes.Structure):
+    # The kernel's structure is packed (linux/landlock.h).
     _pack_ = 1
     _fields_ = [("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
 
@@ -63,15 +67,18 @@ def main() -> None:
     orders = json.loads(sys.argv[1])
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
+    # First, so that no later step can outlive the parent.
     _die_with(libc, orders["parent"])
     if orders["core"] is not None:
         os.sched_setaffinity(0, {orders["core"]})
+    # A core dump contains the model, and the system may store it outside of the sandbox.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit(resource.RLIMIT_AS, orders["memory"])
     _limit(resource.RLIMIT_FSIZE, orders["disk"])
     if orders["folder"]:
         os.chdir(orders["folder"])
     source = _source(orders["program"])
+    # The filter comes last: Landlock and capabilities need system calls that it may deny.
     if orders["landlock"] is not None:
         _restrict_files(libc, orders["landlock"])
     if orders["filter"]:
@@ -82,7 +89,7 @@ def main() -> None:
 
 
 def _limit(kind: int, most: int) -> None:
-    """Hold this process and its children to `most` (0: no limit of ours). A lower limit that it has already stays."""
+    """Limit this process and its children to `most` (0: no limit of ours). A lower limit that exists is kept."""
     held = resource.getrlimit(kind)[1]
     if most and (held == resource.RLIM_INFINITY or most < held):
         resource.setrlimit(kind, (most, most))
@@ -91,30 +98,35 @@ def _limit(kind: int, most: int) -> None:
 def _die_with(libc: ctypes.CDLL, parent: int) -> None:
     """Let the kernel kill this process when its parent ends; prctl(2). `parent` is its id, 0 if not known here."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if parent and os.getppid() != parent:  # it has ended already
+    if parent and os.getppid() != parent:  # it ended before prctl, so no signal would come
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _restrict_files(libc: ctypes.CDLL, rules: dict[str, list[str]]) -> None:
-    """Landlock: files may be used as `rules` say (paths by access), and nothing outside can be signalled."""
+    """Landlock: allow the files in `rules` (paths by access) only, and no signals to processes outside."""
     _drop_capabilities(libc)
     abi = libc.syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     handled = max(mask for least, mask in _ALL_OF_ABI.items() if least <= abi)
     ruleset = _Ruleset(handled_access_fs=handled, scoped=_SCOPES)
+    # Older kernels reject a longer structure whose new fields are not 0.
     size = ctypes.sizeof(_Ruleset) if abi >= _ABI_OF_SCOPES else 8
     handle = _checked(libc.syscall(_SYS_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0), "landlock")
     access = {"read": _READ, "write": _WRITE, "execute": _READ | _EXECUTE, "device": _READ_FILE | _WRITE_FILE}
     for kind, paths in rules.items():
         for path in paths:
             _allow(libc, handle, path, access[kind])
+    # Of /proc its own entry only: those of other processes hold their environments.
     _allow(libc, handle, f"/proc/{os.getpid()}", _READ)
     _checked(libc.syscall(_SYS_RESTRICT_SELF, handle, 0), "landlock_restrict_self")
     os.close(handle)
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Root is as everybody from here on; capabilities(7)."""
+    """Root has no more rights than other users from here on; capabilities(7)."""
+    # Without it, the kernel lets only administrators load a filter or restrict themselves, and set-user-ID files
+    # would give rights back.
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    # The bounding set first: dropping from it needs a capability that capset takes away.
     for capability in range(_CAPABILITIES):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -134,7 +146,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
 
 
 def _own(code: bytes, placeholder: int) -> bytes:
-    """The filter with this process's number wherever it compares with `placeholder`."""
+    """The filter, with this process's id in place of `placeholder`."""
     instructions = struct.iter_unpack(_INSTRUCTION, code)
     return b"".join(
         struct.pack(_INSTRUCTION, *operation, os.getpid() if value == placeholder else value)
@@ -146,7 +158,7 @@ def _restrict_calls(libc: ctypes.CDLL, code: bytes) -> None:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     program = _Program(length=len(code) // struct.calcsize(_INSTRUCTION), instructions=code)
     number = _SYS_SECCOMP[os.uname().machine]
-    flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW  # or older kernels make all code slower that is measured here
+    flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW  # else kernels before 5.16 slow down all code here, which may be timed
     _checked(libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program)), "seccomp")
 
 
@@ -168,6 +180,7 @@ def _source(program: str) -> bytes | None:
 def _become(orders: dict[str, Any]) -> NoReturn:
     argv = orders["argv"]
     if orders["passed_filter"]:
+        # bubblewrap reads its filter from a file descriptor.
         handle = os.memfd_create("filter", 0)
         os.write(handle, base64.b64decode(orders["passed_filter"]))
         os.lseek(handle, 0, os.SEEK_SET)
@@ -177,7 +190,7 @@ def _become(orders: dict[str, Any]) -> NoReturn:
 
 
 def _import_package(name: str, folder: str) -> None:
-    """The package in `folder`, of whose siblings nothing can be seen."""
+    """Import the package in `folder`, whose parent folder is not readable."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])

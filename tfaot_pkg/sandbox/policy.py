@@ -1,4 +1,4 @@
-"""`Sandbox`: what a program may do, how far this machine can confine it, and the command that starts it so."""
+"""`Sandbox`: what a program may do, which level of confinement this machine has, and the command that starts it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ARCHITECTURES = ("x86_64", "aarch64")
 
 
 class Level(Enum):
-    """What stands between a program and the machine, best first."""
+    """How a program is confined, best first."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -53,13 +53,13 @@ class Level(Enum):
 
     @classmethod
     def weakest(cls, names: Iterable[str]) -> Level:
-        """The one that stood between the machine and all that was run at these levels."""
+        """The weakest of these levels."""
         return max(map(cls, names), key=list(cls).index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """A level; `reasons` say why it is not a better one. `bubblewrap` is the program for namespaces."""
+    """A level; `reasons` say why it is not a better one. `bubblewrap` is the program that makes namespaces."""
 
     level: Level
     reasons: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ def is_unconfined() -> bool:
 
 
 def allow_unconfined() -> None:
-    """What `--unconfined` means: also for the processes that this one starts."""
+    """Apply `--unconfined`, also to the processes that this one starts."""
     os.environ[UNCONFINED] = "1"
 
 
 def required() -> Reached:
-    """The level that programs are started with. Raises SandboxError if there is none and the user did not agree."""
+    """The level to start programs with. Raises SandboxError if there is none and the user did not allow that."""
     if is_unconfined():
         return Reached(level=Level.NONE, reasons=(f"{UNCONFINED} is set",))
     found = reached()
@@ -92,9 +92,10 @@ def required() -> Reached:
 
 @cache
 def reached() -> Reached:
-    """The best level of this machine; nothing is changed by asking."""
+    """The best level of this machine; asking changes nothing."""
     if platform.machine() not in _ARCHITECTURES:
         return Reached(level=Level.NONE, reasons=(f"no system call filter for {platform.machine()}",))
+    # First: both levels need the filter.
     if (fault := seccomp.fault()) is not None:
         return Reached(level=Level.NONE, reasons=(fault,))
     bubblewrap = shutil.which("bwrap")
@@ -108,6 +109,7 @@ def reached() -> Reached:
     return Reached(level=Level.NONE, reasons=(no_namespaces, no_landlock))
 
 
+# A cgroup namespace is optional: kernels may be built without it, and it hides only names.
 NAMESPACES = (
     "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
     "--die-with-parent", "--cap-drop", "ALL",
@@ -115,9 +117,10 @@ NAMESPACES = (
 
 
 def _refusal(bubblewrap: Path) -> str | None:
-    """Why bubblewrap does not work here; None if it does. It runs itself."""
+    """Why bubblewrap does not work here; None if it does. It is tried with itself as the program."""
     root = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
     try:
+        # Only a trial tells: distributions and containers forbid user namespaces in several ways.
         run([bubblewrap, *NAMESPACES, *root, bubblewrap, "--version"], timeout=_TIMEOUT)
     except CommandFailed as error:
         lines = error.tail.splitlines()
@@ -134,15 +137,15 @@ def _landlock() -> int:
 _ENTER = file_of("tfaot_pkg.sandbox.enter")
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
-_NO_HOME = "/dev/null"  # a folder below can neither be there nor be made, not even by root without a sandbox
+_NO_HOME = "/dev/null"  # no folder below it can exist or be made, not even by root without a sandbox
 _GIGABYTE = 1 << 30
 _MOST = 1e7  # of seconds, of GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds of a program, or of each request to one that serves; bytes of address space per process (0: no limit);
-    bytes of what lies below the folders that it writes to (0: no limit).
+    """Seconds of a program, or of each request to a server; bytes of address space per process (0: no limit);
+    bytes below the folders that it writes to (0: no limit).
     """
 
     timeout: float = 1800
@@ -181,8 +184,8 @@ def _positive(variable: str, unit: str, default: float) -> float:
 class Sandbox:
     """What a program may do.
 
-    It reads `readable` and its own files and libraries, writes below `writable` (the first of which is its working
-    directory and TMPDIR), and starts other programs only with `starts_programs`. `core` is the CPU that it is bound to.
+    It can read `readable` and its own files and libraries, and write below `writable` (the first is its working
+    directory and TMPDIR). It can start other programs only with `starts_programs`. `core` is the CPU it is bound to.
     """
 
     readable: tuple[Path, ...] = ()
@@ -192,7 +195,7 @@ class Sandbox:
     core: int | None = None
 
     def native(self, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Command:
-        """The program argv[0], a path or a name on PATH, with `env` beside a minimal environment.
+        """The program argv[0], a path or a name on PATH, with `env` added to a minimal environment.
 
         Raises SandboxError if this machine cannot confine it, CommandFailed if there is no such program.
         """
@@ -205,6 +208,7 @@ class Sandbox:
         found = required()
         variables = self._environment(env or {})
         if found.level is Level.NAMESPACES:
+            # bubblewrap loads the filter itself, after its mounts, which the filter denies.
             inside = [*_bubblewrap(found, self._root(own), self._folder), "--seccomp", "{filter}", "--", *command]
             argv = self._enter(Path(sys.executable), {"argv": inside, "passed_filter": self._filter(is_program=True)})
         else:
@@ -222,8 +226,8 @@ class Sandbox:
     ) -> Command:
         """The Python program `program`, a file or a folder with `__main__.py`, in the interpreter `python`.
 
-        It imports its folder's modules if it is one. It starts no other program: that is taken from it before its first
-        line. Raises SandboxError if this machine cannot confine it, ToolchainError if `python` does not run.
+        If it is a folder, it can import the modules in it. It loses the right to start programs before its first line.
+        Raises SandboxError if this machine cannot confine it, ToolchainError if `python` does not run.
         """
         paths = (program,) if program.is_dir() else ()
         file = program / "__main__.py" if program.is_dir() else program
@@ -258,7 +262,9 @@ class Sandbox:
             "packages": dict(packages),
         }
         if found.level is Level.NAMESPACES:
+            # enter.py runs inside of the namespaces and loads the filter there: Python itself needs execve to start.
             orders["filter"] = self._filter(is_program=False)
+            # 0: in a process namespace the parent has another id; bubblewrap has --die-with-parent.
             inside = self._enter(python, orders, parent=0)
             argv = [*_bubblewrap(found, self._root(own), self._folder), "--", *inside]
         else:
@@ -279,7 +285,7 @@ class Sandbox:
         libraries = os.environ.get(_LIBRARY_PATH)
         return {
             "LANG": "C.UTF-8",
-            "HOME": _NO_HOME,  # without it libraries take the one of the user database
+            "HOME": _NO_HOME,  # without it, libraries take the home folder of the user database
             **({"TMPDIR": str(self.writable[0])} if self.writable else {}),
             **({_LIBRARY_PATH: libraries} if libraries else {}),
             **env,
@@ -295,11 +301,12 @@ class Sandbox:
     def _restrictions(
         self, found: Reached, own: Sequence[Path], *, executable: Sequence[Path], is_program: bool
     ) -> dict[str, object]:
-        """What the entering program does to itself where there are no namespaces."""
+        """What enter.py does to its process at the level `landlock`."""
         if found.level is Level.NONE:
             return {}
         root = self._root(own)
         places = [str(path) for path in root.readable]
+        # To start a native program, the kernel executes its loader too.
         loaders = [*map(str, executable), *_LOADERS] if executable else []
         return {
             "landlock": {
@@ -328,6 +335,7 @@ class Sandbox:
             "passed_filter": "",
             **orders,
         }
+        # -I: neither PYTHONPATH nor the current folder chooses modules. -B: its folders are not writable.
         return [str(python), "-I", "-B", str(_ENTER), json.dumps(complete)]
 
 
@@ -337,6 +345,6 @@ def _bubblewrap(found: Reached, root: Root, folder: str) -> list[str]:
 
 
 def _library_folders() -> tuple[Path, ...]:
-    """Where the user has the loader look for libraries."""
+    """The folders of LD_LIBRARY_PATH that may be shown."""
     paths = [Path(folder) for folder in os.environ.get(_LIBRARY_PATH, "").split(os.pathsep) if folder]
     return tuple(path for path in paths if path.is_absolute() and path.is_dir() and is_narrow(path))

@@ -1,6 +1,6 @@
-"""What a confined program sees of the file system: places as they are, links included, and nothing else.
+"""What a confined program sees of the file system: the given paths, with the links that lead to them, and nothing else.
 
-Of a Python: its standard library, its packages, and the libraries that it is linked with.
+For a Python interpreter: its standard library, its packages, and the libraries that it is linked with.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tfaot_pkg.process import CommandFailed, run
 
 _MOST_LINKS = 40  # as the kernel
 
+# Not /usr/bin and not /etc: nothing in the sandbox starts a program, and settings may hold passwords.
 SYSTEM = tuple(
     map(
         Path,
@@ -31,17 +32,17 @@ SYSTEM = tuple(
         ),
     )
 )  # fmt: skip
-"""Shared libraries, and what engines ask about the CPU. Everybody on a machine may read it, and it holds no secrets."""
+"""Shared libraries, and what engines read about the CPU. Every user may read it, and it contains no secrets."""
 
 PROCESS_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/version")
-"""What may be read of /proc where there is none of the sandbox's own."""
+"""What may be read of /proc at the level `landlock`, where the sandbox has no /proc of its own."""
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trail:
-    """How a path leads to a place: the links on the way with their targets, and the place, which is no link."""
+    """How a path is resolved: the links on the way with their targets, and the final place, which is not a link."""
 
     links: tuple[tuple[Path, str], ...]
     place: Path
@@ -49,7 +50,7 @@ class Trail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """Places by what may be done with them; none of `readable` lies in another one. `links` lead to them."""
+    """Places by access; none of `readable` lies in another one. `links` lead to them."""
 
     readable: tuple[Path, ...]
     writable: tuple[Path, ...]
@@ -61,16 +62,16 @@ class Root:
         for place, target in self.links:
             words += ["--symlink", target, str(place)]
         kinds = {**dict.fromkeys(self.readable, "--ro-bind"), **dict.fromkeys(self.writable, "--bind")}
-        for place in sorted(kinds):  # what lies inside comes after
+        for place in sorted(kinds):  # a later mount hides what is below it, so inner places come after outer ones
             words += [kinds[place], str(place), str(place)]
-        # Of /proc too: a sandbox of root's could write the kernel's settings, for all that it has no capabilities.
+        # /proc too: in a sandbox that root starts, kernel settings could be written even without capabilities.
         return [*words, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def root_of(readable: Iterable[Path], writable: Iterable[Path]) -> Root:
-    """The root that shows these paths, as far as they exist.
+    """The root that shows those of these paths that exist.
 
-    Raises SandboxError for the home folder, and for folders above it: they hold more than models.
+    Raises SandboxError for the home folder and for folders above it, which contain more than models.
     """
     read, written = ([trail(path) for path in paths if path.exists()] for paths in (readable, writable))
     for path in (*readable, *writable):
@@ -80,16 +81,18 @@ def root_of(readable: Iterable[Path], writable: Iterable[Path]) -> Root:
     return Root(
         readable=places,
         writable=tuple(sorted({each.place for each in written})),
+        # A link inside a place that is shown is there already, and bubblewrap could not make it again.
         links=tuple((place, target) for place, target in sorted(links.items()) if not _is_inside(place, places)),
     )
 
 
 def trail(path: Path) -> Trail:
-    """Raises OSError for a loop of links."""
+    """The trail of `path`. Raises OSError for a loop of links."""
     links: list[tuple[Path, str]] = []
     place, left = Path("/"), list(Path(os.path.abspath(path)).parts[1:])
     while left:
         name = left.pop(0)
+        # '..' after a link is the parent of its target, so it cannot be removed from the text beforehand.
         step = place.parent if name == ".." else place / name
         if not step.is_symlink():
             place = step
@@ -105,12 +108,13 @@ def trail(path: Path) -> Trail:
 
 
 def is_narrow(path: Path) -> bool:
-    """Whether `path` is less than the whole home of the user, by the environment and by the user database."""
+    """Whether `path` does not contain the user's home folder, by the environment and by the user database."""
     real = path.resolve()
     return not any(home.resolve().is_relative_to(real) for home in _homes())
 
 
 def _homes() -> set[Path]:
+    # Both: a build may run with another HOME, and the real home still has the user's keys.
     homes = {Path(os.path.expanduser("~"))}
     with suppress(KeyError):  # containers run users that are in no database
         homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -139,7 +143,7 @@ def _is_inside(path: Path, folders: Sequence[Path]) -> bool:
 
 _TIMEOUT = 60.0
 
-# The libraries that these modules need tell where those of a Python lie that has its own.
+# Some Pythons bring their own libraries: those that these modules load show in which folders.
 _PROGRAM = """
 import os, sys
 for name in ("ctypes", "zlib", "bz2", "lzma", "hashlib"):
@@ -171,14 +175,14 @@ def file_of(module: str) -> Path:
 
 @cache
 def own_sites() -> tuple[Path, ...]:
-    """The folders that what this package needs at run time is imported from, wherever they are."""
+    """The folders from which this package imports its dependencies at run time."""
     specs = map(importlib.util.find_spec, ("numpy", "packaging"))
     return tuple({Path(spec.origin).parents[1]: None for spec in specs if spec is not None and spec.origin})
 
 
 @cache
 def readable_of(python: Path) -> tuple[Path, ...]:
-    """The files and folders that the interpreter `python` reads; asked of it (some 30 ms) once per process.
+    """The files and folders that the interpreter `python` reads; it is run once per process to ask (some 30 ms).
 
     Raises ToolchainError if it does not run.
     """

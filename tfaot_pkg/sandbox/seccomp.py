@@ -1,7 +1,7 @@
-"""The system calls that a confined program may not make, as a filter of the kernel; seccomp(2), made by libseccomp.
+"""The system calls that a confined program may not make, as a filter for the kernel; seccomp(2), made by libseccomp.
 
-The filter is made here and loaded in the confined process, which therefore needs no library. What is refused gives
-EPERM: programs that only try to use it go on.
+The filter is made here and loaded in the confined process, which therefore needs no library. Denied calls fail with
+EPERM, so that programs which only try to use them continue.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _PROCESSES = "fork vfork"
 _CLONE_THREAD = 0x00010000
 _CLONE_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 
+# A list of what is denied, not of what is allowed: that would have to follow each release of TensorFlow and of
+# the C library (decision 027).
 _ALWAYS = (
     # The network, and every other kind of socket.
     "socket socketpair socketcall bind connect listen accept accept4 "
@@ -35,11 +37,11 @@ _ALWAYS = (
     # Namespaces and mounts, which would undo the sandbox.
     "unshare setns mount umount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick "
     "mount_setattr open_by_handle_at name_to_handle_at fanotify_init quotactl "
-    # Shared memory and queues, which others could be at the other end of, and memory that no limit counts.
+    # Shared memory and queues, which other processes could open, and memory that no limit counts.
     "memfd_create memfd_secret shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open "
-    # Files that are no files: whoever takes what was made must not be led elsewhere, nor wait for ever.
+    # Links, devices and pipes: who reads the results must not be led elsewhere, nor wait forever.
     "symlink symlinkat mknod mknodat "
-    # Rights of files, which Landlock does not guard.
+    # Permissions of files, which Landlock does not protect.
     "chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat setxattr lsetxattr fsetxattr setxattrat removexattr "
     "lremovexattr fremovexattr removexattrat utime utimes utimensat futimesat file_setattr "
     # The kernel and the machine.
@@ -48,7 +50,7 @@ _ALWAYS = (
     "ioperm settimeofday clock_settime clock_adjtime adjtimex stime sethostname setdomainname vhangup modify_ldt uselib"
 )
 
-# For a libseccomp that is older than they are: from 424 on numbers are the same on all architectures.
+# For calls that libseccomp is too old to know: from 424 on numbers are the same on all architectures.
 _NUMBERS = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435,
@@ -58,15 +60,15 @@ _NUMBERS = {
 
 
 OWN_PROCESS = 0x7FF0F1D5
-"""Stands in filters for the number of the process that loads them; no process can have it."""
+"""Placeholder in filters for the id of the process that loads them; no process can have this id."""
 
 _SIGNALS = "kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo"
 _OF_OTHERS = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr migrate_pages move_pages"
-"""Their first argument is a process, 0 for the one that calls. Threads of a program are set by their own numbers."""
+"""Their first argument is a process, 0 for the caller. Threads have ids of their own."""
 _PRIORITIES = ("setpriority", 0), ("ioprio_set", 1)
-"""With the number that says that their second argument is a process, and neither a group nor a user."""
+"""With the value by which their second argument is a process, not a group or a user."""
 _ON_FILES = ("fcntl", (8, 10, 15)), ("ioctl", (0x8901, 0x8902))
-"""F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP: what happens to a file sends a signal to any process."""
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP: they let events of a file signal any process."""
 
 
 class _Comparison(ctypes.Structure):
@@ -86,20 +88,22 @@ def fault() -> str | None:
 
 @cache
 def filter_of(*, starts_programs: bool, is_program: bool, sees_others: bool = False) -> bytes:
-    """The filter, as instructions of BPF. Without `starts_programs` the process can start no other one.
+    """The filter, as BPF instructions. Without `starts_programs` the process cannot start another one.
 
-    With `is_program` the process still becomes the program that it is to run, so `execve` is not among what is refused.
-    With `sees_others`, it has the user's other processes beside it, so it may not reach for them; OWN_PROCESS in the
-    instructions has to be replaced by its number. Raises OSError.
+    With `is_program` the process has yet to become its program, so `execve` is allowed. With `sees_others` the user's
+    other processes are visible to it, so calls that reach them are denied; OWN_PROCESS in the instructions must be
+    replaced by its id. Raises OSError.
     """
     library = _library()
     with _context(library) as context:
         for name in _ALWAYS.split():
             _refuse(library, context, name)
-        _refuse(library, context, "clone3", number=errno.ENOSYS)  # its flags are in memory; libraries take clone then
+        # A filter cannot read clone3's flags, which are in memory. On ENOSYS, libraries use clone instead.
+        _refuse(library, context, "clone3", number=errno.ENOSYS)
         for flag in _CLONE_NAMESPACES:
             _refuse(library, context, "clone", _Comparison(0, _MASKED_EQUAL, flag, flag))
         if not starts_programs:
+            # Threads stay allowed: XLA and NumPy start them.
             _refuse(library, context, "clone", _Comparison(0, _MASKED_EQUAL, _CLONE_THREAD, 0))
             for name in _PROCESSES.split():
                 _refuse(library, context, name)
@@ -112,7 +116,7 @@ def filter_of(*, starts_programs: bool, is_program: bool, sees_others: bool = Fa
 
 
 def _leave_others_alone(library: ctypes.CDLL, context: int, *, starts_programs: bool) -> None:
-    """Landlock does this for signals from Linux 6.12 on, and for nothing else."""
+    """Deny calls that reach other processes. Landlock does this only for signals, and only from Linux 6.12 on."""
     for name, commands in _ON_FILES:
         for command in commands:
             _refuse(library, context, name, _Comparison(1, _MASKED_EQUAL, _INT, command))
@@ -120,7 +124,7 @@ def _leave_others_alone(library: ctypes.CDLL, context: int, *, starts_programs: 
         return
     for name in _SIGNALS.split():
         _refuse(library, context, name, _Comparison(0, _NOT_EQUAL, OWN_PROCESS))
-    _refuse(library, context, "tkill")  # threads have numbers of their own, and libraries take tgkill
+    _refuse(library, context, "tkill")  # it takes the id of any thread; libraries use tgkill
     for name in _OF_OTHERS.split():
         _refuse(library, context, name, _Comparison(0, _NOT_EQUAL, 0))
     for name, process in _PRIORITIES:
@@ -148,7 +152,7 @@ def _context(library: ctypes.CDLL) -> Iterator[int]:
     if not context:
         raise OSError("seccomp_init")
     try:
-        # Calls by the numbers of another architecture would pass by.
+        # Calls by the numbers of another architecture (i386 on x86-64) would bypass the filter.
         _checked(library.seccomp_attr_set(context, _ATTRIBUTE_BAD_ARCHITECTURE, _KILL_PROCESS), "seccomp_attr_set")
         yield context
     finally:
@@ -160,6 +164,7 @@ def _refuse(
 ) -> None:
     call = library.seccomp_syscall_resolve_name(name.encode())
     if call == _UNKNOWN:
+        # The kernel may be newer than libseccomp and have the call.
         call = _NUMBERS.get(name, _UNKNOWN)
     if call < 0:  # this architecture has none
         return

@@ -1,6 +1,6 @@
-"""Addresses that a spec names: which kinds are taken, and how they may be shown.
+"""Addresses in a spec: which kinds are accepted, and how messages show them.
 
-An address may carry a password or a token; what is shown, logged or recorded never does.
+An address may contain a password or a token, which is never printed, logged or recorded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 def split(url: str) -> SplitResult:
-    """The parts of `url`. Raises SourceError where it is none (blanks, control characters, bad port)."""
+    """The parts of `url`. Raises SourceError if it is not a URL (blanks, control characters, bad port)."""
+    # urlsplit drops tabs and newlines silently, and a leading '-' would be an option to git.
     if not url or _CONTROL.search(url) or url.startswith("-"):
         raise SourceError(f"not an address: {without_secrets(url)!r}", hint="write the whole URL, with blanks as %20")
     try:
         parts = urlsplit(url)
+        # urlsplit parses the port only when it is asked for.
         _ = parts.port
     except ValueError as error:
         raise SourceError(f"not an address: {without_secrets(url)!r} ({error})") from None
@@ -42,11 +44,12 @@ def path_of_file_url(url: str) -> Path:
 
 
 def inside(root: Path, relative: str | Path, *, what: str) -> Path:
-    """`root / relative`, which exists in `root` itself or below it, links resolved.
+    """`root / relative`, which must exist and be `root` or lie below it, with links resolved.
 
-    `what` names the setting at fault in messages. Raises SourceError: leads out, or is not there.
+    `what` names the setting in messages. Raises SourceError if the path leads out of `root` or does not exist.
     """
     path = root / relative
+    # '..' is rejected even if it stays inside: resolved through a link, it means another folder than it seems to.
     if ".." in PurePosixPath(relative).parts or not _within(path, root):
         raise SourceError(
             f"{what}: {str(relative)!r} leads out of the source folder {root}", hint="name a path below the source"
@@ -68,5 +71,6 @@ def _what_is_there(root: Path) -> str:
         names = sorted(path.name + ("/" if path.is_dir() else "") for path in root.iterdir())
     except OSError:
         return ""
+    # ascii: an archive chose these names, and a terminal would obey control characters in them.
     shown = ", ".join(ascii(name)[1:-1] for name in names[:10]) + (", ..." if len(names) > 10 else "")
     return f"it holds: {shown}" if names else "it is empty"

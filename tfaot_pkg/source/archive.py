@@ -22,13 +22,13 @@ _ARCHIVES = "archives"
 _TREES = "archive-trees"
 _FILE = "archive"
 _PARTIAL = "partial"
-"""Downloads that broke off: the next call goes on there."""
+"""Interrupted downloads, which the next call resumes."""
 
 
 def fetch_archive(url: str, sha256: str, *, folders: Folders, progress: Progress) -> Path:
     """The unpacked tree of the archive at `url`, whose SHA-256 must be `sha256`.
 
-    The second call with this checksum, from whatever address, needs neither network nor archive.
+    A second call with this checksum needs neither network nor archive, whatever its address.
     Raises SourceError (refused, wrong checksum, unsafe), NetworkError, StorageError.
     """
     sha256 = sha256.lower()
@@ -46,17 +46,20 @@ def fetch_archive(url: str, sha256: str, *, folders: Folders, progress: Progress
 
 
 def _archive(url: str, sha256: str, cache: BuildCache, progress: Progress) -> Path:
-    """The archive as a file; one that was damaged on the disk is downloaded again."""
+    """The archive as a file; if the copy on disk is damaged, it is downloaded again."""
     kept = cache.folder(_ARCHIVES, Key(sha256))
+    # This runs only if the unpacked tree is missing, so the extra digest costs nothing on a cache hit.
     if kept.is_dir() and not _is_whole(kept / _FILE, sha256):
         shutil.rmtree(kept)
 
     def make(folder: Path) -> None:
         from tfaot_pkg.source.download import download  # requests takes 0.1 s to import: only where it is needed
 
+        # A local file is always copied from its start, so nothing of an earlier try needs to be kept.
         if split(url).scheme == "file":
             download(url, sha256, folder / _FILE, progress=progress)
             return
+        # Outside the entry's temporary folder, which is removed on an error: only so can the next call resume.
         partial = cache.root / _PARTIAL / sha256  # ours alone: the lock of the entry is held
         make_folder(partial.parent)
         download(url, sha256, partial, progress=progress)

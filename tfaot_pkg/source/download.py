@@ -1,4 +1,4 @@
-"""Getting one file from `https://` or `file://`, checked by its SHA-256. Nothing else is spoken."""
+"""Download one file from `https://` or copy it from `file://`, and check its SHA-256. No other scheme is supported."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def download(
     limit: int = SIZE_LIMIT,
     patience: Patience | None = None,
 ) -> None:
-    """Write what `url` gives to the file `into`, durable, and check that its SHA-256 is `sha256`.
+    """Download `url` to the file `into`, make it durable, and check that its SHA-256 is `sha256`.
 
-    What an earlier call has left there, because its transfer broke off, is not fetched again. `limit` is the largest
-    size in bytes that is taken; without `patience` the user's holds. Raises SourceError (refused address, wrong
-    checksum, too large), NetworkError (the server), OSError (the disk).
+    The transfer resumes if an earlier call was interrupted and left part of the file. `limit` is the maximum size in
+    bytes; without `patience` the user's settings apply. Raises SourceError (address not allowed, wrong checksum, too
+    large), NetworkError (the server), OSError (the disk).
     """
     scheme = split(url).scheme
     if scheme not in ("https", "file"):
@@ -52,6 +52,7 @@ def download(
         ) from None
     if found != sha256.lower():
         size = into.stat().st_size
+        # Otherwise the next call would resume from wrong bytes.
         file.drop()
         raise SourceError(
             f"{without_secrets(url)}: checksum mismatch: the spec says sha256 {sha256.lower()}, "
@@ -67,6 +68,7 @@ def _copied(url: str, file: PartialFile) -> str:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}", hint="check the file:// address") from error
+    # Of the open file, not of the path: that may name something else by now.
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
@@ -89,5 +91,6 @@ _SOURCE = Site(
     noun="source",
     fault=_fault,
     otherwise="a file:// address needs none",
+    # Servers may send an archive with any Content-Type; the checksum decides what it is.
     takes_pages=True,
 )

@@ -1,7 +1,7 @@
-"""A source that is one commit of a git repository, got through the `git` program.
+"""A source that is one commit of a git repository, fetched with the `git` program.
 
-Only the content of the commit counts: no hooks, no filters, no line-end conversion, no submodules, and the
-files are written by our own unpacker, not by a checkout.
+Only the content of the commit counts: no hooks, no filters, no line-end conversion, no submodules. Our own unpacker
+writes the files, not a checkout.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 _SCP_FORM = re.compile(r"(?:[\w.~-]+@)?[A-Za-z0-9\[][\w.:\[\]-]*:(?!//)[^:\s-][^\s]*")
 _TIMEOUT = 1800.0
 
+# The user's own configuration stays in force for credentials and proxies; these settings override what could run
+# programs (hooks, fsmonitor, ext::), ask questions, wait forever, or leave processes behind (gc, maintenance).
 _CONFIG = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -42,6 +44,7 @@ _CONFIG = (
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
 )
+# info/attributes has precedence over .gitattributes; gitattributes(5).
 # Of higher rank than the commit's own .gitattributes: nothing is converted, left out or run.
 _ATTRIBUTES = b"* -text -eol -ident -filter -working-tree-encoding -export-ignore -export-subst\n"
 # Set in git hooks, they would point our commands at somebody else's repository.
@@ -53,6 +56,7 @@ _FOREIGN = (
 
 _EVERYTHING = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
+# git has no exit codes for these cases. LC_ALL=C (git_environment) keeps its messages in English.
 _UNKNOWN = re.compile(r"not our ref|unknown revision|bad object|invalid object|not a valid object", re.IGNORECASE)
 _NO_SINGLE_FETCH = re.compile(r"unadvertised object|shallow|couldn't find remote ref|dumb http", re.IGNORECASE)
 
@@ -71,6 +75,7 @@ def fetch_git(url: str, revision: str, *, folders: Folders, progress: Progress, 
         raise SourceError(
             f"{shown}: {revision!r} is not a full revision", hint="give all 40 digits, as 'git rev-parse HEAD' prints"
         )
+    # Without secrets: keys are file names, and another token gives the same commit.
     key = key_of(_STAGE, 1, {"url": shown, "revision": revision})
 
     def make(tree: Path) -> None:
@@ -85,10 +90,12 @@ def fetch_git(url: str, revision: str, *, folders: Folders, progress: Progress, 
 
 
 def _address(url: str) -> str:
-    """`url` in the form that git gets, when it is of a kind that is taken. Raises SourceError."""
+    """`url` in the form that is given to git. Raises SourceError if its kind is not supported."""
+    # `ext::COMMAND` and other remote helpers run programs; see gitremote-helpers(7).
     if "::" in url.split("/", maxsplit=1)[0] or url.startswith("-"):
         raise SourceError(f"refused the git address {without_secrets(url)!r}", hint="use https://, ssh:// or file://")
     if "://" not in url:
+        # `host:path`; a path that begins with '.' or '/' is local, even if it contains a colon.
         if _SCP_FORM.fullmatch(url) and not url.startswith((".", "/")):
             return url
         return str(_local(Path(url)))
@@ -100,6 +107,7 @@ def _address(url: str) -> str:
             f"refused the git address {without_secrets(url)!r}: {parts.scheme}:// is not protected, or not known",
             hint="use https://, ssh:// or file://",
         )
+    # ssh would take a host that begins with '-' for an option (CVE-2017-1000117).
     if not parts.hostname or parts.hostname.startswith("-"):
         raise SourceError(f"refused the git address {without_secrets(url)!r}: no host", hint="use https://HOST/PATH")
     return url
@@ -123,9 +131,10 @@ class _Repository:
     timeout: float
 
     def fetch(self) -> None:
-        """Get the commit alone where the server allows that, else all branches and tags."""
+        """Fetch the commit alone if the server allows that, otherwise all branches and tags."""
         if shutil.which("git") is None:
             raise SourceError(f"{self.shown}: the git program is missing", hint="install it: apt-get install git")
+        # An empty --template: the user's template may contain hooks.
         self._run("init", "--quiet", "--bare", "--template=", "--", str(self.path))
         (self.path / "info").mkdir(exist_ok=True)
         (self.path / "info" / "attributes").write_bytes(_ATTRIBUTES)
@@ -155,12 +164,13 @@ class _Repository:
 
     def _check_commit(self) -> None:
         try:
+            # A full id may also be that of a tag, a tree or a file.
             self._run("cat-file", "-e", f"{self.revision}^{{commit}}")
         except CommandFailed:
             raise self._no_such_revision() from None
 
     def unpack_into(self, tree: Path, tar: Path) -> Iterator[str]:
-        """Write the commit's files into `tree` by way of the file `tar`; yields what the user should know."""
+        """Write the commit's files into `tree`, through the archive `tar`; yields notes for the user."""
         label = f"{self.shown} at {self.revision[:12]}"
         try:
             listing = self._run("ls-tree", "-r", "-l", "-z", self.revision)
@@ -173,13 +183,16 @@ class _Repository:
         left_out = unpack(tar, tree, label=label)
         if left_out:
             yield f"{label}: links not unpacked: {', '.join(map(ascii, left_out[:5]))}"
+        # 160000 is the mode of a submodule's entry.
         submodules = [entry.split("\t", 1)[1] for entry in listing.split("\0") if entry.startswith("160000 ")]
         if submodules:
             yield f"{label}: submodules are not fetched: {', '.join(map(ascii, submodules[:5]))}"
 
     def _run(self, command: str, *arguments: str) -> str:
         settings = [word for setting in _CONFIG for word in ("-c", setting)]
+        # init makes the folder that --git-dir names; the others must not find a repository above it.
         where = [] if command == "init" else [f"--git-dir={self.path}"]
+        # The address comes after `--` in every command, so that it cannot be an option.
         argv = ["git", *settings, *where, command, *arguments]
         return run(argv, env=git_environment(), timeout=self.timeout).stdout
 
@@ -192,6 +205,7 @@ class _Repository:
     def _unreachable(self, error: CommandFailed) -> SourceError | NetworkError | StorageError:
         if line := refusal_in(error.output):
             return refused(f"fetch {self.shown}", without_secrets(line))
+        # git was there when `fetch` began, and is not now.
         if error.reason.startswith("cannot start"):
             return SourceError(f"{self.shown}: {error.reason}", hint="install git")
         if self.url.startswith(("/", "file:")):
@@ -209,7 +223,7 @@ class _Repository:
 
 
 def _refuse_large(listing: str, label: str) -> None:
-    """Stop before git writes an archive that the unpacker would refuse; `listing` is that of `ls-tree -r -l -z`."""
+    """Raise before git writes an archive that the unpacker would reject; `listing` is from `ls-tree -r -l -z`."""
     sizes = [entry.split("\t", 1)[0].split()[3] for entry in listing.split("\0") if entry]
     if not sizes:
         raise SourceError(f"{label}: the commit holds no files")
@@ -221,6 +235,6 @@ def _refuse_large(listing: str, label: str) -> None:
 
 
 def git_environment() -> dict[str, str]:
-    """The user's environment (credentials, proxies), never asking, in English, limited to safe transports."""
+    """The user's environment (credentials, proxies), without prompts, in English, limited to safe transports."""
     kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:ssh:file", "LC_ALL": "C"}

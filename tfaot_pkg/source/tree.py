@@ -1,7 +1,7 @@
 """`SourceTree`: the model's files in a local folder, the digest of those that are used, and a private copy.
 
-Others may write the model's files at any time (a training job that exports again). So a build reads none of them:
-workers read a copy, made once, whose digests must be those of the source tree.
+Other programs may write the model's files at any time (a training job that exports again). So a build does not read
+them: workers read a copy, made once, whose digests must equal those of the source tree (decision 031).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, Source
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.walk import MOST_LEVELS
 
+# A limit against mistakes: `saved_model: /` would otherwise hash the whole disk.
 _MOST_FILES = 10_000
+# The Git LFS specification: a pointer file starts so, and has less than 1024 bytes.
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 _LFS_MOST_BYTES = 1024
 
@@ -35,8 +37,8 @@ _LFS_MOST_BYTES = 1024
 class SourceTree:
     """A folder with the model's files, and `model` at or below it: the SavedModel's folder, or the model's file.
 
-    `digest` is the SHA-256 over names and contents of the files that the model uses; it does not depend on where
-    the folder lies, nor on anything else in it. `files` has the SHA-256 of each of them by name.
+    `digest` is the SHA-256 over names and contents of the files that the model uses; it does not depend on the
+    folder's path or other content. `files` maps the name of each file to its SHA-256.
     """
 
     root: Path
@@ -46,12 +48,12 @@ class SourceTree:
 
     @property
     def folder(self) -> Path:
-        """Where the names of `files` begin."""
+        """The folder that the names in `files` are relative to."""
         return self.model if self.model.is_dir() else self.model.parent
 
 
 def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
-    """The local folder of `source` (absolute; inside `subdir` where one is given).
+    """The local folder of `source` (absolute; its `subdir`, if one is given).
 
     Archives and revisions are fetched once and kept below `folders.downloads`; later calls need no network.
     Raises SourceError, NetworkError, StorageError.
@@ -67,10 +69,10 @@ def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
 
 
 def source_tree(root: Path, used: Path, digest: Digest = sha256_file) -> SourceTree:
-    """The tree at `root` of which the model uses `used`: a SavedModel's folder, or one file.
+    """The tree at `root`, of which the model uses `used`: a SavedModel's folder, or one file.
 
-    `used` is relative to `root` or below it. Names count from the SavedModel's folder, so moving it changes nothing.
-    Raises SourceError: missing, empty, unreadable, leading out of `root`, not plain files, or pointers of Git LFS.
+    `used` is relative to `root` or below it. Names are relative to the SavedModel's folder, so moving it changes
+    nothing. Raises SourceError if files are missing, unreadable, outside `root`, not regular, or Git LFS pointers.
     """
     path = inside(root, used, what="model.saved_model")
     folder = path if path.is_dir() else path.parent
@@ -101,6 +103,7 @@ def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         yield path
     elif not real.is_dir():
         raise SourceError(f"{path} is neither a file nor a folder", hint="remove it, or repair the link")
+    # `above` has real paths, so that a loop through differently named links is found too.
     elif real in above:
         raise SourceError(f"{path} is a link to a folder that holds it", hint="remove the link")
     elif len(above) > MOST_LEVELS:
@@ -115,10 +118,11 @@ def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
 def _files_in(path: Path, real: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     count = 0
     with os.scandir(path) as found:
+        # Sorted, so that the same model always gives the same first fault.
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         inner = path / entry.name
-        # What is no link lies where it seems to: to resolve each path would take most of the time of a plan.
+        # A regular file needs no check: resolving each path would take most of the time of a plan.
         for file in (inner,) if entry.is_file(follow_symlinks=False) else _files(inner, root, (*above, real)):
             count += 1
             if count > _MOST_FILES:
@@ -142,7 +146,7 @@ def _refuse_lfs_pointer(file: Path) -> None:
 
 
 def local_folder(path: Path) -> Path:
-    """`path` made absolute, when it is a folder that can be read and holds something. Raises SourceError."""
+    """`path` made absolute. Raises SourceError if it is not a readable folder, or is empty."""
     path = path.expanduser().absolute()
     try:
         with os.scandir(path) as entries:
@@ -162,7 +166,7 @@ def local_folder(path: Path) -> Path:
 
 
 def _nearest(path: Path) -> str:
-    """Which part of a missing path does exist."""
+    """A hint that says which part of a missing path exists."""
     there = next((parent for parent in path.parents if os.path.isdir(parent)), Path("/"))
     return f"{there} exists, {path.relative_to(there).parts[0]!r} in it does not; relative paths start at the spec"
 
@@ -172,7 +176,7 @@ _CHUNK = 1 << 20
 
 
 class Snapshot:
-    """The copy of the files of `source`, made when it is first asked for in the folder that `new_folder` gives."""
+    """A copy of the files of `source`, made at its first use in a folder from `new_folder`."""
 
     def __init__(self, source: SourceTree, new_folder: Callable[[str], Path]) -> None:
         self._source = source
@@ -192,12 +196,13 @@ class Snapshot:
 
     @contextmanager
     def named(self) -> Iterator[Path]:
-        """`model`; errors of the block name the user's files instead."""
+        """`model`; errors raised in the block name the user's files instead of the copy."""
         copy = self.model
         try:
             yield copy
         except TfaotError as error:
             error.message = error.message.replace(str(copy), str(self._source.model))
+            # str() of an exception comes from args, not from message.
             error.args = (error.message,)
             raise
 
@@ -207,6 +212,7 @@ class Snapshot:
             content = open(origin, "rb", opener=_at_once)  # noqa: SIM115 (the next block closes it)
         except OSError as error:
             raise _changed(origin) from error
+        # A disk error while reading the user's file is a StorageError too: opening it has succeeded.
         with content, storage_errors("copy the model's files"):
             place.parent.mkdir(parents=True, exist_ok=True)
             if copy_hashed(content, place) != digest:
@@ -214,12 +220,13 @@ class Snapshot:
 
 
 def copy_hashed(content: BinaryIO, place: Path) -> str:
-    """Copy `content` to the new file `place`, and give the SHA-256 of what is there then. Raises OSError.
+    """Copy `content` to the new file `place`; return the SHA-256 of the copy. Raises OSError.
 
-    Where the file system can share blocks between files, nothing is copied until one of them is written.
+    If the file system can share blocks between files (Btrfs, XFS), no block is copied until one file is written.
     """
     digest = hashlib.sha256()
     with place.open("xb+") as copy:
+        # After a clone the copy is read, not the original, which may have changed since.
         reading, writing = (copy, None) if _cloned(content, copy) else (content, copy)
         while chunk := reading.read(_CHUNK):
             digest.update(chunk)

@@ -1,9 +1,9 @@
-"""Unpacking archives that nobody has to trust.
+"""Unpack archives that are not trusted.
 
-Members are taken one by one: regular files and folders with plain relative names, nothing else. Rights, owners and
-times in the archive are ignored. Links are never made: one that points at a file of the archive becomes a copy of
-it, one that points out of the archive is refused, others are left out. What counts is the bytes that really come
-out of the stream, not what the headers promise.
+Members are unpacked one by one: regular files and folders with plain relative names, nothing else. Permissions, owners
+and times in the archive are ignored. No link is created: a link to a file of the archive becomes a copy of the file, a
+link out of the archive is rejected, others are left out. Limits count the bytes that come out of the stream, not the
+sizes in headers.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an archive may grow to. `ratio` (unpacked to packed) counts above `ratio_floor` bytes only."""
+    """Limits of an archive's content. `ratio` (unpacked to packed) applies above `ratio_floor` bytes only."""
 
     members: int = 20_000
     bytes: int = 8 << 30
+    # Deflate reaches about 1000 to 1 on zeros, which a small archive may hold: hence the floor.
     ratio: int = 200
     ratio_floor: int = 256 * _MIB
     depth: int = 40
@@ -54,10 +55,10 @@ LIMITS = Limits()
 
 
 def unpack(archive: Path, into: Path, *, label: str, limits: Limits = LIMITS) -> tuple[str, ...]:
-    """Unpack `archive` (tar, also gzip, bzip2 or xz; or zip: told by its first bytes) into the empty folder `into`.
+    """Unpack `archive` (tar, also with gzip, bzip2, xz; or zip; told by its first bytes) into the empty folder `into`.
 
     `label` names the archive in messages. Returns the names of links that were left out (to folders, or to nothing).
-    Raises SourceError where the archive is unsafe, damaged or too large, OSError where the disk refuses.
+    Raises SourceError if the archive is unsafe, damaged or too large, OSError if the disk is full or cannot be written.
     """
     with archive.open("rb") as file:
         head = file.read(512)
@@ -74,10 +75,11 @@ def unpack(archive: Path, into: Path, *, label: str, limits: Limits = LIMITS) ->
 
 @contextmanager
 def _damage(label: str) -> Iterator[None]:
-    """What the standard library throws at a damaged archive, as SourceError; the disk's refusals pass."""
+    """Turn the standard library's errors for a damaged archive into SourceError; errors of the disk pass."""
     try:
         yield
     except OSError as error:
+        # gzip and bz2 raise OSError without a number for damaged data; the kernel's errors have one.
         if error.errno is not None:
             raise
         raise _damaged(label, error) from error
@@ -96,7 +98,7 @@ def _damaged(label: str, error: BaseException) -> SourceError:
 
 @dataclass(slots=True, kw_only=True)
 class _NewTree:
-    """The folder that is being filled. Nobody else writes to it, and it never holds a link."""
+    """The folder that is being filled. No other process writes to it, and it never contains a link."""
 
     root: Path
     label: str
@@ -116,6 +118,7 @@ class _NewTree:
 
     def folder(self, name: str) -> None:
         clean = self._admit(name)
+        # A folder may be listed twice, or after its files: tar writes both.
         if clean in self._files or clean in self._links:
             raise self.refuse(name, "the name stands for a file and a folder")
         self._make_folders(clean)
@@ -127,17 +130,18 @@ class _NewTree:
         self._write(name, clean, chunks)
 
     def link(self, name: str, target: str, *, hard: bool = False) -> None:
-        """A link at `name`: `target` counts from the folder of the link, from the top for a hard link."""
+        """A link at `name`: `target` is relative to the link's folder, or to the top for a hard link."""
         clean = self._admit(name)
         self._claim(name, clean)
         start = "" if hard else posixpath.dirname(clean)
         aim = posixpath.normpath(posixpath.join(start, target))
         if target.startswith("/") or aim == ".." or aim.startswith("../"):
             raise self.refuse(name, f"a link that leads out of the archive, to {target!r}")
+        # Only noted: the file that it points to may come later in the archive.
         self._links[clean] = aim
 
     def finish(self) -> tuple[str, ...]:
-        """Copy what links point at; returns the links that do not point at a file."""
+        """Copy the files that links point to; returns the links that do not point to a file."""
         if not self._files:
             raise SourceError(f"{self.label}: the archive holds no files")
         left_out = []
@@ -150,6 +154,7 @@ class _NewTree:
         return tuple(left_out)
 
     def _end_of(self, name: str) -> str | None:
+        # Links to links may form a circle.
         for _ in range(self.limits.depth):
             name = self._links[name]
             if name in self._files:
@@ -159,7 +164,7 @@ class _NewTree:
         return None
 
     def _admit(self, name: str) -> str:
-        """The name without `./`, when it is harmless; counts the member."""
+        """The name without `./`. Counts the member. Raises SourceError if the name is unsafe."""
         self._count += 1
         if self._count > self.limits.members:
             raise SourceError(f"{self.label}: more than {self.limits.members} members in the archive")
@@ -171,6 +176,7 @@ class _NewTree:
     def _claim(self, name: str, clean: str) -> None:
         if clean == ".":
             raise self.refuse(name, "it stands for the folder that everything is unpacked into")
+        # Readers differ in which of two members wins, so a reviewer may have seen the other one.
         if clean in self._files or clean in self._links or clean in self._folders:
             raise self.refuse(name, "the name stands in the archive twice")
         self._make_folders(posixpath.dirname(clean))
@@ -183,10 +189,12 @@ class _NewTree:
             missing.append(name)
             name = posixpath.dirname(name)
         for folder in reversed(missing):
+            # Names in _folders were made by us: no parent of a member can be a link.
             os.mkdir(self.root / folder, 0o755)
             self._folders.add(folder)
 
     def _write(self, name: str, clean: str, chunks: Iterator[bytes]) -> None:
+        # O_EXCL and O_NOFOLLOW are a second guard: on a case-insensitive disk two names may be one file.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         # Read-only: a cached tree stands for a checksum, so a slip of an editor must not change it.
         with os.fdopen(os.open(self.root / clean, flags, 0o444), "wb") as file:
@@ -207,18 +215,20 @@ class _NewTree:
 
 
 def _fault_of_name(name: str, depth: int) -> str:
-    """Why `name` cannot be the name of a member, or an empty string."""
+    """Why `name` cannot be the name of a member ("" if it can)."""
     parts = name.split("/")
     if not name or name.startswith("/"):
         return "an absolute path" if name else "an empty name"
     if ".." in parts:
         return "the name holds '..'"
+    # A backslash separates folders on Windows; control characters would end up in logs.
     if "\\" in name or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         return "the name holds a backslash or a control character"
     try:
         data = name.encode()
     except UnicodeEncodeError:
         return "the name is not UTF-8"
+    # 255 bytes per name is Linux's limit; longer paths would fail halfway through.
     if len(data) > 1024 or len(parts) > depth or any(len(part.encode()) > 255 for part in parts):
         return "the name is too long or too deep"
     return ""
@@ -260,6 +270,7 @@ def _plain_tar(file: BinaryIO, head: bytes, label: str) -> Iterator[BinaryIO]:
             with opener(file) as plain:
                 yield cast("BinaryIO", plain)
             return
+    # Archives from before POSIX have no magic: nothing would tell them from other files.
     if head[257:262] != b"ustar":
         raise SourceError(
             f"{label}: neither a tar archive (plain, gzip, bzip2, xz) nor a zip archive",
@@ -275,9 +286,9 @@ def _hint_of(head: bytes) -> str:
 
 
 class _Metered(io.RawIOBase):
-    """A stream that gives no more than `allowance` bytes until it is raised again.
+    """A stream that gives at most `allowance` bytes until that is raised again.
 
-    tarfile reads headers of any announced size into memory; the allowance ends that.
+    tarfile reads headers of any announced size into memory; the allowance limits that.
     """
 
     def __init__(self, stream: BinaryIO, label: str) -> None:
@@ -297,7 +308,7 @@ class _Metered(io.RawIOBase):
 
 
 class _TarMember(tarfile.TarInfo):
-    """A header, without tarfile's leniency: it takes an archive that was cut between two members for a whole one."""
+    """A header, read strictly: tarfile itself accepts an archive that was cut between two members."""
 
     @classmethod
     def fromtarfile(cls, tarfile: TarFile) -> _TarMember:
@@ -310,6 +321,7 @@ class _TarMember(tarfile.TarInfo):
 def _unpack_tar(plain: BinaryIO, tree: _NewTree) -> None:
     stream = _Metered(plain, tree.label)
     stream.allowance = tree.limits.header_bytes
+    # `r|` never seeks back, so that the meter sees every byte once.
     with tarfile.open(
         fileobj=cast("BinaryIO", stream), mode="r|", encoding="utf-8", errors="strict", tarinfo=_TarMember
     ) as archive:
@@ -318,6 +330,7 @@ def _unpack_tar(plain: BinaryIO, tree: _NewTree) -> None:
             member = archive.next()
             if member is None:
                 return
+            # The content of this member, and its padding, may now be read.
             stream.allowance = tree.limits.header_bytes + max(member.size, 0)
             _take_tar_member(archive, member, tree)
             archive.members.clear()  # type: ignore[attr-defined]  # else memory grows with every member
@@ -342,7 +355,7 @@ def _take_tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: _N
 
 
 class _SmallReads(io.RawIOBase):
-    """A seekable file that refuses giant reads: zipfile reads the whole table of contents at once."""
+    """A seekable file that rejects very large reads: zipfile reads the whole table of contents at once."""
 
     def __init__(self, file: BinaryIO, limit: int, label: str) -> None:
         self._file = file
@@ -375,6 +388,7 @@ def _unpack_zip(file: BinaryIO, tree: _NewTree) -> None:
 
 
 def _take_zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tree: _NewTree) -> None:
+    # `filename` is cut at a NUL byte and has had backslashes replaced on some systems.
     name = member.orig_filename
     kind = stat.S_IFMT(member.external_attr >> 16)
     if member.flag_bits & 0x1:
@@ -384,9 +398,11 @@ def _take_zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, tree: _N
         raise tree.refuse(name, "packed in a way that few programs know", "pack it again with: zip -r")
     if kind == stat.S_IFLNK:
         with archive.open(member) as stream:
+            # 4096 is PATH_MAX; a zip stores a link's target as its content.
             tree.link(name, stream.read(4096).decode())
     elif name.endswith("/"):
         tree.folder(name)
+    # 0: programs for Windows store no Unix mode.
     elif kind in (0, stat.S_IFREG):
         with archive.open(member) as stream:
             tree.file(name, iter(lambda: stream.read(_CHUNK), b""))

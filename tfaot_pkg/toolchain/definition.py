@@ -1,6 +1,6 @@
-"""The toolchains that this tool knows: data about TensorFlow releases, and nothing else.
+"""The known toolchains: data about TensorFlow releases, without code.
 
-The rest of the code asks a `Toolchain` what it needs to know and never compares version numbers.
+Other modules ask a `Toolchain` for what differs between releases, and never compare version numbers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Interface = Literal["classic", "thunks"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePart:
-    """One source of functions that compiled models call, compiled only where a model's code asks for one of them.
+    """One source of functions that compiled models call; it is compiled only if a model's code needs one of them.
 
-    `symbols` is a regular expression that matches, whole, exactly the symbols that the part defines: one that it
-    does not define would be asked for in vain. `source` is relative to templates/native, `defines` are flags.
+    `symbols` is a regular expression that fully matches exactly the symbols that the part defines: another match would
+    leave a symbol undefined. `source` is relative to templates/native, `defines` are flags.
     """
 
     symbols: str
@@ -33,10 +33,10 @@ class RuntimePart:
 class Toolchain:
     """One TensorFlow release.
 
-    `python` is the range of Pythons (PEP 440) that its pinned requirements are for. `object_kinds` names the objects
-    that one compilation gives and that must be linked. `interface` is the form of the generated code: one entry
-    function ("classic"), or kernels and C++ that calls them ("thunks"). `xla_flags` are needed by every compilation.
-    `tested` says whether this project's tests build with it.
+    `python` is the range of Python versions (PEP 440) of its pinned requirements. `object_kinds` names the objects of
+    one compilation that must be linked. `interface` is the form of the generated code: one entry function ("classic"), or
+    kernels and C++ that calls them ("thunks"). Every compilation uses `xla_flags`. `tested` says whether this project's
+    tests build with it.
     """
 
     version: str
@@ -46,10 +46,10 @@ class Toolchain:
     xla_flags: tuple[str, ...]
     tested: bool
     alignment: int
-    """Bytes: what the code expects of the addresses of arguments and results."""
+    """Bytes to which the code expects arguments and results to be aligned."""
     parts: tuple[RuntimePart, ...]
     unstable_symbols: str = ""
-    """A regular expression for the part of the objects' symbols that differs from one compilation to the next."""
+    """A regular expression for the part of the objects' symbols that differs between compilations."""
     corrections: tuple[tuple[str, str], ...] = ()
     """Regular expressions and replacements for faults of the generated headers."""
     lowerings: tuple[str, ...] = ()
@@ -57,9 +57,9 @@ class Toolchain:
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
     custom_calls: bool = False
-    """Whether compiled code may call functions of ours (`XlaCustomCallV2`).
+    """Whether compiled code may call our functions (`XlaCustomCallV2`).
 
-    Where not, the kernel library can compute all of a model, but not parts of it.
+    If not, the kernel library can compute all of a model, but not parts of it.
     """
 
 
@@ -69,12 +69,14 @@ def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
     )
 
 
+# LLVM calls these if the CPU has no instruction for them; not every compiler's own library has them all.
 _INTRINSICS = _part(
     "__(trunc[sd]f[hb]f2|extendhf[sd]f2|gnu_f2h_ieee|gnu_h2f_ieee|powi[sd]f2)",
     "runtime/intrinsics.cc",
 )
 
 
+# All functions of the kernel library have its namespace in their mangled names.
 _KERNELS = _part("_ZN13tfaot_kernels.*", "runtime/kernels.cc")
 
 
@@ -147,10 +149,10 @@ _KNOWN = (
         tested=True,
         alignment=64,
         parts=_THUNKS_PARTS,
-        # A counter of the process that compiled.
+        # A counter of the compiling process: without this, objects would differ between runs.
         unstable_symbols=r"tfcompile_xla_generated_tfcompile_[0-9]+_",
-        # Products of complex matrices lack the last bracket of their template arguments.
         lowerings=("Erf",),
+        # Products of complex matrices lack the last bracket of their template arguments.
         corrections=((r"(TypedMatMul<std::complex<(\w+)>, std::complex<\2>, std::complex<\2>)\(", r"\1>("),),
         eigen="5.0.1-dev",
     ),
@@ -163,7 +165,7 @@ DEFAULT_VERSION = "2.17.1"
 
 
 def toolchain(version: str) -> Toolchain:
-    """The toolchain of the TensorFlow release `version`; ToolchainError where it is not a known one."""
+    """The toolchain of the TensorFlow release `version`. Raises ToolchainError if it is not known."""
     try:
         return TOOLCHAINS[version]
     except KeyError:

@@ -1,7 +1,7 @@
-"""Environments of toolchains: a TensorFlow release in a virtual environment of its own, in the user's cache.
+"""Environments of toolchains: each TensorFlow release has its own virtual environment in the user's cache.
 
-One is made on demand from pinned, hashed requirements (pinned.py) and shared by all projects; or the user names an
-interpreter that has TensorFlow already.
+It is made on demand from pinned, hashed requirements (pinned.py) and shared by all projects. Instead, the user may name
+an interpreter that has TensorFlow (decision 001).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ToolchainEnvironment(PythonEnvironment):
     """A Python that has TensorFlow.
 
     `identity` is the same on every machine for the same pinned packages; for a user's interpreter it depends on
-    TensorFlow's version and on its not being one of ours. `site_packages` holds the `tensorflow` folder.
+    TensorFlow's version only, but differs from those of pinned ones. `site_packages` contains the `tensorflow` folder.
     """
 
     toolchain: Toolchain
@@ -55,12 +55,12 @@ class ToolchainEnvironment(PythonEnvironment):
 
     @property
     def runtime_sources(self) -> Path:
-        """The sources of XLA's CPU runtime, as TensorFlow's wheel carries them."""
+        """The sources of XLA's CPU runtime in TensorFlow's wheel."""
         return self.tensorflow_folder / "xla_aot_runtime_src"
 
     @property
     def notices(self) -> tuple[Path, ...]:
-        """Files with the licences of TensorFlow and of all that it carries (Eigen, Abseil and others among them)."""
+        """Files with the licences of TensorFlow and of what it bundles, such as Eigen and Abseil."""
         return tuple(path for path in (self.tensorflow_folder / name for name in _NOTICES) if path.is_file())
 
 
@@ -78,9 +78,9 @@ def identity_of(wanted: Toolchain, requirements: Path) -> str:
 def ensure(
     version: str, *, folders: Folders, progress: Progress, wheelhouse: Path | None = None
 ) -> ToolchainEnvironment:
-    """The environment of TensorFlow `version`, made now where it is missing (a 250 MB download, about a minute).
+    """The environment of TensorFlow `version`, made now if it is missing (a 250 MB download, about a minute).
 
-    `wheelhouse` is a folder of wheels to install from, with no network.
+    `wheelhouse` is a folder of wheels to install from, without the network.
     Raises ToolchainError, NetworkError, TrustError, StorageError.
     """
     wanted = toolchain(version)
@@ -92,6 +92,7 @@ def ensure_from(
 ) -> ToolchainEnvironment:
     """`ensure` for any toolchain and lock file."""
     pins = _pins(wanted, requirements)
+    # Before `choose`, which starts interpreters: an environment of any suitable Python will do.
     for found in pins.environments(folders):
         return _environment(wanted, found)
     made = pins.ensure(choose(wanted), folders=folders, progress=progress, wheelhouse=wheelhouse)
@@ -101,10 +102,11 @@ def ensure_from(
 def external(python: Path, *, folders: Folders | None = None) -> ToolchainEnvironment:
     """The environment of an interpreter that the user names and that has TensorFlow.
 
-    What it answered is kept below `folders` (the user's, by default) until it or its packages change.
-    Raises ToolchainError where it does not run, has no TensorFlow, or one of an unknown version.
+    Its answer is kept below `folders` (the user's, by default) until it or its packages change.
+    Raises ToolchainError if it does not run, has no TensorFlow, or one of an unknown version.
     """
-    path = Path(os.path.abspath(python.expanduser()))  # links stay: a virtual environment's python is one
+    # Not resolve(): the python of a virtual environment is a link that leads out of it.
+    path = Path(os.path.abspath(python.expanduser()))
     if not path.is_file():
         raise ToolchainError(f"there is no Python at {path}", hint="name the python program itself: ENV/bin/python")
     interpreter = _remembered(path, folders or Folders.of_user())
@@ -117,6 +119,7 @@ def external(python: Path, *, folders: Folders | None = None) -> ToolchainEnviro
     return ToolchainEnvironment(
         toolchain=wanted,
         python=path,
+        # The full version, with a local part: a build of somebody's own may compile differently.
         identity=key_of("toolchain", 1, {"tensorflow": interpreter.tensorflow, "requirements": "external"}),
         site_packages=Path(interpreter.site_packages),
     )
@@ -132,9 +135,9 @@ def installed(folders: Folders) -> list[ToolchainEnvironment]:
 
 
 def remove(version: str, *, folders: Folders) -> list[Path]:
-    """Delete all environments of TensorFlow `version`, incomplete and outdated ones too; return their folders.
+    """Delete all environments of TensorFlow `version`, also incomplete and outdated ones; return their folders.
 
-    Raises ToolchainError where there is none, StorageError where one is being made right now.
+    Raises ToolchainError if there is none, StorageError if one is being made right now.
     """
     present = folders_of(_stem(version), folders)
     if not present:
@@ -168,7 +171,7 @@ def _environment(wanted: Toolchain, found: PythonEnvironment) -> ToolchainEnviro
 
 
 def _release(version: str) -> str:
-    """`2.17.1` of `2.17.1+local`: who built it does not matter here."""
+    """`2.17.1` of `2.17.1+local`: other builds of a release work as the release."""
     try:
         return Version(version).public
     except InvalidVersion:
@@ -176,15 +179,17 @@ def _release(version: str) -> str:
 
 
 def _remembered(path: Path, folders: Folders) -> Interpreter:
-    """What the interpreter says about itself, from a note of an earlier run where nothing has changed since."""
+    """The interpreter's answer, from the cache if nothing has changed since."""
     note = folders.toolchains / "external" / f"{sha256_bytes(os.fsencode(path))[:32]}.json"
     try:
         kept = read_json(note.read_bytes())
         if kept["stamp"] == _stamp(path, kept["interpreter"]["site_packages"]):
             return Interpreter(**{**kept["interpreter"], "path": path})
+    # A damaged or older note is as good as none: the interpreter is asked again.
     except (OSError, ValueError, KeyError, TypeError):
         pass
     interpreter = inspect(path)
+    # Without TensorFlow there is no folder whose change would show that it was installed.
     if interpreter.tensorflow:
         fields = {**asdict(interpreter), "path": str(path)}
         kept = {"stamp": _stamp(path, interpreter.site_packages), "interpreter": fields}
@@ -194,5 +199,6 @@ def _remembered(path: Path, folders: Folders) -> Interpreter:
 
 
 def _stamp(path: Path, site_packages: str) -> list[int]:
-    """Changes with the interpreter and with what is installed beside its TensorFlow."""
+    """Values that change with the interpreter and with the packages beside its TensorFlow."""
+    # The link and its target: an upgrade of Python may replace either.
     return [path.stat().st_mtime_ns, path.lstat().st_mtime_ns, Path(site_packages).stat().st_mtime_ns]

@@ -1,10 +1,10 @@
-"""Virtual environments made on demand from pinned, hashed requirements: TensorFlow's, and those of engines beside it.
+"""Virtual environments made on demand from pinned, hashed requirements: for TensorFlow, and for engines of `bench`.
 
-Interpreters are asked what they are without an import of TensorFlow. Environments are filled by venv and pip only:
-nothing else may be assumed on the user's machine.
+Interpreters are inspected without importing TensorFlow. Only venv and pip install packages, because nothing else is
+sure to exist on the user's machine.
 
-A virtual environment cannot be moved, so it is made in place, under a lock, and counts only once its marker is there,
-which is written last: what a killed run leaves is wiped by the next one.
+A virtual environment cannot be moved, so it is made in place, under a lock, and is complete only if its marker exists,
+which is written last: the next run deletes what a killed one left.
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.storage import locked, storage_errors, write_file
 from tfaot_pkg.toolchain.definition import Toolchain
 
-# Settings that would put the packages elsewhere or choose others. The user's settings about the network are kept.
+# Settings that would install elsewhere, or other packages. The user's network settings (index, proxy, CA) are kept.
 _DROPPED = {
     *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIREMENT"),
     *("PIP_CONSTRAINT", "PIP_NO_BINARY", "PIP_DRY_RUN", "PIP_EDITABLE", "PIP_LOG", "PIP_QUIET", "PIP_VERBOSE"),
 }
+# pip has no machine-readable progress; a changed wording costs the progress bar only.
 _COLLECTING = re.compile(r"^Collecting ([\w.-]+)==([^ ;]+)")
 _PROCESSING = re.compile(r"^Processing (?:.*/)?([\w.]+)-([^-/]+)-[^/]*\.whl")  # a wheel from a folder
+# pip exits with 1 for every failure, so its messages must tell them apart.
 _UNREACHABLE = (
     *("Temporary failure in name resolution", "Name or service not known", "NewConnectionError", "Connection refused"),
     *("ReadTimeoutError", "ConnectTimeoutError", "Read timed out", "ProxyError", "SSLError", "ConnectionResetError"),
     *("Connection aborted", "Network is unreachable", "IncompleteRead", "Connection broken", "Could not fetch URL"),
     *("HTTP error 4", "HTTP error 5"),
 )
-_NOTHING = "(from versions: none)"  # all that pip says of an index out of reach when it is told not to retry
+_NOTHING = "(from versions: none)"  # pip's only message for an unreachable index if retries are off
 _FULL = ("No space left on device", "Disk quota exceeded", "Errno 28", "Errno 122")
 
 
 def clean_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """`variables` without what would change where pip installs to or which Python modules it sees."""
+    """`variables` without those that change where pip installs, or which Python modules it sees."""
     return {name: value for name, value in variables.items() if name not in _DROPPED}
 
 
 def requirement_names(text: str) -> list[str]:
-    """The names that a lock file pins, in its order; a name with several versions for several Pythons counts once."""
+    """The names that a lock file pins, in its order; a name with versions for several Pythons counts once."""
     names = (line.partition("==")[0].strip() for line in text.splitlines() if "==" in line and line[0].isalnum())
     return list(dict.fromkeys(names))
 
@@ -69,10 +71,10 @@ def install(
     progress: Progress,
     pass_fds: tuple[int, ...] = (),
 ) -> None:
-    """Make the virtual environment `folder` with `interpreter` and put `requirements` into it.
+    """Make the virtual environment `folder` with `interpreter` and install `requirements` in it.
 
-    Every file must have one of the hashes in `requirements`; only wheels are taken, so no code of theirs runs here.
-    `pass_fds` stay open in what is started. Raises NetworkError, TrustError, StorageError, ToolchainError.
+    Every file must have one of the hashes in `requirements`. Only wheels are accepted, so no code of packages runs.
+    `pass_fds` stay open in the subprocesses. Raises NetworkError, TrustError, StorageError, ToolchainError.
     """
     if wheelhouse is not None and not wheelhouse.is_dir():
         raise ToolchainError(f"the wheelhouse {wheelhouse} is no folder", hint="name a folder with wheels in it")
@@ -103,6 +105,7 @@ def install(
 
 
 def _pip(folder: Path, requirements: Path, wheelhouse: Path | None) -> list[str | Path]:
+    # --only-binary: building a package would run its code. --no-deps: the lock file is complete.
     checked = ["--require-hashes", "--only-binary", ":all:", "--no-deps"]
     quiet = ["--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-user"]
     offline: list[str | Path] = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
@@ -110,8 +113,9 @@ def _pip(folder: Path, requirements: Path, wheelhouse: Path | None) -> list[str 
 
 
 def failure(error: CommandFailed, *, what: str, log: Path, wheelhouse: Path | None) -> TfaotError:
-    """The error that a failed venv or pip stands for, by what it printed."""
+    """The error for a failed venv or pip, by its output."""
     output = error.output
+    # A full disk first: it also makes downloads and hashes fail.
     if any(sign in output for sign in _FULL):
         return StorageError(
             f"no space left while installing {what}",
@@ -148,13 +152,13 @@ def _other_failure(error: CommandFailed, *, what: str, log: Path, wheelhouse: Pa
 
 
 def _after(output: str, sign: str) -> str:
-    """The package and file that pip names below its complaint about hashes."""
+    """The package and file that pip names below its message about hashes."""
     lines = [line.strip() for line in output.partition(sign)[2].splitlines()[1:] if line.strip()]
     return lines[0].rstrip(":") if lines else "unknown file"
 
 
 _TIMEOUT = 60.0
-_MINORS = range(20, 7, -1)  # newest first; the toolchain's range decides
+_MINORS = range(20, 7, -1)  # newest first; the toolchain's range selects
 
 # Run with -I: neither the current folder nor PYTHONPATH changes the answer, as in the worker processes.
 _PROGRAM = """
@@ -181,10 +185,10 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """A Python that runs.
+    """A working Python interpreter.
 
-    `python` is its full version, `pip` says whether it can make virtual environments with pip in them, `tensorflow`
-    and `site_packages` are the version and the folder of the TensorFlow in it, empty where there is none.
+    `python` is its full version. `pip` says whether it can make virtual environments with pip. `tensorflow` and
+    `site_packages` are the version and the folder of its TensorFlow, empty if it has none.
     """
 
     path: Path
@@ -203,7 +207,7 @@ class Interpreter:
 
 
 def inspect(path: Path) -> Interpreter:
-    """Ask the Python at `path` (some 50 ms). Raises ToolchainError where it is none that works."""
+    """Run the Python at `path` to inspect it (some 50 ms). Raises ToolchainError if it does not work."""
     try:
         finished = run([path, "-I", "-c", _PROGRAM], timeout=_TIMEOUT)
         answer = json.loads(finished.stdout)
@@ -216,9 +220,9 @@ def inspect(path: Path) -> Interpreter:
 
 
 def choose(toolchain: Toolchain) -> Interpreter:
-    """The Python to make `toolchain`'s environment with: the running one, else the newest suitable on the PATH.
+    """The Python for `toolchain`'s environment: the running one, otherwise the newest suitable one on the PATH.
 
-    Raises ToolchainError where there is none, or where those that suit cannot make virtual environments.
+    Raises ToolchainError if there is none, or if the suitable ones cannot make virtual environments.
     """
     suitable: list[Interpreter] = []
     for path in _candidates():
@@ -230,6 +234,7 @@ def choose(toolchain: Toolchain) -> Interpreter:
             continue
         if interpreter.pip:
             return interpreter
+        # Debian's Python has no ensurepip by default; the message then names the package to install.
         suitable.append(interpreter)
     if suitable:
         raise no_venv(suitable[0])
@@ -248,7 +253,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def no_venv(interpreter: Interpreter) -> ToolchainError:
-    """The error for an interpreter that no environment can be made with."""
+    """The error for an interpreter that cannot make virtual environments."""
     return ToolchainError(
         f"{interpreter.path} (Python {interpreter.python}) cannot make virtual environments: no venv or no ensurepip",
         hint=f"on Debian and Ubuntu: apt install python3-venv (or python{interpreter.minor}-venv)",
@@ -261,7 +266,7 @@ _LOCK_TIMEOUT = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonEnvironment:
-    """A Python and the packages that it has; `identity` (64 hexadecimal digits, for keys) tells which they are."""
+    """A Python and its packages, which `identity` (64 hexadecimal digits, for keys) identifies."""
 
     python: Path
     site_packages: Path
@@ -270,9 +275,9 @@ class PythonEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """What an environment is made of: the lock file `requirements`.
+    """What an environment is made from: the lock file `requirements`.
 
-    `title` is for people, `stem` begins the names of its folders. `identity` is the same on every machine.
+    `title` is for messages, `stem` the prefix of its folders' names. `identity` is the same on every machine.
     """
 
     title: str
@@ -281,18 +286,20 @@ class Pins:
     identity: str
 
     def environments(self, folders: Folders) -> list[PythonEnvironment]:
-        """Those that are there, made by whichever Python, sorted by folder."""
+        """The existing environments, made by any Python, sorted by folder."""
         return [found for folder in folders_of(self.stem, folders) if (found := self._read(folder))]
 
     def ensure(
         self, interpreter: Interpreter, *, folders: Folders, progress: Progress, wheelhouse: Path | None
     ) -> PythonEnvironment:
-        """The environment of `interpreter`, made now where it is missing; from the wheels in `wheelhouse`, if given.
+        """The environment of `interpreter`, made now if it is missing; from the wheels in `wheelhouse`, if given.
 
         Raises ToolchainError, NetworkError, TrustError, StorageError.
         """
+        # The identity in the name: a new lock file gets a new folder, and builds that run keep the old one.
         folder = folders.toolchains / f"{self.stem}-py{interpreter.minor}-{self.identity[:12]}"
         with storage_errors(f"make the environment {folder}"), exclusive(folder) as lock:
+            # Read under the lock: another process may have made it while this one waited.
             found = self._read(folder)
             if found is None:
                 log = folders.logs / f"{folder.name}.log"
@@ -303,7 +310,7 @@ class Pins:
         return found
 
     def _read(self, folder: Path) -> PythonEnvironment | None:
-        """The environment in `folder`; None where it is incomplete, of other packages, or has lost its Python."""
+        """The environment in `folder`; None if it is incomplete, has other packages, or its Python was removed."""
         try:
             marker = read_json((folder / _MARKER).read_bytes())
         except (OSError, ValueError):
@@ -324,7 +331,7 @@ class Pins:
         progress: Progress,
         wheelhouse: Path | None,
     ) -> None:
-        """Fill `folder`, whose `lock` the caller holds; whatever goes wrong, nothing of it stays."""
+        """Make the environment in `folder`, whose `lock` the caller holds. On any error the folder is deleted."""
         log.unlink(missing_ok=True)
         _wipe(folder)
         try:
@@ -334,30 +341,30 @@ class Pins:
             )  # fmt: skip
             write_file(folder / _MARKER, json.dumps({"identity": self.identity}).encode())
         except BaseException:
-            with suppress(OSError):  # what went wrong matters more than what could not be wiped
+            with suppress(OSError):  # the first error is the one to report
                 _wipe(folder)
             raise
 
 
 def folders_of(stem: str, folders: Folders) -> list[Path]:
-    """All environments whose names begin so, whatever their Python, packages and state."""
+    """The folders of all environments with this stem, whatever their Python, packages and state."""
     if not folders.toolchains.is_dir():
         return []
     return sorted(each for each in folders.toolchains.iterdir() if each.name.startswith(f"{stem}-py") and each.is_dir())
 
 
 def remove_environment(folder: Path) -> None:
-    """Raises StorageError where it is being made right now."""
+    """Delete an environment. Raises StorageError if it is being made right now."""
     with exclusive(folder, timeout=5):
         _wipe(folder)
 
 
 @contextmanager
 def exclusive(folder: Path, *, timeout: float = _LOCK_TIMEOUT) -> Iterator[int]:
-    """Hold `folder` alone; gives a file handle that programs which write into it must inherit.
+    """Lock `folder`; gives a file descriptor that programs which write into it must inherit.
 
-    The lock of a killed process is free at once, but the pip that it started goes on for a while. It has inherited
-    the second lock, so nobody touches the folder before it has ended.
+    The lock of a killed process is released at once, but the pip that it started continues for a while. pip has
+    inherited the second lock, so no other process touches the folder before it has ended.
     """
     with locked(folder.with_name(folder.name + ".lock"), what=f"the environment {folder.name}", timeout=timeout):
         handle = os.open(folder.with_name(folder.name + ".writers.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -369,7 +376,7 @@ def exclusive(folder: Path, *, timeout: float = _LOCK_TIMEOUT) -> Iterator[int]:
 
 
 def _wipe(folder: Path) -> None:
-    """Delete `folder`, its marker first: a kill in between leaves no half that looks whole."""
+    """Delete `folder`, its marker first: if killed in between, the rest does not look complete."""
     (folder / _MARKER).unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)

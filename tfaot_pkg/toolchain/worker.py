@@ -1,8 +1,8 @@
-"""Worker processes: TensorFlow runs in them and nowhere else.
+"""Worker processes: TensorFlow runs only in them.
 
-TensorFlow aborts on bad options, prints at will and reads its flags once per process, so every worker is an exec'd
-process with its own flags; a crash is an error message with a log, never the end of the tool. Models are programs, so
-workers run in the sandbox (sandbox/): they read the toolchain, the model and what they are given, and write scratch.
+TensorFlow aborts on bad options, prints to the terminal and reads its flags once per process, so every worker is a
+subprocess with its own flags; a crash becomes an error message with a log. Models are programs, so workers run in the
+sandbox (sandbox/): they can read the toolchain, the model and what they are given, and write to a scratch folder.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tfaot_pkg.worker_program.messages.wire import built, decoded, encoded
 Answer = TypeVar("Answer")
 _OPERATIONS = {pair: name for name, pair in requests.OPERATIONS.items()}
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
+# TensorFlow takes seconds to import (decision 001), and longer from a slow disk.
 _START_TIMEOUT = 120.0
 _GIGABYTE = 1 << 30
 _KEPT_LOGS = 50
@@ -49,10 +50,11 @@ _WANT_OF_MEMORY = (
     "MemoryError",
     "failed to map segment",
     "Cannot allocate memory",
-    # A thread's stack is memory, too.
+    # A thread needs memory for its stack.
     "pthread_create",
     "Resource temporarily unavailable",
 )
+# XLA prints these lines and aborts: only the log tells which flag it was.
 _UNKNOWN_FLAG = re.compile(r"Unknown flags? in (TF_)?XLA_FLAGS: (.*)")
 _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 
@@ -74,7 +76,7 @@ class Worker:
     def call(
         self, request: object, answer: type[Answer], *, step: Step | None = None, seconds: float | None = None
     ) -> Answer:
-        """Ask one thing, which may take `seconds` at most; its progress goes to `step`.
+        """Send one request, which may take `seconds` at most; its progress goes to `step`.
 
         `request` and `answer` are a pair of OPERATIONS. Raises ModelError if the model is at fault, SpecError if a flag
         is, StorageError if the disk is full or cannot be written, ToolchainError if the process crashed, hung, ran out
@@ -91,7 +93,7 @@ class Worker:
             return decoded(answer, result, operation)
 
     def kill(self) -> None:
-        """End the process at once; a call that waits for it, in another thread, fails."""
+        """Kill the process; a call that waits for it in another thread fails."""
         self._running.end()
 
     @property
@@ -112,6 +114,7 @@ class Worker:
             case requests.Done(ok=result):
                 return result
             case requests.Faulty(fault=fault):
+                # Writing the frozen graph may fail because the disk is full, which is not the model's fault.
                 if line := refusal_in(fault.message):
                     raise refused("write what TensorFlow makes", line)
                 raise ModelError(fault.message, hint=fault.hint, log=self._log)
@@ -126,7 +129,7 @@ class Worker:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """The block decodes what the process said. If that fails, the process does not run our program: end it."""
+        """The block decodes an answer. If that fails, the process no longer runs our program: kill it."""
         try:
             yield
         except (ValueError, RecursionError) as error:
@@ -134,7 +137,7 @@ class Worker:
             raise unreadable(self._log) from error
 
     def _explained(self, text: str) -> TfaotError | None:
-        """The error that `text`, printed by a worker that failed, tells of, where it is one that has a name."""
+        """The specific error that `text`, the output of a failed worker, names; None if it names none."""
         if found := _UNKNOWN_FLAG.search(text):
             field = "tf_xla_flags" if found[1] else "xla_flags"
             return SpecError(
@@ -166,6 +169,7 @@ class Worker:
     def _send(self, message: requests.Call) -> None:
         assert self._process.stdin is not None
         try:
+            # One line per message: JSON escapes ends of lines.
             self._process.stdin.write(encoded(message).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
@@ -173,8 +177,9 @@ class Worker:
 
     def _receive(self, seconds: float) -> requests.Reply:
         end = time.monotonic() + seconds
+        # Bytes, not readline: select sees only the file descriptor, not what a buffered reader holds.
         while (left := end - time.monotonic()) <= 0 or b"\n" not in self._buffer:
-            # One that talks all the time has no more time than one that is silent.
+            # A worker that reports progress all the time has the same deadline as a silent one.
             ready = left > 0 and select.select([self._answers], [], [], left)[0]
             if not ready:
                 self.kill()
@@ -197,8 +202,9 @@ class Worker:
             return reply
 
     def _crash(self) -> TfaotError:
-        """The error for a process that ended by itself: its log tells whose fault it was."""
+        """The error for a process that ended by itself, from its log."""
         code = self._process.wait()
+        # Before the log: a process that was killed for its use of the disk looks as if the system had killed it.
         if self._running.fault:
             return ToolchainError(
                 f"TensorFlow's process {self._running.fault} and was stopped",
@@ -225,13 +231,13 @@ class Worker:
 
 
 def unreadable(log: Path | None = None) -> ToolchainError:
-    """The error for an answer, or a file, of a worker that is not what it was asked for."""
+    """The error for an answer, or a file, of a worker that is not what was requested."""
     return ToolchainError("TensorFlow's process gave an answer that cannot be read", log=log)
 
 
 @contextmanager
 def from_worker() -> Iterator[None]:
-    """The block makes something of what a worker answered or wrote, which may hold anything. Raises ToolchainError."""
+    """The block reads answers or files of a worker, which are not trusted. Raises ToolchainError."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -271,6 +277,7 @@ def worker(
         os.close(read_end)
         raise ToolchainError(f"cannot start {environment.python}: {error.strerror}") from error
     finally:
+        # Ours: only if no other process holds it does a worker's end close the pipe.
         os.close(write_end)
         output.close()
     started = Worker(running, read_end, log, limits)
@@ -285,7 +292,9 @@ def _variables(
     environment: ToolchainEnvironment, xla_flags: Sequence[str], tf_xla_flags: Sequence[str]
 ) -> dict[str, str]:
     return {
+        # Warnings and errors only.
         "TF_CPP_MIN_LOG_LEVEL": "1",
+        # A user's own TensorFlow may find a GPU, which gives other answers.
         "CUDA_VISIBLE_DEVICES": "",
         "TF_ENABLE_ONEDNN_OPTS": "0",
         # TensorFlow's answers must be the same on every machine: neither the number of cores nor what the CPU has
@@ -300,11 +309,11 @@ def _variables(
 
 
 class WorkerPool:
-    """Workers by flags and number, each started when it is first asked for and kept until the block ends.
+    """Workers by flags and number, each started at its first use and kept until the block ends.
 
-    Workers read what is given to them and write what they make, in two folders that go with the pool: what they made
-    must be taken before. They see nothing else of the user's. If the tool itself is killed these folders stay, and
-    the next pool with the same root removes them.
+    Workers read what is given to them and write their results, in two folders that are removed with the pool: take the
+    results before. They see no other files of the user. If the tool is killed, the next pool with the same root removes
+    the folders.
     """
 
     def __init__(self, environment: ToolchainEnvironment, *, scratch_root: Path, logs: Path) -> None:
@@ -329,7 +338,7 @@ class WorkerPool:
         return self._new_folder(_MADE, name)
 
     def given_folder(self, name: str) -> Path:
-        """An empty folder for what the workers may read, but not change. Raises StorageError."""
+        """An empty folder for what the workers may only read. Raises StorageError."""
         return self._new_folder(_GIVEN, name)
 
     def give(self, path: Path) -> Path:
@@ -346,9 +355,9 @@ class WorkerPool:
         return self._given[path]
 
     def take(self, made: Path, folder: Path) -> None:
-        """Copy what workers made below `made` into `folder`, where they can no longer change it.
+        """Copy the results of workers below `made` into `folder`, where they can no longer change them.
 
-        Raises ToolchainError for what is no plain file or folder, StorageError.
+        Raises ToolchainError for anything except files and folders, StorageError.
         """
         with storage_errors(f"write the build cache {self._scratch_root}"):
             for entry in entries_below(made):
@@ -361,9 +370,9 @@ class WorkerPool:
                     raise ToolchainError(f"TensorFlow's process made something other than a file: {entry.name}")
 
     def get(self, *, xla_flags: Sequence[str] = (), tf_xla_flags: Sequence[str] = (), number: int = 0) -> Worker:
-        """The worker `number` that runs with exactly these flags, a new one where it has ended.
+        """The worker `number` with exactly these flags; a new one if it has ended.
 
-        Not for several threads at once.
+        Not thread-safe.
         """
         identity = (tuple(xla_flags), tuple(tf_xla_flags), number)
         if identity not in self._workers or self._workers[identity].ended:
@@ -371,6 +380,7 @@ class WorkerPool:
             scratch = self._folder()
             started = worker(
                 self.environment,
+                # The process id: several builds share the folder of logs.
                 log=self._logs / f"worker-{os.getpid()}-{self._started - 1}.log",
                 readable=[scratch / _GIVEN],
                 writable=[scratch / _MADE],
@@ -385,12 +395,12 @@ class WorkerPool:
             return Path(tempfile.mkdtemp(dir=self._folder() / kind, prefix=f"{name}."))
 
     def _folder(self) -> Path:
-        """The pool's own folder, which holds the two and the lock that keeps it."""
+        """The pool's own folder, with the two folders and the lock that says that it is in use."""
         if self._scratch is None:
             with storage_errors(f"write the build cache {self._scratch_root}"):
                 self._scratch_root.mkdir(parents=True, exist_ok=True)
                 _drop_stale_scratch(self._scratch_root)
-                # Pushed before any worker, so it goes after all of them.
+                # Pushed before any worker, so it is removed after all of them have ended.
                 folder = self._stack.enter_context(temporary_folder(self._scratch_root, prefix=_SCRATCH))
                 self._stack.callback(os.close, _hold(folder))
                 for kind in (_MADE, _GIVEN):
@@ -400,14 +410,14 @@ class WorkerPool:
 
 
 def _hold(scratch: Path) -> int:
-    """Lock `scratch` for as long as the file handle is open: the kernel frees it however this process ends."""
+    """Lock `scratch` while the file descriptor is open: the kernel releases it, however this process ends."""
     handle = os.open(scratch / _SCRATCH_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return handle
 
 
 def _drop_stale_scratch(root: Path) -> None:
-    """Remove scratch folders that nobody holds; those that were made just now may be about to be locked."""
+    """Remove scratch folders that no process has locked, except new ones, which may not be locked yet."""
     for folder in root.glob(f"{_SCRATCH}*"):
         try:
             if time.time() - folder.stat().st_mtime < _STALE_AFTER:
