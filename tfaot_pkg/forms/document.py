@@ -1,8 +1,8 @@
 """YAML text to plain data, with the line of every value.
 
-The subset of YAML that people write configuration in: one document, no anchors and aliases (so nothing can
-expand), no tags but `!!str`, no repeated keys, limited size, depth and number of values. Plain scalars follow
-YAML 1.2's core schema: `1e-4` is a number, `1:30`, `no` and dates are strings. Knows nothing of specs.
+It reads the subset of YAML that configuration files use: one document, no anchors and aliases (so nothing can expand),
+no tags except `!!str`, no repeated keys, limited size, depth and number of values. Plain scalars follow YAML 1.2's core
+schema: `1e-4` is a number; `1:30`, `no` and dates are strings. The module does not know specs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ MAX_VALUES = 10_000
 Path = tuple[str | int, ...]
 """Where a value is: keys and list positions from the top."""
 
+# libyaml is much faster, but PyYAML may be installed without it.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str")
+# YAML 1.2, 5.1: the characters that a document may contain. PyYAML's own error has no line.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
+# Python raises ValueError for integers of more than 4300 digits, and such a text is no number that anyone means.
 _MAX_DIGITS = 400
 _QUOTE_HINT = "put an expression in quotes: '{{ ... }}'"
 
@@ -40,8 +43,8 @@ _QUOTE_HINT = "put an expression in quotes: '{{ ... }}'"
 class Document:
     """A parsed file.
 
-    `lines` holds the line (from 1) of the key or list item at each path, `texts` every scalar as it was written,
-    `faults` what is wrong with the YAML; where a fault is, `data` holds None.
+    `lines` has the line (from 1) of the key or list item at each path, `texts` every scalar as it was written, `faults`
+    the errors in the YAML; `data` is None at the place of a fault.
     """
 
     file: str
@@ -52,11 +55,12 @@ class Document:
     _positions: dict[Path, int] = field(default_factory=dict)
 
     def line_of(self, path: Path) -> int:
-        """The line of `path`, or of the nearest value around it that the file has."""
+        """The line of `path`, or of the nearest enclosing value in the file."""
         return self.lines[self._known(path)]
 
     def position_of(self, path: Path) -> int:
-        """A number that puts paths in the order of the file, also those on one line."""
+        """A number that sorts paths in the order of the file, also those on one line."""
+        # Made once and not per fault: a file may have thousands of both.
         if len(self._positions) != len(self.lines):
             self._positions = {known: position for position, known in enumerate(self.lines)}
         return self._positions[self._known(path)]
@@ -111,6 +115,7 @@ def scalar(text: str) -> object:
         return None
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text.lower() == "true"
+    # Longer ones stay strings, which the form then rejects with a message of its own.
     if len(text) > _MAX_DIGITS:
         return text
     if _INTEGER.fullmatch(text):
@@ -125,10 +130,12 @@ def scalar(text: str) -> object:
 
 
 def _decode(content: bytes, document: Document) -> str | None:
+    # Before decoding: the reader cuts the file at one byte above the limit, perhaps inside a character.
     if len(content) > MAX_BYTES:
         document.report((), f"is too large: a spec has at most {MAX_BYTES} bytes, this file has {len(content)}")
         return None
     try:
+        # Editors on Windows write a byte order mark.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
@@ -142,7 +149,7 @@ def _decode(content: bytes, document: Document) -> str | None:
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes what `read_document` reads back: a text that it would take for something else, as `0E0`, is quoted."""
+    """Writes what `read_document` reads back: a string that would be read as another type, such as `0E0`, is quoted."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -172,12 +179,12 @@ def _syntax_hint(line: list[str]) -> str:
 
 
 class _Stop(Exception):
-    """No use in reading on."""
+    """Ends the reading of a document at a fault."""
 
 
 @dataclass(slots=True)
 class _Frame:
-    """A list or mapping that is being filled; `key` is the mapping's key that waits for its value."""
+    """A list or mapping that is being filled; `key` is the key whose value comes next."""
 
     path: Path
     value: list[Any] | dict[str, Any]
@@ -190,7 +197,7 @@ def _line(event: yaml.Event) -> int:
 
 
 class _Builder:
-    """Builds data from parser events, without recursion: depth cannot exhaust the stack."""
+    """Builds data from parser events without recursion, so that nesting cannot exhaust the stack."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -249,6 +256,7 @@ class _Builder:
 
     def _key(self, frame: _Frame, key: str, line: int) -> None:
         assert isinstance(frame.value, dict)
+        # Repeated keys are reported, because YAML readers differ in which of the two values they use.
         frame.key, path = key, (*frame.path, key)
         frame.dropped = key in frame.value
         if frame.dropped:
@@ -258,7 +266,7 @@ class _Builder:
             self._document.lines[path] = line
 
     def _put(self, value: Any, line: int) -> Path | None:
-        """Store `value` where the parser stands and return its path; None where a repeated key is dropped."""
+        """Store `value` at the parser's position and return its path; None for the value of a repeated key."""
         if not self._frames:
             self._document.data = value
             self._document.lines[()] = line
@@ -285,6 +293,6 @@ class _Builder:
             self._stop(event, f"a list or mapping cannot be a key; {_QUOTE_HINT}")
         path = self._put(value, line)
         if path is None:
-            # What stands below a repeated key is read, for its faults, but belongs to nothing.
+            # Values below a repeated key are read for their faults, but stored nowhere.
             path = (*self._frames[-1].path, "(repeated)")
         self._frames.append(_Frame(path=path, value=value))

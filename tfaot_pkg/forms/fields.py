@@ -1,6 +1,6 @@
-"""The fields of a YAML form, by the names that faults have: what `tfaot-pkg schema FIELD` tells of one.
+"""The fields of a YAML form, by the names that faults use: what `tfaot-pkg schema FIELD` describes.
 
-All comes from the form's JSON Schema, which holds descriptions, defaults and examples.
+Everything comes from the form's JSON Schema, which has descriptions, defaults and examples.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _MOST_NAMES = 3
 
 
 def find_field(schema: Schema, path: Path) -> tuple[str, Schema]:
-    """The field that holds the value at `path`, or the nearest one around it: its name, and its own schema."""
+    """The field at `path`, or the nearest field that encloses it: its name and its own schema."""
     names: list[str] = []
     node = schema
     for key in path:
+        # Positions in lists are skipped: an item is described by its list's field.
         if isinstance(key, str):
             inner = next((form["properties"][key] for form in _choices(schema, node) if _has(form, key)), None)
             if inner is None:
@@ -32,7 +33,7 @@ def find_field(schema: Schema, path: Path) -> tuple[str, Schema]:
 
 
 def _choices(schema: Schema, node: Schema) -> Iterator[Schema]:
-    """`node`, or what it stands for: a form, one of several kinds of value, items of a list."""
+    """`node` and all schemas that it refers to: a form, alternatives of a value, items of a list."""
     yield node
     if "$ref" in node:
         yield from _choices(schema, schema["$defs"][node["$ref"].rpartition("/")[2]])
@@ -45,7 +46,7 @@ def _has(form: Schema, key: str) -> bool:
 
 
 def fields_hint(schema: Schema, paths: Iterable[Path], command: str) -> str:
-    """What to do about faults at `paths`: `command` describes the fields that they concern."""
+    """A hint for faults at `paths`: the `command` that describes their fields."""
     names = list(dict.fromkeys(name for path in paths if (name := find_field(schema, path)[0])))
     if not names:
         return f"`{command}` describes all fields"
@@ -54,7 +55,7 @@ def fields_hint(schema: Schema, paths: Iterable[Path], command: str) -> str:
 
 
 def described_field(schema: Schema, name: str) -> str:
-    """What `name` means, its default, an example, and of a section its fields. Raises SpecError if there is none."""
+    """The meaning of the field `name`, its default, examples and subfields. Raises SpecError if it does not exist."""
     found, node = find_field(schema, tuple(name.split(".")))
     own = {
         key: _about(schema, field)

@@ -1,7 +1,7 @@
-"""Checking a YAML document against its form: a pydantic model, from which its JSON Schema is made too.
+"""Check a YAML document against its form: a pydantic model, which also gives its JSON Schema.
 
-Messages are in plain words, and every fault has the file, line and path of its value. In a form, a field that was not
-given is None: defaults stand on the types that are made from it.
+Messages are our own, not pydantic's, and every fault has the file, line and path of its value. In a form, a field that
+was not given is None: defaults are defined on the types that are made from it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tfaot_pkg.forms.fields import Schema, fields_hint
 from tfaot_pkg.wording import counted, described, number, shown
 
 _F = TypeVar("_F", bound="Form")
+# A file with thousands of faults is usually no spec at all, and a terminal would scroll past the first ones.
 _MAX_FAULTS = 100
 _EXPECTED = {
     "string_type": "must be a string",
@@ -35,16 +36,18 @@ _EXPECTED = {
 class Form(BaseModel):
     """Base of all forms: no key is unknown, no text becomes a number."""
 
+    # strict: else pydantic takes '1' for an integer and 1 for true. Fields may be named `model_...`.
     model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
 
 
 def problem(message: str) -> PydanticCustomError:
-    """What is wrong with a value, in the words that the user reads."""
+    """The error for a wrong value, with the message for the user."""
+    # As a parameter: the message may contain braces, which pydantic would take for a placeholder.
     return PydanticCustomError("form", "{message}", {"message": message})
 
 
 def checked(fault_of: Callable[[Any], str]) -> AfterValidator:
-    """A validator from a rule that gives what is wrong with a value ("" if nothing)."""
+    """A validator from a rule, which returns the fault of a value ("" if it has none)."""
 
     def validate(value: Any) -> Any:
         if fault := fault_of(value):
@@ -82,9 +85,10 @@ DISTINCT = checked(_repetition_fault)
 
 
 def read_content(path: FilePath, what: str, *, hint: str) -> bytes:
-    """The content of the file at `path`, cut behind what a document may have. Raises SpecError."""
+    """The content of the file at `path`, cut one byte above the limit of a document. Raises SpecError."""
     try:
         with path.open("rb") as file:
+            # One byte more than allowed shows that the file is too large, whatever its size.
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -101,16 +105,17 @@ def validated(
     path_of: Callable[[Path], Path] | None = None,
     special: Callable[[Path, object], str] | None = None,
 ) -> _F | None:
-    """`data` as a `form`; None if `document` has got faults by it.
+    """`data` as a `form`; None if it has faults, which are added to `document`.
 
-    `unknown_key` gives the message for a key that the form does not have, `special` one that a form has of its own (or
-    ""), `path_of` the document's path from pydantic's. Nothing is reported at or below the paths in `failed`.
+    `unknown_key` gives the message for an unknown key, `special` a form's own message (or ""), `path_of` the document's
+    path from pydantic's. Nothing is reported at or below the paths in `failed`.
     """
     try:
         return form.model_validate(data)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             path = path_of(details["loc"]) if path_of else details["loc"]
+            # These have a fault already: a second one about the None in its place would only confuse.
             if not any(path[: len(start)] == start for start in failed):
                 document.report(path, _message(details, path, document, unknown_key, special))
         return None
@@ -123,7 +128,7 @@ def _message(
     unknown_key: Callable[[Path], str],
     special: Callable[[Path, object], str] | None,
 ) -> str:
-    """A finding of pydantic in plain words."""
+    """The message for an error of pydantic."""
     kind, value = details["type"], details["input"]
     if kind == "form":
         return details["msg"]
@@ -143,9 +148,9 @@ def unknown_among(key: str, known: Collection[str]) -> str:
 
 
 def faults_error(document: Document, *, schema: Schema, command: str) -> SpecError:
-    """All faults of `document` in the file's order, without repetitions; a flood of them is cut.
+    """All faults of `document` in the file's order, without repetitions, and at most _MAX_FAULTS of them.
 
-    The hint names the fields of `schema` that they concern, as arguments of `command`, which describes them.
+    The hint names their fields in `schema` as arguments of `command`, which describes them.
     """
     ordered = sorted(document.faults, key=lambda found: (found[1].line, document.position_of(found[0])))
     faults = list(dict.fromkeys(fault for _, fault in ordered))

@@ -1,7 +1,7 @@
-"""The spec: YAML in, `ModelSpec` out, every fault with its line.
+"""The spec: a YAML file is read into a `ModelSpec`, or all its faults are reported with their lines.
 
-Functions that need the parsing libraries are imported at their first use, so that importing the types stays cheap.
-`scaffold` has the name of its module and is imported from there.
+Functions that need pydantic or PyYAML are imported at their first use, so that importing the types is fast. Import
+`scaffold` from its module, which has the same name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Expressions in a spec's strings: `{{ model.name }}-{{ env.tag }}`, as macros in CMSDIST's specs.
 
-There are three: `{{ model.NAME }}` is a value of the spec itself, `{{ env.NAME }}` one that was given with -D, and
-`{{ 'text' }}` is the text, for strings that hold braces. They compute nothing: a nightly reads specs from the network,
-and expressions that could loop, call or grow would need a sandbox.
+There are three kinds: `{{ model.NAME }}` is a value of the spec itself, `{{ env.NAME }}` a value given with -D, and
+`{{ 'text' }}` the text, for strings that contain braces. They only substitute: a nightly reads specs from the network,
+and expressions that could loop, call or grow would need a sandbox (decision 036).
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 from tfaot_pkg.forms.document import Document, Path, dotted
 
 MAX_TEXT = 16_384
-"""Characters that a string may have, before and after."""
+"""Maximum length of a string, before and after expansion."""
 
 MARKS = ("{{", "{%", "{#")
-"""What no string may hold outside of an expression. `{%` and `{#` are reserved: other tools take them for templates."""
+"""Not allowed in strings outside of expressions. `{%` and `{#` are reserved: other tools read them as templates."""
 
 _MAX_REFERENCES = 50
 _MARK = re.compile("|".join(map(re.escape, MARKS)))
+# No quote within quotes and no nesting: one regular expression is the whole grammar.
 _EXPRESSION = re.compile(r"\{\{\s*(?:(model|env)\.([^\W\d]\w*)|'([^']*)'|\"([^\"]*)\")\s*\}\}")
 _FORMS = "{{ model.NAME }}, {{ env.NAME }} and {{ 'text' }}"
 
 
 class Expanded(str):
-    """A string that came out of an expression: where a number is due, its text may be one."""
+    """The result of an expression: if the field is a number, this text is converted."""
 
     __slots__ = ()
 
@@ -34,7 +35,7 @@ class Expanded(str):
 def expand(document: Document, defines: Mapping[str, str]) -> set[Path]:
     """Replace every string of `document.data` by its expansion.
 
-    A string that cannot be expanded becomes None and a fault of the document; the paths of these are returned.
+    A string that cannot be expanded becomes None, and a fault of the document. Returns the paths of these strings.
     """
     expander = _Expander(document, defines)
     document.data = expander.walk(document.data, ())
@@ -55,7 +56,7 @@ class _Expander:
         self.failed: set[Path] = set()
 
     def walk(self, value: Any, path: Path) -> Any:
-        """`value` with its strings expanded. The document's depth is limited, so recursion is fine."""
+        """`value` with its strings expanded. Recursive, because the document's depth is limited."""
         if isinstance(value, dict):
             return {key: self.walk(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
@@ -70,7 +71,7 @@ class _Expander:
             return None
 
     def _text(self, text: str, path: Path) -> str:
-        """The expansion of the string at `path`; computed once, which also bounds what references can multiply."""
+        """The expansion of the string at `path`; computed once, which also bounds the work for nested references."""
         if len(text) > MAX_TEXT:
             raise _Fault(f"must have at most {MAX_TEXT} characters, got {len(text)}")
         if not any(mark in text for mark in MARKS):
@@ -78,7 +79,7 @@ class _Expander:
         if path in self._active:
             circle = " -> ".join(map(dotted, [*self._active[self._active.index(path) :], path]))
             raise _Fault(f"refers to itself: {circle}")
-        # Each reference takes some frames of Python's stack.
+        # Each reference takes several frames of Python's stack, which has a limit.
         if len(self._active) >= _MAX_REFERENCES:
             raise _Fault(f"refers to another value through more than {_MAX_REFERENCES} others")
         if path not in self._done:
@@ -86,6 +87,7 @@ class _Expander:
             try:
                 self._done[path] = self._expanded(text)
             except _Fault as fault:
+                # Kept as well: all strings that refer to this one report its fault.
                 self._done[path] = fault
             finally:
                 self._active.pop()
@@ -98,6 +100,7 @@ class _Expander:
         length, pieces = 0, []
         for piece in self._pieces(text):
             length += len(piece)
+            # Checked per piece: ten references to ten references would otherwise grow before the check.
             if length > MAX_TEXT:
                 raise _Fault(f"gives more than {MAX_TEXT} characters")
             pieces.append(piece)

@@ -1,6 +1,6 @@
-"""The written form of a spec: pydantic models of the YAML file, from which the JSON Schema is made too.
+"""The form of a spec file: pydantic models of the YAML, which also give its JSON Schema.
 
-Only the parser and the schema know these classes. Defaults stand on the types of `types.py`.
+Only the parser and the schema use these classes. Defaults are defined on the types of `types.py`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ MAX_SAMPLES = 1_000_000
 MAX_AXIS = 2**31 - 1
 MAX_SEED = 2**32 - 1
 
+# Editors check a file before expansion: wherever a value has a pattern, an expression is valid too.
 _EXPRESSION = r"[\s\S]*\{\{[\s\S]*"
 
 
 def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
-    """A list, told apart with the kind of its items; `lone_text` takes one string of words for a list."""
+    """A validator of lists; `what` names the items in messages. `lone_text` splits a single string into words."""
 
     def validate(value: object) -> object:
+        # As in cms-tfaot, where flags are one string.
         if lone_text and isinstance(value, str):
             return value.split()
         if not isinstance(value, list):
@@ -41,7 +43,7 @@ def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
 
 
 def _evaluated(value: object) -> object:
-    """The number or truth value that an expression's text stands for."""
+    """The number or boolean that the text of an expression means."""
     return scalar(str(value)) if isinstance(value, Expanded) else value
 
 
@@ -66,7 +68,7 @@ def _few(values: list[Any]) -> list[Any]:
 
 
 def one_architecture(remedy: str) -> AfterValidator:
-    """A validator of targets, which must be of one architecture; `remedy` says what to do otherwise."""
+    """A validator that all targets are of one architecture; `remedy` says what to do if not."""
 
     def fault_of(targets: list[str]) -> str:
         architectures = sorted({TARGETS[target].architecture for target in targets})
@@ -83,7 +85,7 @@ def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
 
 
 def _as_pattern(*patterns: str, types: tuple[str, ...] = ("string",), **more: object) -> WithJsonSchema:
-    """For editors: a string that matches one of `patterns` whole, or holds an expression."""
+    """For editors: a string that fully matches one of `patterns`, or contains an expression."""
     kind: object = types[0] if len(types) == 1 else list(types)
     return WithJsonSchema({"type": kind, "pattern": f"^({'|'.join([*patterns, _EXPRESSION])})$", **more})
 
@@ -134,6 +136,7 @@ class ModelForm(Form):
         description="The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _.",
         examples=["digits"],
     )
+    # A number is allowed in the schema, because 1.10 without quotes is one for YAML; its text is used.
     version: Annotated[
         str, checked(rules.version_fault), _as_pattern(rules.VERSION_PATTERN, types=("string", "number"))
     ] = Field(description="Version of the package.", examples=["1.0.0"])
@@ -280,7 +283,7 @@ class SpecForm(Form):
 
 
 SCHEMA_ID = "https://tfaot-pkg.invalid/schema/spec-1.json"
-"""The schema's name. Nothing is served there: editors are given a file."""
+"""The schema's identifier. Nothing is served there: editors use a file."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES: dict[str, type] = {
@@ -310,6 +313,7 @@ def json_schema() -> dict[str, Any]:
     for name, form in forms.items():
         form["title"] = _TITLES[name]
         _tidy(form["properties"])
+        # Defaults come from the types that apply them, so that the schema cannot tell others.
         _add_defaults(form, _TYPES.get(name))
     forms["SourceForm"] |= _source_rules()
     _tidy(schema["properties"])
@@ -319,7 +323,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _tidy(properties: dict[str, Any]) -> None:
-    """Drop what pydantic adds about Python: titles made from names, and null as default."""
+    """Drop what pydantic adds: titles made from names, and null as default."""
     for value in properties.values():
         value.pop("title", None)
         value.pop("default", None)

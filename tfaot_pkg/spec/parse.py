@@ -1,4 +1,4 @@
-"""A spec file to a `ModelSpec`, or all of its faults at once, in the file's order, each with line and path."""
+"""Read a spec file into a `ModelSpec`, or report all its faults in the file's order, with line and path."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _SECTIONS: dict[str, type[Form]] = {
     "validation": ValidationForm,
     "package": PackageForm,
 }
-# Texts that YAML would take for numbers: 1.10 is not 1.1, and a digest may have no letter in it.
+# Strings that YAML may read as numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
 _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
 _INIT_HINT = "`tfaot-pkg init SAVED_MODEL` writes a first spec"
@@ -66,8 +66,8 @@ _INIT_HINT = "`tfaot-pkg init SAVED_MODEL` writes a first spec"
 def load_spec(path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
     """Read the spec at `path`; `defines` are the values of `env.*` in its expressions.
 
-    The tuning file beside it is read too; files that the spec names are not looked at. Raises SpecError with every
-    fault of the spec, or of the tuning file; faults name files as `path` does.
+    The tuning file beside it is read too; files that the spec names are not opened. Raises SpecError with every fault
+    of the spec, or of the tuning file; faults show the path as it was given.
     """
     spec = parse_spec(_content(path), path, defines)
     return replace(spec, tuning=read_tuning(tuning_path(path), spec.model.name))
@@ -80,9 +80,11 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
         _report_no_mapping(document)
         raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
     given = _Defines(defines or {})
+    # Expressions first: the form checks their results, with the lines of the expressions.
     failed = expand(document, given)
     _prepare(document)
     form = validated(SpecForm, document.data, document, unknown_key=_unknown_key, failed=failed, special=_special)
+    # Also if the form has faults, so that all are reported at once.
     _check_source(document, failed)
     _check_validation(document)
     if document.faults or form is None:
@@ -91,13 +93,14 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
 
 
 class _Defines(dict[str, str]):
-    """Values of `env.*`; `used` holds those that were asked for."""
+    """Values of `env.*`; `used` has those that expressions used."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(values)
         self.used: dict[str, str] = {}
 
     def __getitem__(self, key: str) -> str:
+        # Only these belong to the provenance: a registry gives all specs the same defines.
         self.used[key] = value = super().__getitem__(key)
         return value
 
@@ -106,6 +109,7 @@ def _content(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise SpecError(f"{path}: is a folder: name the spec file in it", hint=_INIT_HINT)
+        # Reading a pipe would wait for a writer.
         if path.exists() and not path.is_file():
             raise SpecError(f"{path}: is not a regular file", hint=_INIT_HINT)
     except (OSError, ValueError) as error:  # a name may be too long, or hold what no name can
@@ -124,8 +128,9 @@ def _report_no_mapping(document: Document) -> None:
 
 
 def _prepare(document: Document) -> None:
-    """Bring the data to the form's shape: no nulls for "not given", versions as written, a folder source as mapping."""
+    """Normalise the data for the form: no nulls for "not given", versions as written, a folder source as mapping."""
     data = document.data
+    # An address alone has no digest, so only a folder may be a plain string.
     if isinstance(data.get("source"), str) and "://" not in data["source"]:
         data["source"] = {"path": data["source"]}
     for section, key in _VERBATIM:
@@ -133,6 +138,7 @@ def _prepare(document: Document) -> None:
         if isinstance(holder, dict) and isinstance(holder.get(key), (int, float)):
             holder[key] = document.texts[section, key]
     document.data = {
+        # Nulls of unknown keys stay: the form reports these keys.
         section: {key: value for key, value in values.items() if value is not None or key not in _known(section)}
         if isinstance(values, dict)
         else values
@@ -158,6 +164,7 @@ def _unknown_key(path: yaml_document.Path) -> str:
     if homes:
         return f"unknown key: it belongs under {' or '.join(homes)}"
     elsewhere = {field: name for name in _SECTIONS for field in _known(name)}
+    # A typo of a key of this section is likelier than one of another section's.
     is_like_known = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if not is_like_known and (near := difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.75)):
         return f"unknown key; did you mean {elsewhere[near[0]]}.{near[0]}?"
@@ -165,7 +172,7 @@ def _unknown_key(path: yaml_document.Path) -> str:
 
 
 def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
-    """What the keys of `source` say together; each alone was checked by the form."""
+    """Check the keys of `source` together; the form has checked each alone."""
     source = document.data.get("source")
     if source is None:
         return
@@ -241,7 +248,7 @@ def _model(form: ModelForm, saved_model: str) -> ModelInfo:
 
 
 def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
-    """The source and the SavedModel's place in it."""
+    """The source, and the SavedModel's path in it."""
     saved_model = posixpath.normpath(form.model.saved_model or DEFAULT_SAVED_MODEL)
     source = form.source
     if source is None:
@@ -257,7 +264,7 @@ def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
 
 
 def _beside_the_spec(saved_model: str, folder: Path) -> tuple[FolderSource, str]:
-    """cms-tfaot lets `saved_model` leave the spec's folder: then the folder that holds it is the source."""
+    """cms-tfaot lets `saved_model` be outside the spec's folder: then its parent folder is the source."""
     place = _absolute(saved_model, folder)
     if place.is_relative_to(folder):
         return FolderSource(path=folder), place.relative_to(folder).as_posix()
@@ -268,6 +275,7 @@ def _compilation(form: CompilationForm) -> Compilation:
     given: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in _given(form).items()
     }
+    # Sorted, so that the order in the file does not change the package's key.
     given["batch_sizes"] = tuple(sorted(set(form.batch_sizes)))
     if form.targets:
         given["targets"] = tuple(sorted(form.targets, key=lambda name: TARGETS[name].level))
@@ -304,17 +312,16 @@ def override(
     tools: bool = False,
     tensorflow: str | None = None,
 ) -> ModelSpec:
-    """`spec` with another model's name, targets, batch sizes and toolchain, where these are given; `tools` adds the
-    programs.
+    """`spec` with the given name, targets, batch sizes and toolchain in place of its own; `tools` adds the programs.
 
-    The same as if the spec had said so: expressions in it that take model.name keep the spec's own. Raises SpecError,
-    which names the options, with every fault.
+    Expressions in the spec that use model.name keep the spec's own name. Raises SpecError with every fault, by option.
     """
     faults = [f"--name: {fault}"] if name is not None and (fault := name_fault(name)) else []
     if tensorflow is not None and (fault := tensorflow_fault(tensorflow)):
         faults.append(f"--tensorflow: {fault}")
     given = {"batch_sizes": [*batch_sizes] or [*spec.compilation.batch_sizes], "targets": [*targets] or None}
     try:
+        # The form's rules apply to options as well, with the same messages.
         CompilationForm.model_validate(given)
     except ValidationError as error:
         faults += [f"{_OPTIONS[str(details['loc'][0])]}: {details['msg']}" for details in error.errors()]

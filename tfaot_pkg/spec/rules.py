@@ -1,4 +1,4 @@
-"""Rules for texts of a spec except names (`names.py`): functions from a text to what is wrong with it ("": nothing).
+"""Rules for the strings of a spec: functions that return the fault of a string ("" if it has none).
 
 Licences are SPDX expressions (https://spdx.org/licenses), which other tools understand.
 """
@@ -16,9 +16,11 @@ from tfaot_pkg.wording import shown
 
 MAX_BATCH_SIZE = 65_536
 INPUT_CLASSES = ("scaled", "large", "huge", "subnormal", "boundary", "integers", "nonfinite", "branches")
-"""Inputs that validation tries beside those of the spec (tfaot_pkg/verify/inputs.py)."""
+"""Classes of inputs that validation tries in addition to those of the spec (tfaot_pkg/verify/inputs.py)."""
+# XLA splits XLA_FLAGS at blanks and reads quotes, so a flag with them would become several.
 FLAG_PATTERN = r"--[A-Za-z][A-Za-z0-9_]*(=[^\s'\"\\`$]*)?"
 GLIBC_PATTERN = r"2\.[0-9]{1,3}"
+# NEL, LS and PS end lines in YAML 1.1 and in JavaScript; control characters reach terminals and XML.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -80,7 +82,7 @@ def path_fault(path: str) -> str:
 
 
 def inner_path_fault(path: str) -> str:
-    """Why `path` cannot be a place inside a source that was fetched."""
+    """Why `path` cannot be a path inside a fetched source."""
     if fault := path_fault(path):
         return fault
     if path.startswith(("/", "~")) or ".." in path.split("/"):
@@ -112,7 +114,7 @@ def homepage_fault(url: str) -> str:
 
 
 def archive_url_fault(url: str) -> str:
-    """Why `url` cannot be the place of an archive."""
+    """Why `url` cannot be the address of an archive."""
     parts = _split_url(url)
     if parts is None or not _has_place(parts, ("https", "file")):
         return f"must be an https:// or file:// URL, got {shown(url)}"
@@ -120,7 +122,7 @@ def archive_url_fault(url: str) -> str:
 
 
 def git_url_fault(url: str) -> str:
-    """Why `url` cannot be a git repository's: git's `ext::` and options in place of URLs would run commands."""
+    """Why `url` cannot be a git repository's. git runs commands for `ext::` and for options in place of URLs."""
     if re.fullmatch(r"[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[\w./~][\w./~-]*", url):
         return ""
     parts = _split_url(url)
@@ -130,7 +132,7 @@ def git_url_fault(url: str) -> str:
 
 
 def _split_url(url: str) -> SplitResult | None:
-    """The parts of `url`; None where it is none, or holds blanks or control characters."""
+    """The parts of `url`; None if it is not a URL, or contains blanks, quotes or control characters."""
     if re.search(r"[\s\x00-\x1f\x7f'\"\\`<>]", url):
         return None
     try:
@@ -157,7 +159,7 @@ _WORDS = re.compile(r"\b(the|licen[cs]e|version)\b|,", re.IGNORECASE)
 
 
 def licence_note(text: str) -> str:
-    """What is to be said of the licence `text` of a model; nothing where it is an SPDX expression as SPDX writes it."""
+    """A note about the licence `text` of a model; "" if it is an SPDX expression in canonical form."""
     canonical = _canonical(text)
     if not text or canonical == text:
         return ""
@@ -171,7 +173,7 @@ def licence_note(text: str) -> str:
 
 
 def _canonical(text: str) -> str:
-    """`text` as SPDX writes it; "" where it is no expression."""
+    """`text` in SPDX's canonical form; "" if it is not an SPDX expression."""
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     try:
@@ -181,7 +183,7 @@ def _canonical(text: str) -> str:
 
 
 def _variants(text: str) -> Iterator[str]:
-    """What people write for identifiers: `Apache License, Version 2.0`, `BSD 3-Clause`, `GPLv3`, `Apache 2`."""
+    """Identifiers that `text` may mean: `Apache License, Version 2.0`, `BSD 3-Clause`, `GPLv3`, `Apache 2`."""
     words = "-".join(_WORDS.sub(" ", text).split())
     for name in (words, re.sub(r"-?v?(\d)", r"-\1", words, count=1, flags=re.IGNORECASE)):
         yield name
@@ -212,7 +214,7 @@ CPP_KEYWORDS = frozenset(
     """.split()
 )
 
-# Names that compilers and the C library replace before C++ sees them; `linux` and `unix` are 1 in GCC's default mode.
+# Macros of compilers and the C library, which replace such names; `linux` and `unix` are 1 in GCC's default mode.
 _MACROS = frozenset(
     """
     linux unix i386 errno assert offsetof setjmp stdin stdout stderr va_arg va_copy va_end va_start
@@ -220,17 +222,17 @@ _MACROS = frozenset(
     """.split()
 )
 
-# Namespaces that belong to someone else.
+# Namespaces of other libraries: a model's class in them could collide with theirs.
 _FOREIGN_NAMESPACES = frozenset({"std", "posix", "tfaot", "tensorflow", "tsl", "xla", "Eigen", "absl"})
 
 
 def package_name(name: str) -> str:
-    """The package of the model `name`, by which CMake, Conan, pkg-config and SCRAM know it: `-` stands for `_`."""
+    """The package of the model `name`, as CMake, Conan, pkg-config and SCRAM name it: with `-` for `_`."""
     return PACKAGE_PREFIX + name.replace("_", "-")
 
 
 def name_fault(name: str) -> str:
-    """Why `name` cannot name a model: it is a C++ class, and a part of a package's and of a CMake target's name."""
+    """Why `name` cannot name a model: it becomes a C++ class and a part of package and CMake target names."""
     if not re.fullmatch(NAME_PATTERN, name):
         return (
             "must start with a lower-case letter and hold only lower-case letters, digits and '_' "
@@ -244,7 +246,7 @@ def name_fault(name: str) -> str:
 
 
 def namespace_fault(namespace: str) -> str:
-    """Why `namespace` (identifiers, joined by `::`) cannot hold the generated class."""
+    """Why `namespace` (identifiers, joined by `::`) cannot contain the generated class."""
     if not re.fullmatch(NAMESPACE_PATTERN, namespace):
         return f"must be a C++ namespace such as tfaot_model or my::models, got {shown(namespace)}"
     if len(namespace) > _MAX_NAME:
@@ -256,7 +258,7 @@ def namespace_fault(namespace: str) -> str:
 
 
 def version_fault(version: str) -> str:
-    """Why `version` cannot be a package's version: Python's rules (PEP 440) hold, and Conan's."""
+    """Why `version` cannot be a package's version, by the rules of PEP 440 and of Conan."""
     try:
         Version(version)
     except InvalidVersion:
@@ -274,7 +276,7 @@ def version_fault(version: str) -> str:
 
 
 def tensorflow_fault(version: str) -> str:
-    """Why `version` cannot name a TensorFlow release. Whether a toolchain of it exists is not asked here."""
+    """Why `version` cannot name a TensorFlow release. It is not checked whether a toolchain of it exists."""
     if re.fullmatch(TENSORFLOW_PATTERN, version):
         return ""
     return f"must be a full TensorFlow version such as 2.17.1, got {shown(version)}"
@@ -283,12 +285,12 @@ def tensorflow_fault(version: str) -> str:
 def cpp_identifiers(names: Iterable[str], *, taken: Collection[str] = ()) -> dict[str, str]:
     """A C++ identifier for each of `names` (tensor names such as `dense/out:0` or `my-input`), all distinct.
 
-    No identifier is a keyword, reserved, a common macro, or in `taken`. A name that is a good identifier keeps
-    it. The result does not depend on the order of `names`.
+    No identifier is a keyword, reserved, a common macro, or in `taken`. A name that is a valid identifier is kept. The
+    result does not depend on the order of `names`.
     """
     used = set(taken)
     result: dict[str, str] = {}
-    # Names that are identifiers already go first, so that `a_b` stays `a_b` beside `a/b`.
+    # Names that are valid identifiers come first, so that `a_b` stays `a_b` beside `a/b`.
     for name in sorted(set(names), key=lambda name: (_identifier_from(name) != name, name)):
         result[name] = _unused(_identifier_from(name), used)
         used.add(result[name])
@@ -296,6 +298,7 @@ def cpp_identifiers(names: Iterable[str], *, taken: Collection[str] = ()) -> dic
 
 
 def _identifier_from(name: str) -> str:
+    # TensorFlow appends `:0` to the first output of a node.
     stem = re.sub(r":0\Z", "", name)
     identifier = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:_MAX_IDENTIFIER].rstrip("_")
     if not identifier:

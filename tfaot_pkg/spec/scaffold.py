@@ -1,4 +1,4 @@
-"""The text of a first spec, with comments, for a SavedModel that exists. Pure: the command line reads and writes."""
+"""The text of a first spec, with comments, for an existing SavedModel. It reads and writes no files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
 
-# Characters that JSON leaves as they are, and YAML refuses or takes for the end of a line.
+# Characters that JSON does not escape, and YAML rejects or reads as the end of a line.
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
@@ -29,11 +29,11 @@ def scaffold(
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
     schema: str = "",
 ) -> str:
-    """The text of a spec that `load_spec` accepts, given a good name and version.
+    """The text of a spec that `load_spec` accepts, if name and version are valid.
 
-    `saved_model` is relative to the folder that the text is written to. `other_keys` are signatures of the SavedModel
-    that were not chosen. `shapes` are full shapes of inputs whose unknown axes had to be chosen. `schema` is the
-    place of the JSON Schema, for editors ("" leaves it out).
+    `saved_model` is relative to the folder of the spec file. `other_keys` are the SavedModel's other signatures.
+    `shapes` are full shapes of inputs with unknown axes. `schema` is the path or URL of the JSON Schema, for editors
+    ("" leaves it out).
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
@@ -114,19 +114,20 @@ def _validation_lines() -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """`text` as a double-quoted YAML scalar (JSON's strings are such), with no expression in it."""
+    """`text` as a double-quoted YAML scalar (JSON strings are such), with nothing that is read as an expression."""
     literal = text.replace("{", "{{ '{' }}") if any(mark in text for mark in MARKS) else text
     text = json.dumps(literal, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _scalar(text: str) -> str:
-    """`text` plain where no reader of YAML could take it for anything but a string."""
+    """`text` without quotes if every YAML reader takes it for a string, otherwise with quotes."""
+    # Readers of YAML 1.1 take `no` and `on` for booleans.
     words = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
     plain = re.fullmatch(r"[A-Za-z./][\w./-]*", text, re.ASCII) and text.lower() not in words and text.strip(".")
     return text if plain else _quoted(text)
 
 
 def _comment(text: str) -> str:
-    """`text` on one line, as a comment can hold it."""
+    """`text` on one line, for a comment."""
     return text if text.isprintable() else ascii(text)

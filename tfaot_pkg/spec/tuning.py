@@ -6,8 +6,8 @@
      "batch_costs": {"x86-64-v3": {"1": 812.0}}}
 
 `kernels` names the layers that the kernel library computes: "all", "none", {"only": [...]} or {"except": [...]}.
-`tfaot-pkg tune` writes it. It is committed with the spec: measurements are not reproducible, packages made with them
-are.
+`tfaot-pkg tune` writes it. It is committed with the spec: measurements are not reproducible, but packages made with
+them are (decision 021).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def tuning_path(spec: Path) -> Path:
 
 
 def read_tuning(path: Path, model: str) -> Tuning | None:
-    """The tuning of `model` in the file at `path`, None where there is none. Raises SpecError with all faults."""
+    """The tuning of `model` in the file at `path`; None without a file. Raises SpecError with all faults."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -51,7 +51,7 @@ def read_tuning(path: Path, model: str) -> Tuning | None:
 def parse_tuning(content: bytes, file: str, model: str) -> Tuning:
     """As `read_tuning`, from the file's content; `file` is its name in faults."""
     data = _json(content, file)
-    document = read_document(content, file)  # JSON is YAML: this knows lines, and keys that are given twice
+    document = read_document(content, file)  # JSON is YAML: this reader knows lines, and finds repeated keys
     if not document.faults:
         document.data = data
         check(document, model)
@@ -79,19 +79,19 @@ def tuning_document(tuning: Tuning) -> dict[str, object]:
 
 
 def costs_document(tuning: Tuning | None) -> dict[str, dict[str, object]]:
-    """The costs alone, as JSON values: no costs without a tuning."""
+    """The costs alone, as JSON values; empty without a tuning."""
     return _document(tuning.batch_costs if tuning is not None else {}, lambda cost: cost)
 
 
 def code_document(code: TunedCode) -> dict[str, dict[str, dict[str, object]]]:
-    """One of the toolchains, as JSON values."""
+    """The code of one toolchain, as JSON values."""
     kernels = _document(code.kernels, choice_document)
     flags = _document(code.xla_flags, list)
     return {name: rows for name, rows in (("kernels", kernels), ("xla_flags", flags)) if rows}
 
 
 def choice_document(choice: LayerChoice) -> object:
-    """One choice of layers, as a JSON value."""
+    """A choice of layers, as a JSON value."""
     if choice.named:
         return {"except" if choice.others else "only": list(choice.named)}
     return "all" if choice.others else "none"
@@ -104,7 +104,7 @@ def tuning_bytes(tuning: Tuning) -> bytes:
 
 def _json(content: bytes, file: str) -> Any:
     try:
-        return json.loads(content)  # NaN has a line in the fault that `check` reports
+        return json.loads(content)  # NaN is accepted here: `check` reports it with its line
     except json.JSONDecodeError as error:
         line, message = error.lineno, f"is not JSON: {error.msg} (column {error.colno})"
     except (ValueError, RecursionError) as error:

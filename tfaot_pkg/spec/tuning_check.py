@@ -1,4 +1,4 @@
-"""What can be wrong with a tuning file (spec/tuning.py): every fault, with its place."""
+"""Check a tuning file (spec/tuning.py) and report every fault with its place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Check = Callable[[Document, Path, object], None]
 
 
 def check(document: Document, model: str) -> None:
-    """Report every fault of the file's values to `document`; `model` is the model that it has to be of."""
+    """Report every fault of the file's values to `document`; `model` is the model of the spec beside it."""
     data = document.data
     if not isinstance(data, dict):
         document.report((), f"must be a mapping with {', '.join(_KEYS)}, got {described(data)}")
@@ -52,7 +52,7 @@ def _check_keys(document: Document, path: Path, values: Mapping[str, Any], known
 
 
 def _mapping(document: Document, path: Path, around: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The mapping at `path`, the last part of which is a key of `around`; an empty one where it is not there."""
+    """The mapping at `path`, whose last part is a key of `around`; an empty one if the key is missing."""
     value = around.get(str(path[-1]), {})
     if isinstance(value, dict):
         return value
@@ -80,12 +80,14 @@ def _check_units(document: Document, path: Path, around: Mapping[str, Any], what
             document.report(here, f"must be a mapping from batch sizes to {what}, got {described(row)}")
             continue
         for size, value in row.items():
+            # Keys of JSON are strings: `01` and `1` would be the same size twice.
             if not re.fullmatch(r"[1-9][0-9]{0,5}", size) or int(size) > MAX_BATCH_SIZE:
                 document.report((*here, size), f"must be a batch size from 1 to {MAX_BATCH_SIZE}, got {shown(size)}")
             check_value(document, (*here, size), value)
 
 
 def _check_cost(document: Document, path: Path, cost: object) -> None:
+    # In Python True is an integer; NaN fails the comparison below.
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         document.report(path, f"must be a number of nanoseconds, got {described(cost)}")
     elif not 0 < cost <= sys.float_info.max:

@@ -1,4 +1,4 @@
-"""`ModelSpec`: what a user wants built, checked and with every default filled in. The first value of the pipeline."""
+"""`ModelSpec`: a checked spec with all defaults filled in, the input of the pipeline."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tfaot_pkg.targets import DEFAULT_TARGETS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerChoice:
-    """Some of a model's layers: those that are `named`, or all but those where `others` says so."""
+    """Some of a model's layers: those in `named`, or with `others` all except those."""
 
     named: tuple[str, ...] = ()
     others: bool = False
 
     @classmethod
     def of(cls, chosen: Collection[str], names: Collection[str]) -> LayerChoice:
-        """`chosen` out of all `names`, by the shorter list."""
+        """`chosen` out of all `names`, stored as the shorter of the two lists."""
         left = [name for name in names if name not in chosen]
         if len(left) < len(chosen):
             return cls(named=tuple(sorted(left)), others=True)
@@ -34,15 +34,15 @@ class LayerChoice:
         return frozenset(name for name in names if (name in self.named) != self.others)
 
     def missing(self, names: Collection[str]) -> tuple[str, ...]:
-        """What is named, and not there."""
+        """The layers in `named` that are not in `names`."""
         return tuple(name for name in self.named if name not in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedCode:
-    """By target and batch size: the layers that the kernel library computes, and flags of XLA beside the spec's.
+    """By target and batch size: the layers that the kernel library computes, and XLA flags in addition to the spec's.
 
-    Where nothing is said the cost model chooses the layers (kernels/costs.py), and there are no other flags.
+    Without an entry, the cost model chooses the layers (kernels/costs.py), and there are no additional flags.
     """
 
     kernels: Mapping[str, Mapping[int, LayerChoice]] = field(default_factory=dict)
@@ -62,16 +62,17 @@ DEFAULT_SAVED_MODEL = "saved_model"
 Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]
 
+# Signed URLs of object stores have such parameters; the digest identifies the archive without them.
 _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """The model and what is told about it.
+    """The model and its description.
 
-    `saved_model` is relative to the root of the source, with `/`, and never leaves it. `shapes` gives full shapes
-    by input name, None for the batch axis: it fixes axes that the SavedModel leaves unknown. `inputs` and `outputs`
-    give the order of the signature's tensors, all of them; empty for the order of their names.
+    `saved_model` is relative to the root of the source, with `/`, and does not lead out of it. `shapes` gives full
+    shapes by input name, None for the batch axis: it fixes axes that the SavedModel leaves unknown. `inputs` and
+    `outputs` list all tensors of the signature in their order; empty for the order of their names.
     """
 
     name: str
@@ -103,7 +104,7 @@ class FolderSource:
 class ArchiveSource:
     """An archive at an `https://` or `file://` URL; `sha256` has 64 lower-case hexadecimal digits.
 
-    `subdir` is the folder inside it that is the source's root ("" for all of it).
+    `subdir` is the folder in it that is the root of the source ("" for the archive itself).
     """
 
     url: str
@@ -146,8 +147,8 @@ class Compilation:
 class Validation:
     """How the library's answers are compared with TensorFlow's: `|ours - theirs| <= atol + rtol * |theirs|`.
 
-    `inputs` is a `.npz` file (absolute path) with one array per input; without it, `samples` rows are drawn from
-    the generator seeded with `seed`. `classes` are those of INPUT_CLASSES that are tried as well.
+    `inputs` is a `.npz` file (absolute path) with one array per input; without it, `samples` rows are drawn from a
+    generator with the seed `seed`. `classes` are the additional INPUT_CLASSES.
     """
 
     seed: int = 0
@@ -164,8 +165,7 @@ class PackageOptions:
 
     `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
     file of its own, for builds that link objects. `cmssw`: the headers `NAME_bsN.h` and `NAME.h`,
-    as cms-tfaot makes them. `glibc`: the newest C library that the shared library and the programs may need to be
-    published.
+    as cms-tfaot makes them. `glibc`: the newest glibc that a published shared library or program may need.
     """
 
     tools: bool = False
@@ -176,11 +176,11 @@ class PackageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What was measured of one model, in the file beside its spec (spec/tuning.py).
+    """Measurements of one model, from the file beside its spec (spec/tuning.py).
 
-    `toolchains` says how code is made, by TensorFlow release: node names and flags are a release's. `batch_costs` are
-    nanoseconds of one run, by target and batch size; both may be fewer or more than the spec has. `machine` says what
-    all was measured on, in words.
+    `toolchains` says how code is made, by TensorFlow release, because node names and flags differ between releases.
+    `batch_costs` are nanoseconds of one run, by target and batch size; these may differ from the spec's. `machine`
+    describes the machine of the measurements.
     """
 
     model: str
@@ -193,8 +193,8 @@ class Tuning:
 class ModelSpec:
     """One model, to be made into one package.
 
-    `path` is the absolute path of the file that it was read from, `defines` the values of `env.*` that its expressions
-    took: they are told in the package's provenance. `tuning` is None where no tuning file lies beside the spec.
+    `path` is the absolute path of the spec file, `defines` the values of `env.*` that its expressions used, which the
+    package's provenance records. `tuning` is None if there is no tuning file beside the spec.
     """
 
     path: Path
@@ -208,15 +208,15 @@ class ModelSpec:
 
     @property
     def folder(self) -> Path:
-        """What relative paths of the spec are relative to."""
+        """The folder that relative paths of the spec are relative to."""
         return self.path.parent
 
 
 def spec_document(spec: ModelSpec) -> dict[str, object]:
-    """`spec` as JSON values in the form of a spec file, all defaults filled in.
+    """`spec` as JSON values in the form of a spec file, with all defaults.
 
-    It holds no absolute path: what lies outside the spec's folder is reduced to its last name, so that keys and
-    packages do not depend on where a checkout lies. Files are to be identified by their digests beside it.
+    It contains no absolute path: a path outside the spec's folder is reduced to its last name, so that keys and
+    packages do not depend on the place of a checkout. Files must be identified by their digests in addition.
     """
     model, compilation, validation = spec.model, spec.compilation, spec.validation
     return {
@@ -277,7 +277,7 @@ def _portable_path(path: Path, folder: Path) -> str:
 
 
 def _portable_url(url: str) -> str:
-    """`url` without folders of this machine and tokens. Passwords are refused when a spec is parsed."""
+    """`url` without folders of this machine and without tokens. The parser rejects passwords."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         return f"file:///{Path(parts.path).name}"

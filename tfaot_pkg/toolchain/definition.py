@@ -34,9 +34,9 @@ class Toolchain:
     """One TensorFlow release.
 
     `python` is the range of Python versions (PEP 440) of its pinned requirements. `object_kinds` names the objects of
-    one compilation that must be linked. `interface` is the form of the generated code: one entry function ("classic"), or
-    kernels and C++ that calls them ("thunks"). Every compilation uses `xla_flags`. `tested` says whether this project's
-    tests build with it.
+    one compilation that must be linked. `interface` is the form of the generated code: one entry function ("classic"),
+    or kernels and C++ that calls them ("thunks"). Every compilation uses `xla_flags`. `tested` says whether this
+    project's tests build with it.
     """
 
     version: str
