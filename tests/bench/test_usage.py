@@ -15,8 +15,8 @@ from tests.bench.made import OURS, bench, cells, row
     ("words", "code", "says"),
     [
         (["--peers", "litrt"], 10, "did you mean litert?"),
-        (["--batch-sizes", "1,x"], 2, "no list of numbers"),
-        (["--batch-sizes", "0"], 2, "no list of numbers"),
+        (["--batch-sizes", "1,x"], 2, "numbers from 1 to 65536, such as 1,4,64"),
+        (["--batch-sizes", "0"], 2, "numbers from 1 to 65536, such as 1,4,64"),
         (["--batch-sizes", "65537"], 2, "from 1 to 65536"),
         (["--target", "x86-64-v9"], 2, "no such target"),
         (["--core", "4096"], 2, "may not use core 4096"),
