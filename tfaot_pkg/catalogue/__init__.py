@@ -1,6 +1,7 @@
 """A registry as a static web site: lists, search, a page per package.
 
-It shows what a `RegistryReader` reads. Only people read a catalogue, and its own next update: nothing depends on it.
+It shows what a `RegistryReader` reads. Only people and its own next update read a catalogue: nothing else depends
+on it.
 `render` writes the whole site, `update` the files that one publication changes.
 
     index.html                        search, filters, the newest packages

@@ -1,7 +1,7 @@
 """Writing the catalogue: all of it, or the files that one package's change touches.
 
-Each page is replaced atomically, and pages that are linked before those that link them: package, lists, search, home.
-So a reader at any moment finds either the old link or the new one, and both work. The catalogue is not signed: only the
+Each page is replaced atomically, and a page before those that link to it: package, lists, search, home. So a reader
+finds either the old link or the new one at any moment, and both work. The catalogue is not signed: only the
 registry can be trusted.
 """
 
@@ -74,6 +74,7 @@ class Home:
     def take(self, records: Iterable[Record]) -> None:
         """Add `records` to the newest; each replaces an older record of its package."""
         latest = {one.model: one for one in (*self.newest, *records)}
+        # The name decides between equal times: the same packages must give the same page.
         self.newest = heapq.nlargest(_NEWEST, latest.values(), key=lambda one: (one.published, one.model))
 
     def count(self, record: Record, step: int = 1) -> None:
@@ -82,6 +83,7 @@ class Home:
             counts = self.facets[facet]
             for value in filter(None, values):
                 counts[value] = counts.get(value, 0) + step
+                # A filter must not offer a value that no package has any more.
                 if counts[value] <= 0:
                     del counts[value]
 

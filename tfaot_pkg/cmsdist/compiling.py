@@ -9,8 +9,8 @@ With --dev the tool can be used in place, and include/tfaot/ holds our headers. 
 objects to lib/, headers to include/TOOL/, the tool file to etc/scram.d/.
 
 `targets_wanted` reads `--additional-flags`: words for TensorFlow's `saved_model_cli aot_compile_cpu`, as targets. That
-program compiles for one triple and one CPU; here a library carries code for several targets. A flag that can be given
-as a target is; one that changes nothing is ignored with a note; all others are errors.
+program compiles for one triple and one CPU; here a library has code for several targets. Flags that name a target
+select it; flags that change nothing are ignored with a note; all others are errors.
 """
 
 from __future__ import annotations

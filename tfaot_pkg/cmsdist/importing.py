@@ -129,6 +129,7 @@ class _Importer:
                 self._note(tag.line, f"only the first source is translated, not {shown(tag.value)}")
         if first is None:
             return None
+        # A macro that is not known stays in the text.
         if "%{" in first.value:
             self._note(first.line, f"this source is not translated: {shown(first.value)}")
             return None

@@ -202,6 +202,7 @@ class _Reader:
     def _condition(self, kind: str, text: str) -> None:
         if kind.startswith("if"):
             outer = all(branch.active for branch in self._branches)
+            # Conditions in branches that are not taken are not evaluated: their macros may be undefined.
             self._branches.append(_Branch(line=self._line, active=False, taken=False, outer=outer))
             if outer:
                 self._take(self._holds(kind, text))

@@ -26,6 +26,7 @@ from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.nightly.types import Policy
 
 _distributed: Any = distributed  # it has few types
+# With these settings the coordinator needs 7 to 12 ms of processor time per task (benchmarks/nightly_scaling.py).
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # a lost worker's task comes back to us: `attempts` counts its tries
     # Builds take minutes: Dask's checks, many per second, would be most of the coordinator's work meanwhile.

@@ -48,7 +48,7 @@ def quantity(text: str, units: dict[str, int]) -> float:
 
 
 def _written(pattern: str) -> WithJsonSchema:
-    """How editors know it: a string that `pattern` matches whole."""
+    """The JSON Schema of a string that `pattern` matches whole."""
     return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$"})
 
 

@@ -83,7 +83,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """The result of a request. `seconds` is its duration, `memory` the most bytes that were seen in use.
+    """The result of a request. `seconds` is its duration, `memory` the peak that was measured, in bytes.
 
     `error`, `error_class` and `builder` are as in `Outcome`; `night` is the night of the build.
     """
@@ -207,6 +207,7 @@ def settled(decision: Decision, unsent: str = "") -> Outcome:
         case "fail":
             # `plan.failed` gives one reason: the kind of the error, and its message.
             (reason,) = decision.reasons
+            # A source that cannot be fetched is no fault of the model: CI tells both apart by the exit code.
             kind: OutcomeKind = "infrastructure failed" if reason.what in _OF_MACHINES else "build failed"
             return outcome_for(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")
         case _:

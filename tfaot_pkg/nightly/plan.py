@@ -65,6 +65,7 @@ def candidates(
             if not selection.toolchains or task.toolchain in selection.toolchains:
                 entry, number = newest_build(task, versions)
                 broken = model.entry.known_broken.get(task.toolchain)
+                # Needed only for the first build with a toolchain: later ones are compared with the task's own.
                 sibling = sibling_of(task, versions) if entry is None else None
                 found.append(
                     Candidate(task=task, model=model, published=entry, number=number, broken=broken, sibling=sibling)

@@ -110,6 +110,7 @@ def _copied(release: Release, folder: Path) -> Release:
             source, copies[role] = release.blobs[role], folder / role
             assert isinstance(source, Path)
             with open(source, "rb", opener=_at_once) as content:
+                # The size first: a file that a builder made larger must not fill the disk.
                 if os.fstat(content.fileno()).st_size != blob.size or not S_ISREG(os.fstat(content.fileno()).st_mode):
                     raise _tampered(release, f"its {role} is no file of the size that its index line says")
                 if copy_hashed(content, folder / role) != blob.sha256:

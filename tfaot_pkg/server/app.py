@@ -60,6 +60,7 @@ def _answer(root: Path, scope: Scope) -> Response:
     except FileNotFoundError:  # `registry collect` removed it after it was found
         return _refusal(404)
     except OSError:
+        # Not 404, which would tell clients that the package does not exist.
         return _refusal(503)
 
 

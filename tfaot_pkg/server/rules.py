@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@=,~-]*", re.ASCII)
+# Files of writers (locks, files that are being written) and keys, which a maintainer may keep beside the registry.
 _SECRET_ENDINGS = (".lock", ".owner", ".part", ".tmp", ".pem", ".key", "~")
 _SECRET_FOLDERS = ("keys", "private")
 _HASHED = re.compile(r"(?:^|[.-])[0-9a-f]{16,64}\.", re.ASCII)
@@ -79,6 +80,7 @@ def find_file(root: Path, url_path: str) -> ServedFile | None:
             status = path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        # `lstat` sees a link as a link, which is neither: links could lead out of the registry.
         wanted = stat.S_ISREG if number == len(names) else stat.S_ISDIR
         if not wanted(status.st_mode):
             return None

@@ -128,6 +128,7 @@ class LimitedProtocol(H11Protocol):
             self._reading = self.loop.call_later(self.LIMITS.stall, self._check_reading)
 
     def _check_reading(self) -> None:
+        # A slow client that reads some of it may go on for as long as it needs.
         if self.transport.get_write_buffer_size() < self._unsent:
             self._expect_reading()
         else:

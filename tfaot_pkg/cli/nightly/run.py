@@ -52,7 +52,7 @@ NewFlag = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Where:
-    """Where a night builds: the options, checked."""
+    """The options that choose where a night builds, checked."""
 
     workers: int | None
     no_dask: bool
@@ -206,6 +206,7 @@ def _unmade(versions: Sequence[str], session: Session) -> Mapping[str, str]:
         try:
             ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse)
         except TfaotError as error:
+            # One toolchain that cannot be made fails its own tasks only.
             broken[version] = f"the toolchain {version} cannot be made: {error.message}"
     return broken
 
