@@ -35,7 +35,7 @@ class ConanBinary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConanPackage:
-    """What lies in the Conan home: `reference` is NAME/VERSION."""
+    """A package in the Conan home: `reference` is NAME/VERSION."""
 
     reference: str
     recipe_revision: str

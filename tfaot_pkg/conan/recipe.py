@@ -3,7 +3,7 @@
     tfaot-model-NAME/config.yml
     tfaot-model-NAME/all/conanfile.py, spec.yaml, test_package/, the model's files
 
-A recipe that stands in a repository is used as it is. For a spec that has none, one is staged from the spec.
+A recipe beside the spec in a repository is used unchanged. For a spec without one, a recipe is staged from the spec.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TEMPLATES = "recipe"
 
 
 def find_recipe(spec: ModelSpec) -> Path | None:
-    """The folder of the recipe that stands beside the spec, or None."""
+    """The folder of the recipe beside the spec, or None."""
     return spec.folder if spec.path.name == "spec.yaml" and (spec.folder / "conanfile.py").is_file() else None
 
 
@@ -88,6 +88,7 @@ def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
         return
     recorded = read_statement(provenance.read_bytes(), spec.model.package_name)
     for origin, place in _local_files(spec).items():
+        # The inputs are one file, with a digest of its own; a model may be a folder.
         if origin == spec.validation.inputs:
             same = sha256_file(recipe / place) == recorded.validation_inputs.get("sha256")
         else:

@@ -110,7 +110,7 @@ def _log_in(home: OpenHome, remote: ConanRemote, credentials: Credentials) -> No
 
 
 def _knows(home: OpenHome, remote: ConanRemote) -> bool:
-    """Whether Conan's own list has the remote as it is: asking Conan would take most of a second."""
+    """Whether Conan's own list has this remote with this URL. Running Conan would take most of a second."""
     try:
         listed = json.loads((home.root / "remotes.json").read_bytes())["remotes"]
         return any((one["name"], one["url"]) == (remote.name, remote.url) for one in listed)
@@ -251,7 +251,7 @@ class ConanRemotes:
         return found
 
     def add(self, remote: ConanRemote) -> None:
-        """Remember `remote`, in place of one of the same name. Raises ConanError for a name that will not do."""
+        """Remember `remote`, in place of one of the same name. Raises ConanError for an invalid name."""
         if not _NAME.fullmatch(remote.name):
             raise ConanError(
                 f"{remote.name!r} is not a name for a remote",

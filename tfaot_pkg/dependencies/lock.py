@@ -195,7 +195,7 @@ class Outdated:
     """How a locked version stands.
 
     `allowed` is what `update` would lock, `newest` what a requirement without a range means; both are empty if there
-    is none. `notes` say what else is to know (yanked, gone, deprecated).
+    is none. `notes` say more (yanked, gone, deprecated).
     """
 
     name: str
@@ -252,6 +252,7 @@ def _versions(resolution: Resolution) -> dict[str, str]:
 
 def _standing(reader: RegistryReader, name: str, locked: str, allowed: str) -> Outdated:
     entries, deprecation = reader.entries(name), reader.deprecation(name)
+    # Among all entries, because a yanked version may still be locked.
     present = next((entry for entry in entries if entry.version == locked), None)
     best = newest(entries)
     notes = []
@@ -268,7 +269,7 @@ def _standing(reader: RegistryReader, name: str, locked: str, allowed: str) -> O
 
 def update(reader: RegistryReader, lock: Lock, names: Sequence[str] = ()) -> Resolution:
     """Resolve the lock's requirements again: the newest versions of `names` (without any: of all); others stay locked
-    as far as that goes. Raises RegistryError, and what `reader` raises.
+    if possible. Raises RegistryError, and what `reader` raises.
     """
     chosen = {package_meant_by(name) for name in names}
     unknown = sorted(chosen - lock.versions.keys())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """`targets`: a package must carry code for all of them; `toolchain`: the versions of TensorFlow that will do."""
+    """`targets`: a package must carry code for all of them; `toolchain`: the accepted versions of TensorFlow."""
 
     targets: tuple[str, ...] = ()
     toolchain: SpecifierSet = field(default_factory=SpecifierSet)
@@ -40,7 +40,7 @@ class Constraints:
         return cls(targets=tuple(sorted(set(targets))), toolchain=_specifier(toolchain.strip()))
 
     def rejection(self, entry: RegistryEntry) -> str:
-        """Why `entry` will not do; empty if it will."""
+        """Why `entry` is rejected; empty if it is accepted."""
         missing = [target for target in self.targets if target not in entry.targets]
         if missing:
             return f"has no code for {', '.join(missing)} (only {', '.join(entry.targets)})"
@@ -109,7 +109,7 @@ def resolve(
 
     `locked` names versions by package that are kept if they still serve, also yanked ones. The same registry and
     arguments give the same answer, whatever the order of `requirements`. Raises RegistryError with a line for every
-    version that will not do, and what `reader` raises.
+    rejected version, and what `reader` raises.
     """
     provider = _Provider(reader, constraints or Constraints(), locked or {})
     # Pins first: the search takes requirements one by one, and only a pin lets yanked versions in.
@@ -221,7 +221,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
             raise unknown_package(self.reader, wanted.requirement.package)
 
     def _suitable(self, package: str, wanted: Sequence[_Wanted]) -> list[RegistryEntry]:
-        """The versions that will do, the best first: the locked one, then newest first."""
+        """The accepted versions, the best first: the locked one, then newest first."""
         usable = [entry for entry in self.entries(package) if not self._fault(entry, wanted)]
         # Of all requirements together: `filter` lets pre-releases in only if no final version serves them.
         allowed = set(_joined(wanted).filter([entry.order for entry in usable]))
@@ -232,7 +232,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         return self.locked.get(entry.package) == entry.version
 
     def _fault(self, entry: RegistryEntry, wanted: Sequence[_Wanted]) -> str:
-        """Why `entry` alone will not do; empty if it may."""
+        """Why `entry` is rejected by itself; empty if it is not."""
         unserved = [one for one in wanted if not one.specifier.contains(entry.order, prereleases=True)]
         if unserved:
             return " and ".join(f"is not {one.specifier}{one.reason}" for one in unserved)

@@ -1,6 +1,6 @@
 """Whether the files of a package are what it may hold: its own paths, its own name, and binaries without surprises.
 
-Builds, publishers, installations and `registry verify` all ask here. Nothing of a package is run or compiled for it.
+Builds, publishers, installations and `registry verify` all use this check. It runs and compiles nothing of a package.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def package_faults(root: Path, tree: Tree, identity: Identity) -> tuple[str, ...
 
 
 class _Fault(Exception):
-    """Why nothing more can be said of a package."""
+    """A fault after which the rest of a package cannot be checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Info:
-    """What info.json says, of what matters here."""
+    """The parts of info.json that are checked."""
 
     package: str
     version: str

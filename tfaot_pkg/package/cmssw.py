@@ -138,7 +138,7 @@ def tool_files(
     """The tool files of `package` by name, installed in `base` (a path, `TOOL_ROOT`, or one with a variable).
 
     The tool PACKAGE links the library. If there are `objects` (names of files below lib/), the tool PACKAGE-objects
-    links these: into whatever uses it, so that nothing of the model has to be found at run time.
+    links these into each of its users, so that no library has to be found at run time.
     """
     tools = {package: tool_file(package, version, homepage, base, ())}
     if objects:

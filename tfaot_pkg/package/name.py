@@ -51,6 +51,7 @@ def spellings(package: str) -> tuple[str, ...]:
 
     Its files are called after either: one of today has small files of its former name, which lead to the others.
     """
+    # One name only, if the model has no `_`: both spellings are then the same.
     return tuple(dict.fromkeys((current_name(package), PACKAGE_PREFIX + model_of(package))))
 
 

@@ -27,7 +27,7 @@ _FOUND_LAST = ("lib/cmake/", "lib/pkgconfig/", "etc/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package on its way into a prefix: `tree` is the digest of the files that it must have."""
+    """A package to be installed: `tree` is the digest of the files that it must have."""
 
     name: str
     version: str
@@ -50,7 +50,7 @@ class StagedPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """What is to be done for one part: move `moved` out of `staged`, write `manifest`, then remove `stale` in order."""
+    """The steps for one part: move `moved` out of `staged`, write `manifest`, then remove `stale` in order."""
 
     manifest: Manifest
     staged: Path

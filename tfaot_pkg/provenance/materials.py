@@ -60,7 +60,7 @@ class Materials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What became of the materials, besides the files: for the SBOM."""
+    """What the build made of the materials, besides the files: for the SBOM."""
 
     signature: Signature
     parts: tuple[LinkedPart, ...]

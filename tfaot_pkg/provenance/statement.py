@@ -67,6 +67,7 @@ def _subjects(materials: Materials, tree: Tree) -> list[dict[str, object]]:
     files: list[dict[str, object]] = [
         {"name": path, "digest": {"sha256": digest}} for path, digest in tree.files.items()
     ]
+    # The tree first: one digest that stands for the whole package.
     return [{"name": f"{model.package_name}@{model.version}", "digest": {TREE_DIGEST: tree.digest}}, *files]
 
 

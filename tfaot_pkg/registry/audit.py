@@ -1,8 +1,8 @@
 """`registry verify`: everything that a registry says is checked, and every fault is reported, not only the first.
 
 Signatures, versions and expiry of all metadata, every line of every index file, the search shards, every blob's size
-and digest, and what every package holds, its binaries included. What lies in the folder and is referred to by nothing
-is no fault (see `collect`).
+and digest, and what every package holds, its binaries included. Files that nothing
+refers to are no fault (see `collect`).
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class BlobStore:
         Raises TrustError if the content is not what `blob` says, StorageError.
         """
         path = self.path(blob)
-        # A damaged copy must not stand in for the blob that is being published.
+        # A damaged copy must not pass for the blob that is being published.
         if self.has(blob):
             with self.open(blob):
                 return False

@@ -139,7 +139,7 @@ class Deprecation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLine:
-    """A line as it stands in an index file, without its line end.
+    """A line of an index file, without its line end.
 
     `name` is the package's, in the spelling that the line has. `version` is empty if the line is not about a version;
     `entry` is None there, and if a newer tool wrote it.

@@ -44,7 +44,7 @@ PublishStatus = Literal["published", "already published"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A version that was added, or was there already: `entry` as it stands in the index."""
+    """A version that was added, or was there already: `entry` is that of the index."""
 
     status: PublishStatus
     registry: Path
@@ -151,9 +151,9 @@ class FolderRegistry(StaticRegistry):
     def publish(self, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]) -> Published:
         """Add a version; `blobs` gives the content of each of the entry's blobs by role.
 
-        The same version with the same key and tree is there already: nothing is done (but a lost blob is put back).
+        If the same version with the same key and tree is there already, only lost blobs are put back.
         Raises RegistryError for the same version with another key or tree, TrustError if a blob is not
-        what the entry says or the registry's keys are not at hand, StorageError.
+        what the entry says or the registry's keys are missing, StorageError.
         """
         check_new(entry)
         if blobs.keys() != entry.blobs.keys():

@@ -147,7 +147,7 @@ def summary_of(package: str, entries: Sequence[RegistryEntry], deprecation: Depr
 
 
 def updated_shard(shard: bytes, file: str, name: str, summary: PackageSummary | None) -> bytes:
-    """`shard` with `summary` (None: nothing) in place of what it said of the package `name`. Raises RegistryError."""
+    """`shard` with `summary` (None: nothing) in place of the line of the package `name`. Raises RegistryError."""
     kept = {one.name: one for one in summaries_in(shard, file) if one.name != name}
     if summary is not None:
         kept[name] = summary
@@ -157,7 +157,7 @@ def updated_shard(shard: bytes, file: str, name: str, summary: PackageSummary | 
 def summaries_in(shard: bytes, file: str, words: Sequence[str] = ()) -> Iterator[PackageSummary]:
     """The packages in a shard that hold all `words` (in case-folded form). Raises RegistryError if it is damaged.
 
-    Names are as they stand there: in the former spelling, if all versions have it.
+    Names are those of the lines: in the former spelling, if all versions have it.
     """
     if shard and not shard.endswith(b"\n"):
         raise _damaged(file, "its end is missing")

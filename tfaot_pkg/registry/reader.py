@@ -89,7 +89,7 @@ def search(reader: RegistryReader, text: str) -> SearchResult:
 
 
 def resolve(reader: RegistryReader, requirement: Requirement | str) -> RegistryEntry:
-    """The version that `requirement` means. Raises RegistryError with a line for every version that will not do."""
+    """The version that `requirement` means. Raises RegistryError with a line for every rejected version."""
     wanted = Requirement.parse(requirement) if isinstance(requirement, str) else requirement
     entries = reader.entries(wanted.package)
     if not entries:
@@ -136,7 +136,7 @@ _FORM = re.compile(r"\s*(?P<name>[A-Za-z0-9_.-]+)\s*(?:@\s*(?P<version>\S+)|(?P<
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """A package and the versions of it that will do (all of them if `specifier` is empty)."""
+    """A package and the accepted versions of it (all if `specifier` is empty)."""
 
     package: str
     specifier: SpecifierSet

@@ -170,7 +170,7 @@ def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initia
 
 
 def load_state(registry: FolderRegistry) -> SignedState:
-    """What the registry says now. Raises RegistryError if it is not signed, TrustError, StorageError."""
+    """The signed state of the registry now. Raises RegistryError if it is not signed, TrustError, StorageError."""
     return _signed_index(registry).state()
 
 
@@ -232,7 +232,7 @@ def refresh(registry: FolderRegistry) -> Refreshed:
 
 
 def _is_undelegated(state: SignedState) -> bool:
-    """Whether bins are to be signed by other release keys, or by fewer or more of them, than the root says."""
+    """Whether the bins name other release keys, or another threshold, than the root does."""
     release, bins = state.root.signed.roles[TARGETS], state.bins
     return set(bins.keyids) != set(release.keyids) or bins.threshold != release.threshold
 

@@ -12,7 +12,7 @@ from tfaot_pkg.http.site import Site, refused, without_secrets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The URL of a registry's folder, ending in `/`. `allow_http` is the user's word that plain http will do."""
+    """The URL of a registry's folder, ending in `/`. `allow_http`: the user accepts plain http."""
 
     url: str
     allow_http: bool = False

@@ -146,7 +146,7 @@ class RemoteCache:
 
     @contextmanager
     def partial(self, sha256: str) -> Iterator[Path]:
-        """The file to download into, for this process alone; what an earlier one got so far is in it."""
+        """The file to download into, for this process alone; it holds what an earlier process has received."""
         path = self.root / "partial" / sha256
         with self._storage():
             make_folder(path.parent)

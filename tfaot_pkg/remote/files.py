@@ -4,7 +4,7 @@ What has its SHA-256 in its name is checked against it and then kept for ever. A
 (the server may answer "unchanged"), and a new copy is kept only by `confirm`, when its reader has accepted it: so no
 wrong answer of a server replaces a correct one.
 
-Without network the cache answers, with a note. Signatures and their expiry are checked by the reader all the same.
+Without network the cache answers, with a note. The reader still checks signatures and their expiry.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class HttpFiles:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether all that was read had been found to be right before."""
+        """Whether all that was read was accepted by its reader."""
         return not self._unconfirmed
 
     def confirm(self) -> None:

@@ -83,7 +83,7 @@ class Remotes:
         return next((remote for remote in self.all() if remote.address.url == address.url), None)
 
     def add(self, remote: Remote) -> bool:
-        """Remember `remote`; False if it is there as it is. Raises RegistryError for a name that means another."""
+        """Remember `remote`; False if it is there already. Raises RegistryError for a name that means another."""
         with self._changing() as remotes:
             present = remotes.get(remote.name)
             if present == remote:

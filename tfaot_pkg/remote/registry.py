@@ -96,7 +96,7 @@ class RemoteRegistry(StaticRegistry):
 def open_remote(
     address: Address, root: bytes | None, folders: Folders, *, progress: Progress, offline: bool = False
 ) -> RemoteRegistry:
-    """The registry at `address`. `root` is the trusted root; None takes an unsigned registry as it is.
+    """The registry at `address`. `root` is the trusted root; None accepts an unsigned registry.
 
     Raises NetworkError, RegistryError (no registry, unknown format), TrustError (it has lost its signatures).
     """

@@ -31,7 +31,7 @@ class Files(Protocol):
     def get(self, path: str, limit: int) -> bytes:
         """The whole file. Raises MissingFile, TrustError beyond `limit` bytes (`too_long`), StorageError, NetworkError.
 
-        No more than `limit` bytes are ever read or kept, whatever the other side sends or announces.
+        No more than `limit` bytes are read or kept, even if the server sends or announces more.
         """
 
     def open(self, path: str, limit: int) -> AbstractContextManager[BinaryIO]:
@@ -42,7 +42,7 @@ class Files(Protocol):
 
 
 def too_long(where: str, limit: int) -> TrustError:
-    """The error for a file that goes on after `limit` bytes."""
+    """The error for a file of more than `limit` bytes."""
     return TrustError(
         f"{where} is longer than the {limit} bytes that are allowed for it",
         hint="nothing of it was used; tell the registry's keeper, or read from another mirror",

@@ -39,7 +39,7 @@ DOWNLOAD = "blobs/sha256/{prefix}/{rest}"
 """Where a blob is: `{prefix}` the first two digits of its SHA-256, `{rest}` the others, `{sha256}` all of them."""
 
 PREFIX = "prefix"
-"""Role of the blob that holds the install tree (registry/archive.py). Other roles may stand beside it in an entry."""
+"""Role of the blob that holds the install tree (registry/archive.py). An entry may have other roles as well."""
 
 LATENCY = "latency"
 """Role of the blob that holds times measured when the version was published (verify/latency.py)."""
@@ -82,6 +82,6 @@ def template_fault(template: object) -> str:
 
 
 def is_inside(template: str) -> bool:
-    """Whether the template's blobs lie below the registry's own folder."""
+    """Whether the template's blobs are below the registry's own folder."""
     # `..` would let a template name files outside of the registry.
     return "://" not in template and not template.startswith("/") and ".." not in template.split("/")

@@ -61,7 +61,7 @@ class Anchor:
 
     @classmethod
     def of(cls, location: str, folders: Folders, root: bytes | None = None) -> Anchor:
-        """That of the registry at `location` (folder or URL); each pinned root has a folder of its own."""
+        """The anchor of the registry at `location` (folder or URL); each pinned root has a folder of its own."""
         # State verified under another root must not count as a later state, so each root has a folder of its own.
         name = sha256_bytes(location.encode() + b"\0" + (root or b""))[:24]
         return cls(folder=folders.trust / name, root=root)
@@ -72,7 +72,7 @@ class SignedIndex:
 
     All that is read after one `refresh` belongs to one state of the registry. Without an explicit one, the first read
     refreshes. Every method raises TrustError, StorageError and what `files` raises. `config` is the SHA-256 of the
-    `config.json` that was read before anything could be verified: nothing is given unless that was signed.
+    `config.json` that was read before anything could be verified: nothing is returned unless that was signed.
     """
 
     def __init__(self, files: Files, anchor: Anchor, config: str) -> None:

@@ -95,7 +95,7 @@ class KeyRing:
         return tuple(record for record in self.records if record.role == role)
 
     def signers(self, keyids: Iterable[str]) -> list[Signer]:
-        """Those of `keyids` whose private half can be had here. Raises TrustError for a wrong passphrase."""
+        """Signers of those `keyids` whose private half is here. Raises TrustError for a wrong passphrase."""
         wanted = set(keyids)
         found = {record.keyid: record for record in self.records if record.keyid in wanted}
         signers = [load_signer(record, self.folder, self.secrets) for record in found.values()]

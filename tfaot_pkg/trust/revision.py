@@ -47,7 +47,7 @@ class Signers:
 
     @classmethod
     def of(cls, root: Root, rings: Sequence[KeyRing], roles: Iterable[str], *, location: str) -> Signers:
-        """Those that `root` trusts for `roles` and that `rings` hold. Raises TrustError if they are too few."""
+        """The signers that `root` trusts for `roles` and that `rings` hold. Raises TrustError if they are too few."""
         found: dict[str, list[Signer]] = {}
         for role in roles:
             trusted = root.roles[tuf_role(role)]

@@ -81,7 +81,7 @@ class Lifetimes:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, object]) -> Lifetimes:
-        # Another tool may have written anything here: the defaults stand in for what cannot be used.
+        # Another tool may have written anything here: the defaults replace what cannot be used.
         given = fields.get(_LIFETIMES)
         known = (
             {str(role): days for role, days in given.items() if type(days) is int} if isinstance(given, dict) else {}

@@ -152,7 +152,7 @@ class Succession:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that is signed, whoever has signed so far: what two who hold keys compare."""
+        """SHA-256 of all that is signed, without the signatures: two holders of keys compare it."""
         return sha256_bytes(b"".join(step.signed_bytes for step in self.steps))
 
     def description(self) -> tuple[str, ...]:

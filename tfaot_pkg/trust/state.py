@@ -42,7 +42,7 @@ class Floor:
 
 @dataclass(slots=True, kw_only=True)
 class SignedState:
-    """What `timestamp.json` says now, verified. Delegated roles are read, and verified, when they are asked for."""
+    """The state that `timestamp.json` names, verified. Delegated roles are read and verified on first use."""
 
     files: Files
     root: Metadata[Root]
