@@ -46,7 +46,7 @@ class Planner:
 
 
 def written(sizes: Sequence[int]) -> str:
-    """A composition for people: `8 + 4 + 3 x 1`."""
+    """A composition as text: `8 + 4 + 3 x 1`."""
     runs = [(size, len(list(run))) for size, run in groupby(sizes)]
     return " + ".join(str(size) if count == 1 else f"{count} x {size}" for size, count in runs)
 

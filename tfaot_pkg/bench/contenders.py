@@ -117,6 +117,7 @@ class Field:
             rows=self.inputs.rows,
             calls=str(self.programs.calls),
         )
+        # Resolved: several links to one file count once.
         runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}
         filled = replace(
             row,

@@ -106,7 +106,7 @@ _STARTS_TIME = 3e9  # nanoseconds, after which no further process is started
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """`slice` is how long an engine is timed at a time, `chunk` how long runs are repeated between looks at the clock.
+    """`slice` is an engine's time in each turn, `chunk` the time of the runs between two readings of the clock.
 
     Both in nanoseconds.
     """
@@ -196,6 +196,7 @@ def _start_anew(program: Program, taken: Taken, schedule: Schedule, writable: Pa
         while not firsts or (len(firsts) < _STARTS and sum(firsts) < _STARTS_TIME):
             with Serving(program, core=schedule.core, writable=writable, log=log) as serving:
                 firsts.append(serving.start(schedule.batch_sizes[0]))
+                # One run of each size, for the peak of the memory.
                 for size in schedule.batch_sizes:
                     serving.times(size, shortest=0, duration=0)
                 peaks.append(serving.memory())

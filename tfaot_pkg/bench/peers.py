@@ -38,9 +38,9 @@ Form = Literal["library", "graph", "tflite", "onnx", "iree"]
 class Peer:
     """An engine beside ours.
 
-    `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are what
-    it is made of, `disk` what that takes, in MB, for people. `runtime` are patterns of the files below site-packages
-    that it runs from, for sizes.
+    `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are its
+    parts, `disk` is their size in MB, to be shown. `runtime` are patterns of the files below site-packages that it runs
+    from, for sizes.
     """
 
     name: str

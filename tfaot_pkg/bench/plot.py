@@ -13,8 +13,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from tfaot_pkg.bench.results import OURS, Bench, Row
 
-# The palette of Okabe and Ito (2008), which people with any colour vision tell apart; what is of one family differs in
-# its line.
+# The palette of Okabe and Ito (2008), which people with any colour vision tell apart; engines of one family differ in
+# their lines.
 _OURS = ("#d55e00", "#e69f00")  # the highest target of ours first
 _XLA = ("#111827", "#9ca3af")
 _PEERS = {
@@ -72,12 +72,13 @@ def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
 
 
 def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
-    """Bars for each engine and model: memory that a process needs beyond an empty one, and what is to be shipped."""
+    """Bars for each engine and model: memory that a process needs beyond an empty one, and what must be shipped."""
     with mpl.rc_context(_STYLE):
         heights = [1.0 + 0.3 * sum(bool(row.cells) for row in bench.rows) for bench in benches]
         figure = Figure(figsize=(12, 0.6 + sum(heights)), layout="constrained")
         grid = figure.subplots(len(benches), 2, squeeze=False, height_ratios=heights)
         for (left, right), bench in zip(grid, benches, strict=True):
+            # Bars are drawn from the bottom up.
             rows = [row for row in bench.rows if row.cells][::-1]
             _bars(left, rows, lambda row: (row.memory - row.memory_empty) / 1024)
             _bars(right, rows, _shipped, lambda row: row.model_bytes / 2**20)

@@ -58,7 +58,7 @@ def published(reader: RegistryReader, requirement: str, means: Means, folder: Pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be measured. Empty `batch_sizes` are the spec's, empty `targets` the best of the spec's that runs."""
+    """What to measure. Empty `batch_sizes` are the spec's, empty `targets` the best of the spec's that runs here."""
 
     peers: tuple[Peer, ...]
     batch_sizes: tuple[int, ...] = ()

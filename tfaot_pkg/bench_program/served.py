@@ -30,6 +30,7 @@ class Server:
 
     def start(self, size: str) -> Started:
         self._empty = peak_memory()
+        # The import of the engine is part of its start.
         began = time.monotonic_ns()
         module, name = _ENGINES.get(self._options.engine, (f"engine_{self._options.engine}", "Engine"))
         self._engine = getattr(importlib.import_module(module), name)()

@@ -48,7 +48,7 @@ class FileKind(IntEnum):
 
 
 class SegmentKind(IntEnum):
-    """`p_type`, those that are looked at."""
+    """`p_type`, those that are read here."""
 
     LOAD = 1
     DYNAMIC = 2
@@ -57,7 +57,7 @@ class SegmentKind(IntEnum):
 
 
 class Tag(IntEnum):
-    """`d_tag`, those that are looked at."""
+    """`d_tag`, those that are read here."""
 
     NEEDED = 1
     HASH = 4

@@ -250,6 +250,7 @@ def _segments(elf: Elf) -> Iterator[str]:
 
 
 def _needs(dynamic: Dynamic, names: frozenset[str]) -> Iterator[str]:
+    # A needed version may name a library that no NEEDED entry does.
     for library in sorted({*dynamic.needed, *(library for library, _ in dynamic.versions)} - NEEDED):
         yield f"it needs the library {library}"
     for symbol in sorted({symbol.name for symbol in dynamic.symbols if symbol.is_undefined and symbol.name} - names):
@@ -327,6 +328,7 @@ def _of_cpp_runtime(name: str) -> bool:
 
 
 def _belongs(name: str, rules: Rules) -> bool:
+    # Objects of one library call each other by names with this prefix (docs/decisions/019).
     return name == rules.symbol or name.startswith(f"{rules.symbol}_")
 
 

@@ -188,6 +188,7 @@ class Emitter:
         if operation.opcode == "constant":
             self.pointers[value] = self.constant(literal(operation))
             return self.pointers[value]
+        # Arrays are row-major, so that a reshape is the same memory.
         if operation.opcode == "reshape" and self.is_stored(operation.operands[0]):
             return self.stored(operation.operands[0])
         special = self._tables.stored.get(operation.opcode)
@@ -257,6 +258,7 @@ class Emitter:
         self.line("});")
 
     def address(self, access: Access, *, is_written: bool) -> None:
+        # Without the last axis, which the inner loop counts.
         terms = [access.base, *address_terms(access.index, len(access.index.factors) - 1)]
         const = "" if is_written else "const "
         self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = {' + '.join(terms)};")
@@ -265,6 +267,7 @@ class Emitter:
         for access in accesses:
             last = access.index.factors[-1] if access.index.factors else ZERO
             name = f"x{access.variable[1:]}"
+            # The same in each step of the inner loop: read once, before it.
             if last == ZERO:
                 value = f"filled(*{access.variable})" if body.by_vectors else f"*{access.variable}"
                 self.line(f"const auto {name} = {value};")

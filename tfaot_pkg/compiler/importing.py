@@ -46,6 +46,7 @@ class _Import:
             shapes, given = self._shapes(instruction.shape), [values[operand] for operand in instruction.operands]
             made: tuple[int, ...]
             match instruction.opcode:
+                # The worker lists large constants as parameters (worker_program/hlo.py).
                 case "parameter" if is_entry and (place := instruction.attribute("number")) >= self._inputs:
                     literal = Literal(self._constants[place - self._inputs])
                     made = (add(instruction, "constant", shapes[0], attributes={"literal": literal}),)

@@ -218,7 +218,10 @@ def _dynamic_update_slice(_run: _Run, _operation: Operation, operand: Array, upd
 
 
 def _windows(array: Array, window: Sequence[Sequence[int]], fill: Any) -> Array:
-    """The windows over an array: its axes count windows, as many more axes the elements of each."""
+    """The windows over an array: its axes count windows, as many more axes the elements of each.
+
+    `window` has a size, a stride, two paddings, a dilation of the window and one of the array for each axis.
+    """
     spread = np.full(
         [max(0, (n - 1) * side[5] + 1) if n else 0 for n, side in zip(array.shape, window, strict=True)], fill
     )
@@ -308,6 +311,7 @@ def _gather(run: _Run, operation: Operation, array: Array, indices: Array) -> Ar
 
 
 def _conditional(run: _Run, operation: Operation, which: Array, *operands: Array) -> Value:
+    # As in HLO: true is the first branch, and a number out of range means the last one.
     number = (0 if which else 1) if which.dtype == np.bool_ else int(which)
     number = number if 0 <= number < len(operation.regions) else len(operation.regions) - 1
     start = sum(len(region.parameters) for region in operation.regions[:number])

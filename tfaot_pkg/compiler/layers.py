@@ -49,6 +49,7 @@ def conv2d(emitter: Emitter, operation: Operation) -> str:
         emitter.line(f"constexpr Window window = {{{', '.join(map(str, window))}}};")
         activation = f"Activation::{operation.attributes['activation']}"
         layer = f"window, {filters.shape[3]}, {groups}"
+        # Computed here and in C++: code that would work in too little memory does not compile.
         emitter.line(f"static_assert(conv2dScratch({{{layer}, nullptr, nullptr, Activation::none}}) <= {needed});")
         images = cpp(operation.shape.sizes[0])
         emitter.line(f"conv2d({{{layer}, {packed_at}, {bias}, {activation}}}, {images}, {source}, {target}, {work});")

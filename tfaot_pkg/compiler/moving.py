@@ -23,6 +23,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
         emitter.line(f"for (std::size_t g{axis} = 0; g{axis} < {cpp(shape.sizes[axis])}; ++g{axis}) {{")
     terms = [f"g{axis} * {cpp(stride)}" for axis, stride in zip(outer, indices.shape.strides[:-1], strict=True)]
     emitter.line(f"const std::int32_t* const index = {' + '.join([at, *terms])};")
+    # Operations that are made up here: a slice at the indices, because the emitter knows how to write slices.
     starts = []
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
@@ -86,6 +87,7 @@ def pad(emitter: Emitter, operation: Operation) -> str:
     if any(isinstance(each, Size) or each < 0 for sizes in padding for each in sizes):
         raise Unsupported("a negative padding, or one that depends on the batch")
     target = emitter.buffer(shape.dtype, shape.elements)
+    # All of it is filled first; then the array is written over its part.
     filling = next(emitter.fresh)
     emitter.known[filling] = Operation(
         id=filling, opcode="broadcast", type=shape, operands=(value,), attributes={"dimensions": ()}

@@ -30,6 +30,7 @@ def _region(region: Region, outside: Mapping[int, Operation]) -> Region:
         for operation in region.operations
     )
     region = replace(region, operations=operations)
+    # Biases and activations last: they become part of the layers before them.
     for rule in (_dense, _conv2d, _max_pool, _softmax, _bias, _activation):
         region = _rewritten(region, outside, rule)
     return _top_k(region, outside)
@@ -122,6 +123,7 @@ def _conv2d(look: Look, operation: Operation) -> Operation | None:
     layouts = (attributes["input"], attributes["kernel"], attributes["output"])
     if filters is None or filters.ndim != 4 or filters.dtype != np.float32 or operation.shape.rank != 4:
         return None
+    # NHWC, HWIO, NHWC; each lists batch (or filters) and features before the two axes of the image.
     if layouts != ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)):
         return None
     window = _window(look.known[operation.operands[0]].shape, operation.shape, attributes["window"])
@@ -255,6 +257,7 @@ def _softmax(look: Look, operation: Operation) -> Operation | None:
         return None
     exponential = look.made_by(operation.operands[0], "exponential")
     total = _reduced(look, operation.operands[1], "add")
+    # Two uses: the sum, and the quotient itself.
     if exponential is None or total != exponential.id or look.uses[exponential.id] != 2:
         return None
     difference = look.made_by(exponential.operands[0], "subtract", once=True)

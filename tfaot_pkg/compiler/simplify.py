@@ -16,7 +16,7 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Unsupported
 
 _MOST_FOLDED = 1 << 16
-"""Elements of the largest constant that is made of smaller ones: a broadcast one is better made where it is used."""
+"""Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
 _IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
 
 
@@ -80,7 +80,7 @@ class _Rewrite:
         return [inner[result] for result in region.results]
 
     def _tuple(self, operation: Operation, values: Sequence[int]) -> int:
-        """What stands for several values until their `get-tuple-element`s are met; never left behind."""
+        """A placeholder for several values until their `get-tuple-element`s are reached; never in the result."""
         made = next(self._ids)
         self.made[made] = replace(operation, id=made, opcode="tuple", operands=tuple(values), regions=())
         return made

@@ -228,6 +228,7 @@ class Compiler:
         Raises CompilerError.
         """
         flags = [flag for include in includes for flag in ("-I", include)]
+        # dlopen is a part of libc itself only since glibc 2.34.
         self._run([*self.command, *self.flags, *flags, source, "-o", output, "-ldl"], output.parent)
 
     def rename_symbols(self, code: Path, names: Mapping[str, str]) -> None:
@@ -273,6 +274,7 @@ def find_compiler(architecture: str, *, log: Path, output: Callable[[str], None]
         linker=_ask([_tool(command, "ld", machine), "--version"]).partition("\n")[0],
         libc=_libc(architecture),
         machine=machine,
+        # By the version line: `c++` may be either of the two.
         is_gcc="clang" not in version.lower(),
         tools={name: _tool(command, name, machine) for name in ("objcopy", "ar")},
         log=log,

@@ -11,7 +11,7 @@ from tfaot_pkg.kernels.layer import Layer, conv2d_max_pool_scratch, conv2d_scrat
 _Pair = tuple[Layer, Layer | None]
 
 _CACHE = 1 << 20
-"""Bytes: what is half of a usual second-level cache."""
+"""Bytes: half of a usual second-level cache."""
 _IMAGES = 1 << 18
 """Bytes of activations of the images that are worked on together."""
 _ROWS = 64

@@ -18,7 +18,7 @@ _Operation = Mapping[str, int]
 
 
 def conv2d_scratch(conv: _Operation) -> int:
-    """conv2dScratch: a copy of some lines of the input between zeros, where windows see padding."""
+    """conv2dScratch: a copy of some lines of the input between zeros, if windows see padding."""
     lines, columns = _reach(conv, "height", 1), _reach(conv, "width", conv["out_width"])
     whole = _reach(conv, "height", conv["out_height"])
     inside = columns <= conv["in_width"] and whole <= conv["in_height"]

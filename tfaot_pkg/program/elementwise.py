@@ -43,6 +43,7 @@ def elementwise(step: Step) -> Value:
 
 
 def _keeps_whole_numbers(instruction: Instruction, shapes: Sequence[Shape]) -> bool:
+    # Integers are followed through floats that hold them exactly, but not through quotients of floats.
     dtype, operand = instruction.shape.dtype, shapes[0].dtype
     if instruction.opcode in ("divide", "remainder", "and", "or", "not"):
         return dtype in INTEGERS

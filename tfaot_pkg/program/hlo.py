@@ -125,7 +125,7 @@ def _require_same(program: Program, other: Program) -> None:
 def _same_constant(one: Instruction, two: Instruction, program: Program, other: Program) -> bool:
     (first, second), (_, third) = one.attributes, two.attributes
     if any(small != large for small, large in one.shape.sizes):
-        return True  # what its rows hold was looked at for two sizes
+        return True  # its rows are compared at two sizes (moving.constant)
     if first.digest == second.digest:
         return bool(first.digest == third.digest)
     if None in (first.values, second.values, third.values) or one.shape.dtype not in INTEGERS:
@@ -178,6 +178,7 @@ def _computation(small: listing.Computation, large: listing.Computation, known: 
             one.opcode == other.opcode
             and [first[i] for i in one.operands] == [second[i] for i in other.operands]
             and len(one.called) == len(other.called)
+            # A function that is called several times must be the same one each time.
             and all(known.setdefault(i, j) == j for i, j in zip(one.called, other.called, strict=True))
         )
         if not same:

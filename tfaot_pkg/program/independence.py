@@ -170,6 +170,7 @@ class _Analysis:
         """The result of a loop with a turn for each row, in its order; None if it is another kind of loop."""
         if any(each.turn or (each.known.turn != 0).any() for each in flat(initial)):
             return None  # turns of a loop in a loop are not told apart
+        # Candidates: single integers that begin with 0 and are the same for all rows.
         counters = {
             i for i, value in enumerate(initial)
             if isinstance(value, Value) and value.uniform and value.integers is not None
@@ -201,9 +202,11 @@ class _Analysis:
             state = joined
         else:
             return None
+        # Again, with what was found: the condition may use a counter that was none.
         decided = self.run(condition, [state])
         if not isinstance(decided, Value) or not decided.below_batch or decided.placed is not None:
             return None
+        # After a turn for each row, a counter is the batch size.
         rows = Value(integers=integers.between(0, 0, batch=1))
         return tuple(rows if i in counters else _plain(each) for i, each in enumerate(state))
 

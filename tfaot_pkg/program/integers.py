@@ -126,6 +126,7 @@ def multiply(one: Integers, two: Integers) -> Integers | None:
     for known, other in ((one, two), (two, one)):
         if not known.placed and np.array_equal(known.low, known.high):
             factor = known.low
+            # 0 times a bound that is not known is 0; NumPy gives NaN.
             with np.errstate(invalid="ignore"):
                 ends = np.nan_to_num(np.stack(np.broadcast_arrays(other.low * factor, other.high * factor)), nan=0.0,
                                      neginf=-np.inf, posinf=np.inf)  # fmt: skip
@@ -138,6 +139,7 @@ def divide(one: Integers, two: Integers) -> Integers | None:
     if not _divides(two, one):
         return None
     divisor = two.low
+    # Nothing is negative here, so that floor is HLO's division toward zero.
     return _of([*(part / divisor for part in one.parts[:3]), *(np.floor(part / divisor) for part in one.parts[3:])])
 
 
@@ -145,7 +147,7 @@ def remainder(one: Integers, two: Integers) -> Integers | None:
     if not _divides(two, one):
         return None
     divisor = two.low
-    small = one.high < divisor
+    small = one.high < divisor  # such a number is its own remainder
     return between(np.where(small, one.low, 0), np.where(small, one.high, divisor - 1))
 
 

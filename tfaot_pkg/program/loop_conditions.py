@@ -114,6 +114,7 @@ class _Reader:
         def against(other: Term) -> GoingOn | None:
             return self._less(one, other) if fixed[0] else self._less(other, two)
 
+        # x < max(a, b) if x is less than either, max(a, b) < x only if both are less; minima the other way round.
         one_suffices = (opcode == "maximum") == fixed[0]
         if node.opcode != "reduce":
             parts = [against(each) for each in node.operands]

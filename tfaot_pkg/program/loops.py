@@ -43,7 +43,7 @@ class Blank:
 
 
 def statement(terms: Terms, term: Term) -> tuple[Statement, bool]:
-    """What `term` says of the elements of its rows, and whether it says that it holds, or that it does not."""
+    """The statement that `term` makes about the elements of its rows, and whether it asserts or denies it."""
     positive = True
     term = terms.unmoved(term)
     while terms[term].opcode == "not":
@@ -268,6 +268,7 @@ def independent_of_turns(loop: Loop) -> frozenset[int]:
     )
     for wish in condition.rows:
         done.assume(wish, holds=False)
+    # The condition after the turn: a row that is done must still be done.
     later = terms.substituted([wish.term for wish in condition.rows], changed)
     for wish in condition.rows:
         if done.holds(Wish(later.get(wish.term, wish.term), wish.positive)) is not False:

@@ -40,7 +40,7 @@ class NodeAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What a term is made of; `value` is what is known of it about rows. A symbol's `opcode` is ""."""
+    """What a term is made of; `value` is what is known about its rows. A symbol's `opcode` is ""."""
 
     opcode: str
     attributes: NodeAttributes

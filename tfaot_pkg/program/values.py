@@ -1,4 +1,4 @@
-"""`Value`: what is known of an array about the rows of the batch, and how several values come together.
+"""`Value`: what is known about an array and the rows of the batch, and how several values are combined.
 
 A value that is the same for all rows, with a dimension that grows with the batch, must have equal elements along it.
 Otherwise the place in the batch would decide about an element although no row went into it, as in zeros with another
@@ -40,7 +40,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An instruction with what is known of its operands: what a transfer function gets."""
+    """An instruction with what is known about its operands: the argument of a transfer function."""
 
     program: Program
     instruction: Instruction
@@ -55,8 +55,8 @@ UNKNOWN_OPERATION = "rows may meet in an operation that is not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Value:
-    """Without `mixed` each row depends on the same row of the inputs alone, and on places where `placed` or `integers`
-    say so.
+    """Without `mixed` each row depends on the same row of the inputs alone, and on places only if `placed` or
+    `integers` say so.
 
     `axis` None: the value is the same for all rows, and equal along dimensions that grow with the batch.
     With `turn` it depends on one row: that of the turn of the loop over the rows that it is in. `below_batch` is a
@@ -105,7 +105,7 @@ def mixed(instruction: Instruction, reason: str = MEET) -> Value:
 
 
 def settled(value: Value, instruction: Instruction) -> Value:
-    """`value` after an operation of which it is not known what it makes of integers."""
+    """`value` after an operation whose effect on integers is not known."""
     if value.integers is None and not value.below_batch:
         return value
     dependent = value.below_batch or (value.integers is not None and value.integers.placed)
@@ -124,13 +124,14 @@ def together(values: Iterable[Value], instruction: Instruction) -> Value:
         if value.axis is not None and axis is not None and value.axis != axis:
             return mixed(instruction)
         axis, turn, placed = axis or value.axis, turn or value.turn, placed or value.placed
+    # It depends on its own row and on that of the loop's turn.
     if axis is not None and turn:
         return mixed(instruction)
     return Value(axis=axis, turn=turn, placed=placed)
 
 
 def with_integers(value: Value, found: Integers | None, operands: Iterable[Value], instruction: Instruction) -> Value:
-    """`value`, made of `operands`, with the integers `found`; None if the operation loses what is known of them."""
+    """`value`, computed from `operands`, with the integers `found`; None if nothing is known about these any more."""
     if value.mixed is not None:
         return value
     cause = next((each.placed for each in operands if each.placed is not None), None)
@@ -142,7 +143,7 @@ def with_integers(value: Value, found: Integers | None, operands: Iterable[Value
 
 
 def join(one: Known, two: Known, instruction: Instruction) -> Known:
-    """What holds of both values."""
+    """What holds for both values."""
     if isinstance(one, tuple) and isinstance(two, tuple):
         return tuple(join(first, second, instruction) for first, second in zip(one, two, strict=True))
     if isinstance(one, tuple) or isinstance(two, tuple):

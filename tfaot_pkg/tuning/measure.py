@@ -30,7 +30,7 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be measured."""
+    """What to measure."""
 
     kernels: bool = True
     xla_flags: bool = True

@@ -163,6 +163,7 @@ def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
             pool=pool,
             clock=clock,
             cache=BuildCache(root=pool.given_folder("variants")),
+            # Parts of XLA's runtime are the same in all variants, and in later builds.
             parts_cache=pipeline.cache,
             progress=pipeline.progress,
         )

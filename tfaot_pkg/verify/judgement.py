@@ -40,7 +40,7 @@ class Difference:
     """Elements of one output at one batch size on one target that differ from eager TensorFlow's for one reason.
 
     `target` is TENSORFLOW if rows interact in TensorFlow itself.
-    `agrees_with` says what gives our values, or values as near as can be asked for; "" for nothing. `max_absolute` is
+    `agrees_with` names the answers that agree with ours within the tolerance; "" for none. `max_absolute` is
     None if no two finite numbers differ. `is_fault`: the library must not be published.
     """
 
@@ -127,6 +127,7 @@ def _explanations(
     answers: Answers, class_name: str, rtol: float, atol: float, operations: frozenset[str], left: Mask
 ) -> Iterator[tuple[Kind, str, bool, Mask]]:
     """(kind, what agrees, whether it is a fault, where), the best explanation first."""
+    # The order of docs/decisions/030: the first explanation that holds names the difference.
     every = np.ones(left.shape, bool)
     ours, eager = answers.ours, answers.eager
     numbers = _numbers(ours, eager)

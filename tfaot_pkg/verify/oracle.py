@@ -47,8 +47,8 @@ _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 class Tried:
     """One class of inputs, in the file `inputs`, with TensorFlow's answers by "SIZE/OUTPUT".
 
-    See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for any
-    time. `fault` says why there are no answers, "" if there are.
+    See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for no
+    limit. `fault` says why there are no answers, "" if there are.
     """
 
     name: str
@@ -146,6 +146,7 @@ class Oracle:
         except ToolchainError as error:
             if not error.cause:  # a fault of ours
                 raise
+            # Nothing runs now: which sides there are can be read from the graph.
             _, not_taken = self._searched(rows, 0)
             fault = f"while inputs were sought, {_end(error, self._seconds)}"
             return replace(self._saved(BRANCHES, {}), fault=fault), not_taken

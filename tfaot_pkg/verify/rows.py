@@ -35,6 +35,7 @@ def arrangement(rows: int, batch_sizes: Sequence[int]) -> Order:
     `rows` is the number of rows there are, at least the largest batch size.
     """
     smallest, largest = min(batch_sizes), max(batch_sizes)
+    # Rows behind the last whole batch of the smallest size may have no answers to compare with.
     numbers = np.arange(min(rows // smallest * smallest, max(_ROWS, largest)))
     # A stride without a common divisor with the number of rows visits each row once.
     stride = next(each for each in range(len(numbers) // 2 + 1, len(numbers) + 2) if np.gcd(each, len(numbers)) == 1)

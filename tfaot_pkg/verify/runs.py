@@ -68,6 +68,7 @@ class EmulatedRuns:
         inputs = [self._prepared(part.tried) for part in parts]
         arguments: list[str | Path] = []
         for part, prepared in zip(parts, inputs, strict=True):
+            # alarm(2) counts whole seconds; 0 sets none.
             seconds = math.ceil((part.tried.seconds or 0) * _SLOWER)
             arguments += [prepared, part.answers, str(seconds)]
         root = self._compiler.sysroot

@@ -146,6 +146,7 @@ def _runner(request: SearchBranches):
     def imported(*inputs):
         feeds = {each.node: value for each, value in zip(request.inputs, inputs, strict=True)}
         weights = {each.node: tf.constant(_weight(request.blob, each)) for each in request.weights}
+        # TensorFlow rejects inputs that nothing in the graph uses.
         used = {node_name(text) for node in graph.node for text in node.input}
         given = {name: value for name, value in {**feeds, **weights}.items() if name in used}
         wanted = [name for name in made.runs if name not in feeds]
@@ -223,6 +224,7 @@ def watched(graph_def, outputs: list) -> Watched:
     else:
         watching = _watching(library)
         made.runs = [node.name for node in graph_def.node if node.op == "PyFunc" or _called(node, watching)]
+    # TensorFlow keeps the first function of a name, and these have other nodes now.
     rename_functions(graph_def)
     return made
 

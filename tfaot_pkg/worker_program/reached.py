@@ -223,7 +223,7 @@ def _needed_nodes(function) -> list:
 
 def _copy_node(node, copy, keeps_input) -> None:
     copy.CopyFrom(node)
-    copy.device = ""
+    copy.device = ""  # of the machine that exported the model
     del copy.input[:]
     copy.input.extend(text for text in node.input if keeps_input(text))
     for key in _DROPPED_ATTRIBUTES & set(copy.attr):
@@ -335,6 +335,7 @@ def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
     constants = [node for node in graph_def.node if node is not call]
     taken = {node.name for node in constants} | fed
     arguments = [argument.name for argument in function.signature.input_arg]
+    # Names of the body must be free in the graph.
     if len(arguments) != len(call.input) or taken & {node.name for node in function.node_def}:
         return graph_def, outputs
     return _body(graph_def, call, constants, function, outputs)

@@ -45,6 +45,7 @@ def read(folder: str):
     path = os.path.join(folder, "saved_model.pb")
     if not os.path.isdir(folder):
         raise ModelFault(f"no SavedModel folder at {folder}", "name the folder that holds saved_model.pb")
+    # A broken link is not missing: `require_inside` reports it.
     if not os.path.lexists(path):
         found = ", ".join(sorted(os.listdir(folder))[:8]) or "nothing"
         raise ModelFault(f"{folder} is not a SavedModel: saved_model.pb is missing (found {found})")

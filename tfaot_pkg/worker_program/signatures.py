@@ -105,6 +105,7 @@ def _import(found, variables: dict, feeds: tuple) -> list:
     }
     given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})
     wanted = [found.fetched[name] for name in sorted(found.fetched)]
+    # TensorFlow rejects inputs that nothing in the graph uses.
     used = {reached.tensor_name(text) for node in found.graph_def.node for text in node.input}
     asked = [text for text in wanted if text not in given]
     results = tf.graph_util.import_graph_def(

@@ -19,6 +19,7 @@ def share(graph_def, used: set, inputs, outputs, request: Freeze) -> tuple:
     Behind them go the parameters of the layers that the kernel library can compute, in its order: what is needed of
     both is decided later. Equal parameters are one, as those of a cell that an unrolled loop repeats.
     """
+    # Before constants become placeholders: finding layers needs their values.
     try:
         view = graph_view.GraphView(graph_def, inputs, outputs, specialize.PROBES)
         found = layers.find(view)
