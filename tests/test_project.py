@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -150,3 +151,16 @@ def test_an_installed_wheel_finds_its_templates_headers_and_base_recipe(tmp_path
 def test_continuous_integration_does_what_the_readme_says() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     assert re.findall(r"^make .*", script, re.MULTILINE) == ["make test || status=$?", "make test-nightly || status=$?"]
+
+
+def test_no_module_gives_one_of_its_names_twice() -> None:
+    """A second constant of a name changes what functions above it read."""
+    twice = []
+    for path in sorted((ROOT / "tfaot_pkg").rglob("*.py")):
+        assigned: set[str] = set()
+        for statement in ast.parse(path.read_text()).body:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+            twice += [f"{path.relative_to(ROOT)}:{statement.lineno}: {name}" for name in sorted(names & assigned)]
+            assigned |= names
+    assert twice == []

@@ -201,7 +201,7 @@ def _count(root: Element, suites: list[Element]) -> None:
 
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~$])")
-_ROWS, _TEXT, _NAMES = 50, 200, 8
+_TEXT_ROWS, _TEXT, _TEXT_NAMES = 50, 200, 8
 
 
 def markdown(report: Report) -> str:
@@ -237,7 +237,8 @@ def _groups(report: Report) -> Iterable[tuple[str, ...]]:
 
 def _worse(tasks: Sequence[TaskReport]) -> Iterable[tuple[str, ...]]:
     for task in tasks:
-        yield _text(task.outcome.task), "<br>".join(_text(regression_text(one)) for one in task.regressions[:_NAMES])
+        shown = task.regressions[:_TEXT_NAMES]
+        yield _text(task.outcome.task), "<br>".join(_text(regression_text(one)) for one in shown)
 
 
 def _published(report: Report) -> Iterable[tuple[str, ...]]:
@@ -247,7 +248,7 @@ def _published(report: Report) -> Iterable[tuple[str, ...]]:
 
 
 def _commands(tasks: Sequence[TaskReport]) -> Iterable[str]:
-    lines = [plain(task.outcome.command).replace("\n", " ") for task in tasks[:_ROWS] if task.outcome.command]
+    lines = [plain(task.outcome.command).replace("\n", " ") for task in tasks[:_TEXT_ROWS] if task.outcome.command]
     if lines:
         yield "To build one by hand:"
         yield "\n".join(f"    {line}" for line in lines)
@@ -257,16 +258,16 @@ def _section(title: str, heads: Sequence[str], rows: Iterable[tuple[str, ...]]) 
     rows = list(rows)
     if not rows:
         return
-    table = [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows[:_ROWS])]
+    table = [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows[:_TEXT_ROWS])]
     yield f"### {title}"
     yield "\n".join(table)
-    if len(rows) > _ROWS:
-        yield f"and {len(rows) - _ROWS:,} more"
+    if len(rows) > _TEXT_ROWS:
+        yield f"and {len(rows) - _TEXT_ROWS:,} more"
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
-    return ", ".join(map(_text, names[:_NAMES])) + more
+    more = f" and {len(names) - _TEXT_NAMES:,} more" if len(names) > _TEXT_NAMES else ""
+    return ", ".join(map(_text, names[:_TEXT_NAMES])) + more
 
 
 def _text(text: str) -> str:
