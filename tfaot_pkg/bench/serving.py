@@ -90,7 +90,7 @@ class Serving:
         if self._process.stdin is not None:
             try:
                 self._process.stdin.close()
-            except BrokenPipeError:
+            except BrokenPipeError:  # it has ended already
                 pass
         os.close(self._answers)
 
@@ -130,6 +130,7 @@ class Serving:
             if not data:
                 raise self._ended()
             self._buffer += data
+            # An engine must not fill the memory of this process either.
             if len(self._buffer) > _LONGEST_ANSWER:
                 raise RunError("an answer without an end", log=self._log)
         line, _, self._buffer = self._buffer.partition(b"\n")

@@ -69,6 +69,7 @@ class Comparison:
 def compare(new: Bench, old: Bench) -> Comparison:
     """What changed since `old`, of all engines and batch sizes that both have."""
     pairs = list(_pairs(new.rows, old.rows))
+    # Our own engines may have changed; everything else shows how the machine did.
     stable = [_log_ratio(a, b) for row, a, b in pairs if not row.is_ours] + _roof_ratios(new, old)
     shift = statistics.median(stable) if stable else 0.0
     # The median absolute deviation, scaled to a standard deviation, over the root of the count.

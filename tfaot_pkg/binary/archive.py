@@ -11,6 +11,7 @@ _HEADER = 60
 _END = b"`\n"
 _INDEX = frozenset({"/", "/SYM64/"})  # which member defines which symbol: for linkers
 _LONG_NAMES = "//"
+# Digits only: `int` would also take signs and underscores.
 _NUMBER = re.compile(rb"[0-9]{1,10} *")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 

@@ -81,6 +81,7 @@ def choices_document(spec: ModelSpec, toolchain: Toolchain) -> dict[str, object]
     """What the choices depend on besides the frozen model and our own code, as JSON values."""
     tuned, units = tuned_code(spec, toolchain), units_of(spec.compilation)
     usable = uses_kernels(spec.compilation)
+    # What decides nothing is left out: a change of it must not compile anything again.
     return {
         "xla_flags": [[size, target, *flags] for size, target in units if (flags := tuned.flags(target, size))],
         "layers": [[size, target, _document(tuned.layers(target, size))] for size, target in units] if usable else [],

@@ -36,6 +36,7 @@ def require_object(code: Path) -> None:
     """ToolchainError if it is no object file: a linker reads any text as a script, which may name other files."""
     with code.open("rb") as file:
         head = file.read(18)
+    # Bytes 16 and 17 are the file's type (e_type).
     if not head.startswith(b"\x7fELF") or int.from_bytes(head[16:18], "little") != _RELOCATABLE:
         raise ToolchainError(f"TensorFlow made something other than an object file: {code.name}")
 

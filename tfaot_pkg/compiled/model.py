@@ -218,6 +218,7 @@ def _make(
     for target in targets:
         (made / target.name).mkdir()
     graphs = with_calls(frozen, choices.calls.values(), pool=pool, folder=made)
+    # A unit that is one call of the kernel library has no code of XLA's.
     needed = [
         (size, target)
         for size in spec.compilation.batch_sizes
@@ -243,7 +244,7 @@ def _make(
     embedded = compile_units(pool, request, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
     kept = [weight.node for weight in graphs.weights if weight.node not in embedded]
     graphs.remove()
-    # Moved out of the workers' reach before it is checked: nothing can change it between check and use.
+    # Copied out of the workers' reach before it is checked: nothing can change it between check and use.
     pool.take(made, folder)
     (folder / _WEIGHTS).write_text(json.dumps(kept))
     for size, target in needed:

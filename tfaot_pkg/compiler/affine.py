@@ -52,7 +52,7 @@ def merged(extents: tuple[Size, ...], indices: Sequence[Index], counted: Sequenc
             try:
                 fits = all(index.factors[axis] == index.factors[inner] * sizes[-1] for index in every)
                 size = extents[axis] * sizes[-1]
-            except Unsupported:
+            except Unsupported:  # a product that is not linear in the batch
                 fits = False
             if fits:
                 sizes[-1] = size

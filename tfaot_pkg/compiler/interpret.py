@@ -34,6 +34,7 @@ class _Run:
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
+        # A region reads values of those around it.
         self._known = self._known.new_child()
         try:
             for operation in region.operations:

@@ -313,6 +313,7 @@ class LibraryBuild:
         plans = [(call, plan_of(call, unit.batch_size)) for call in unit.calls]
         source = self._rendered("calls.cc.j2", f"{_name(unit)}_calls.cc", {"unit": unit, "plans": plans})
         kernels: list[str | Path] = ["-isystem", resources.kernels() / "include"]
+        # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
         namespace = f"-DTFAOT_KERNELS_TARGET={unit.target.identifier}"
         return self._compile(source, [*unit.target.flags, *_WARNINGS, namespace, *kernels])
 

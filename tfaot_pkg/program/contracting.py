@@ -90,6 +90,7 @@ def dot(step: Step) -> Value:
         [d for d in range(len(shapes[side].sizes)) if d not in contracting[side] and d not in batch[side]]
         for side in (0, 1)
     ]
+    # The axes of a result in HLO: batch, the free ones of the first operand, those of the second.
     moved = []
     for side, value in enumerate(operands):
         axis = value.axis

@@ -20,6 +20,7 @@ def _component(value: Value, shape: Shape, vector: int, number: int) -> Integers
     """One component of all index vectors; None if nothing is known of it."""
     if value.integers is None:
         return None
+    # In HLO, index vectors of one component may have no dimension of their own.
     if value.integers.shape == () or vector == len(shape.sizes):
         return value.integers
     sizes = row_sizes(shape, value.axis)

@@ -101,6 +101,7 @@ def constant(step: Step) -> Value:
     if small.values is None or large.values is None:
         return placed
     values = [np.array(each.values, np.float64) for each in (small, large)]
+    # One number throughout, at both sizes: the same for all rows, whichever axis is theirs.
     if values[0].size and np.all(values[0] == values[0][0]) and np.all(values[1] == values[0][0]):
         exact = values[0][0] if instruction.shape.dtype in INTEGERS else None
         return Value(integers=None if exact is None else integers.between(exact, exact))

@@ -77,6 +77,7 @@ def _found(shop: Workshop, chosen: Chosen, measured: Measured, times: _Times) ->
 
 
 def _first_pass(shop: Workshop, units: Sequence[Unit], groups: Sequence[Group]) -> _Compared:
+    # Without a file's choices, these are the cost model's.
     bases = {unit: chosen_layers(TunedCode(), shop.frozen.layers, unit) for unit in units}
     return _compared(shop, {unit: variants_of(base, groups) for unit, base in bases.items()})
 
@@ -193,6 +194,7 @@ def _changed(shop: Workshop, layers: Mapping[Unit, Chosen], flags: Flags, plain:
             raise _NotUsable("changes no code")
         library = shop.library(variant)
     except (SpecError, ModelError, ToolchainError, CompilerError) as error:
+        # Flags come and go with TensorFlow's releases (docs/decisions/025): a set that is rejected is only skipped.
         raise _NotUsable(_reason(error)) from error
     return dict.fromkeys(changed, library)
 

@@ -130,6 +130,7 @@ class _Job:
                 raise _NeedsConstant(*needed.groups()) from error
             _refuse(unit, text[:600])
         finally:
+            # What is left in this folder is taken for a part of the compiled model.
             os.unlink(config)
             if graph != unit.graph:
                 os.unlink(graph)

@@ -48,7 +48,7 @@ def input_shape(name: str, shape, override):
 def output_shape(name: str, batch_sizes, shapes):
     """The shape of an output with None for the batch axis, from its `shapes` at two `batch_sizes`."""
     first, second = shapes
-    if first == second:
+    if first == second:  # no axis grows with the batch
         return tuple(first)
     grows = [axis for axis, sizes in enumerate(zip(first, second, strict=False)) if sizes[0] != sizes[1]]
     if len(first) == len(second) and grows == [0] and (first[0], second[0]) == tuple(batch_sizes):

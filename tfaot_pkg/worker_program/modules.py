@@ -99,6 +99,7 @@ def _is_known(name: str) -> bool:
     dialect, _, operation = name.partition(".")
     if name in _BUILTIN:
         return True
+    # VHLO, the form of StableHLO in files, has a version behind each name: `vhlo.add_v1`.
     return dialect in _DIALECTS and re.sub(r"_v\d+$", "", operation) not in _REACHING_OUT
 
 
