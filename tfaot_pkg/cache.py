@@ -1,4 +1,4 @@
-"""The build cache: one folder per stage and key, made once, then never changed."""
+"""The build cache: one folder per stage and key, made once and never changed."""
 
 from __future__ import annotations
 
@@ -19,25 +19,29 @@ class BuildCache:
     root: Path
 
     def folder(self, stage: str, key: Key) -> Path:
+        # key[:2]: 256 folders, so that none of them gets very large.
         return self.root / stage / key[:2] / key
 
     def has(self, stage: str, key: Key) -> bool:
         return self.folder(stage, key).is_dir()
 
     def get_or_make(self, stage: str, key: Key, make: Callable[[Path], None]) -> Path:
-        """The folder of `key`; `make` fills it where it is missing. Nothing is kept where `make` raises.
+        """The folder of `key`; `make` fills it if it is missing. Nothing is kept if `make` raises.
 
-        Two processes that ask for the same key at once do the work once: the second waits.
+        If two processes need the same key at once, the second waits for the first.
         """
         folder = self.folder(stage, key)
+        # Without the lock: folders appear by a rename, so one that is there is complete.
         if folder.is_dir():
             return folder
         with storage_errors(f"write the build cache {self.root}"):
             with locked(folder.with_name(key + ".lock"), what=f"the build of {stage} {key[:12]}", timeout=3600):
+                # Another process may have made it while this one waited for the lock.
                 if not folder.is_dir():
                     for left in folder.parent.glob(f".{key}.*.part"):  # of killed runs: we hold the lock
                         shutil.rmtree(left, ignore_errors=True)
                     with new_folder(folder) as temporary:
                         make(temporary)
+                        # Before the rename: what was made while our own code changed must not be stored (decision 031).
                         resources.require_unchanged()
         return folder

@@ -1,4 +1,4 @@
-"""Looking at a model before it is built: what `check` says, and the first spec that `init` writes."""
+"""Examine a model before a build: the result of `check`, and the first spec that `init` writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tfaot_pkg.worker_program.messages.requests import ListOperations, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCheck:
-    """One kind of operation in a model; `problems` says why XLA cannot compile it, a line per node."""
+    """One type of operation in a model; `problems` says why XLA cannot compile it, one line per node."""
 
     name: str
     count: int
@@ -38,9 +38,9 @@ class OperationCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What the toolchain says of a model.
+    """The result of `check`.
 
-    `rows` is None if it cannot be compiled, `table` (operation -> dtypes by kernel) if it was not asked for.
+    `rows` is None if the model cannot be compiled, `table` (operation -> dtypes by kernel) if it was not requested.
     """
 
     toolchain: str
@@ -77,7 +77,7 @@ class CheckResult:
 
 
 def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflow: str | None) -> ModelSpec:
-    """The spec in `path`; for the folder of a SavedModel, one that only names it. Raises SpecError."""
+    """The spec at `path`; for the folder of a SavedModel, a spec with defaults. Raises SpecError."""
     spec = _unnamed_spec(path, signature) if path.is_dir() else load_spec(path, defines)
     if tensorflow is None:
         return spec
@@ -95,13 +95,14 @@ def _unnamed_spec(folder: Path, signature: str) -> ModelSpec:
 
 
 def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckResult:
-    """Ask the toolchain about every operation of the model, and look at what else a build would refuse.
+    """Ask the toolchain about every operation of the model, and check what else a build would reject.
 
-    Raises ModelError for faults that hide the operations, SpecError for flags that the toolchain does not take.
+    Raises ModelError if the operations cannot be listed, SpecError for flags that the toolchain does not accept.
     """
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
     with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+        # `check` compiles nothing, so XLA itself would not read the flags.
         require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
             with Snapshot(source, pool.given_folder).named() as model:
@@ -121,10 +122,11 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
 
 
 def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
-    """What is worth knowing of the spec, beside its faults."""
+    """Notes about the spec that are not faults."""
     if note := licence_note(spec.model.license):
         yield note
     floats = [tensor.name for tensor in signature.outputs if tensor.dtype in (DType.FLOAT32, DType.FLOAT64)]
+    # Only floats are compared with tolerances.
     if floats and spec.validation.atol == 0:
         if spec.validation.rtol == 0:
             yield (
@@ -166,6 +168,7 @@ def scaffold_spec(
 ) -> ModelSpec:
     """Write a first spec of `saved_model` to `output` and return it. Raises SpecError, ModelError, StorageError."""
     chosen = name or _name_from(saved_model)
+    # Before a worker starts: these need no TensorFlow.
     for fault in (name_fault(chosen), version_fault(version)):
         if fault:
             raise SpecError(fault, hint="choose a name with --name and a version with --version")
@@ -181,6 +184,7 @@ def scaffold_spec(
     text = scaffold(
         name=chosen,
         version=version,
+        # Relative, so that spec and model can be moved or committed together.
         saved_model=Path(os.path.relpath(saved_model, output.parent)).as_posix(),
         serving_key=signature,
         signature=signature_of(found[signature]),
@@ -188,6 +192,7 @@ def scaffold_spec(
     )
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
+    # Read back as any spec: what `init` writes must be accepted.
     return load_spec(output)
 
 

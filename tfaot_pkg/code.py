@@ -1,9 +1,9 @@
-"""The code of the tool itself: which of its modules make a stage, and their digest.
+"""The code of the tool itself: the modules of each stage, and their digest (decision 031).
 
-A stage is made by its module and by everything that this module imports, directly or not. So a changed line anywhere in
-that code changes the key of the stage, and nobody has to remember to raise a number. Commands, the nightly and the
-catalogue are imported by no stage and change no key. Templates, headers, the kernel library and the worker program are
-no modules: keys hold their digests apart (resources.py, frozen/model.py).
+The code of a stage is its module and everything that this module imports, directly or not. So a changed line in that
+code changes the key of the stage, without a version number to raise by hand. No stage imports commands, the nightly or
+the catalogue, so they change no key. Templates, headers, the kernel library and the worker program are not modules:
+keys contain their digests separately (resources.py, frozen/model.py).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from tfaot_pkg.keys import sha256_listing
 
 _FOLDER = Path(__file__).resolve().parent
 _PACKAGE = "tfaot_pkg"
+# Python has no record of when it read a module, so a file counts as changed if it is newer than this process.
 _STARTED = time.time_ns()
 _PROGRAM = re.compile(rb'"(tfaot_pkg(?:\.\w+)+)"')
-"""A module that is run as a program of its own: `python -m MODULE`."""
+"""A module that is run as a program: `python -m MODULE`. Imports do not show these."""
 
 
 @cache
@@ -40,7 +41,7 @@ def code_digest(*modules: str) -> str:
 
 @cache
 def modules_of(*modules: str) -> frozenset[str]:
-    """`modules`, what they import from this package or run as programs, and so on: names with dots."""
+    """The dotted names of `modules` and of all modules that they import or run as programs, directly or not."""
     found: set[str] = set()
     waiting = [*modules]
     while waiting:
@@ -52,7 +53,8 @@ def modules_of(*modules: str) -> frozenset[str]:
 
 
 def _require_as_loaded(name: str, file: Path) -> None:
-    """Raise StorageError if the code in `file` is not the code that runs: it was written after that was loaded."""
+    """Raise StorageError if `file` was written after this process loaded it: other code runs than the file has."""
+    # A time in the future is a wrong clock's, not a change.
     if name in sys.modules and _STARTED < os.stat(file).st_mtime_ns <= time.time_ns():
         raise StorageError(
             f"a part of tfaot-pkg itself was changed while it ran: {file}",
@@ -62,10 +64,11 @@ def _require_as_loaded(name: str, file: Path) -> None:
 
 @cache
 def _needs(name: str) -> frozenset[str]:
-    """The modules that run because `name` does. The package's own `__init__` offers names to users only."""
+    """The modules that `name` needs. The package's own `__init__` only offers names to users, so it needs none."""
     file = _file(name)
     if file is None:
         raise ValueError(f"no module {name}")
+    # Python runs it before every module; if it counted, each stage would contain the loader.
     if name == _PACKAGE:
         return frozenset()
     source = file.read_bytes()
@@ -77,9 +80,9 @@ def _needs(name: str) -> frozenset[str]:
 
 
 def _imported(statements: Iterable[ast.stmt], package: str) -> Iterator[str]:
-    """What `statements` of a module in `package`, and those inside of them, import from this tool.
+    """Modules of this tool that `statements` of a module in `package` import, at any depth.
 
-    Modules, and names that may be modules.
+    Also imported names, which may be modules.
     """
     for statement in statements:
         match statement:
@@ -89,10 +92,12 @@ def _imported(statements: Iterable[ast.stmt], package: str) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), names=names, level=1):  # as in worker_program/messages
                 yield f"{package}.{module}"
                 yield from (f"{package}.{module}.{each.name}" for each in names)
+            # An import that is not followed would leave code out of a key without notice.
             case ast.ImportFrom(level=level) if level > 0:
                 raise ValueError(f"line {statement.lineno}: only `from .module import name` is followed")
             case ast.Import(names=names):
                 yield from (each.name for each in names if _is_ours(each.name))
+            # Imports for type checkers only do not run.
             case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=otherwise):
                 yield from _imported(otherwise, package)
             case _:

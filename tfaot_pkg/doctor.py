@@ -29,7 +29,7 @@ _ROOM = 3 << 30  # bytes: a toolchain takes 1.2 GB, and its installation about a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check of the machine. `needed`: builds fail without it. `hint`: what to do if it is not good."""
+    """The result of one check. `needed`: builds fail without it. `hint`: what to do if it is not good."""
 
     subject: str
     good: bool
@@ -83,6 +83,7 @@ def _toolchains(folders: Folders) -> list[Finding]:
 
 def _conan() -> Finding:
     try:
+        # As a module of this Python, as builds start it: a conan on the PATH may be another one.
         version = run([sys.executable, "-m", "conans.conan", "--version"], timeout=60).stdout.strip()
     except CommandFailed as error:
         return Finding(subject="conan", good=False, finding=str(error), hint="pip install conan")
@@ -90,6 +91,7 @@ def _conan() -> Finding:
 
 
 def _cmake() -> Finding:
+    # pip installs cmake and ninja there, and a virtual environment need not be on the PATH.
     beside = Path(sys.executable).parent
     found = {name: shutil.which(name, path=str(beside)) or shutil.which(name) for name in ("cmake", "ninja")}
     missing = [name for name, path in found.items() if path is None]
@@ -106,7 +108,7 @@ def _targets() -> Finding:
 
 
 def _confinement() -> Finding:
-    """How far models and the code compiled from them can be confined here (sandbox/)."""
+    """The level of the sandbox for models and for code compiled from them (sandbox/)."""
     found = reached()
     return Finding(
         subject="confinement",
@@ -119,6 +121,7 @@ def _confinement() -> Finding:
 
 def _room(folders: Folders) -> Finding:
     place = folders.cache
+    # The cache may not exist before the first build; nothing is created here.
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free

@@ -1,13 +1,13 @@
-"""JSON documents, read into and written from the frozen types that say what they hold.
+"""JSON documents, which are read into and written from frozen dataclasses (decision 037).
 
-A document's form is a dataclass. `read` gives one from the document's bytes, or one error with the place that is wrong
-(`$.blobs[...].size: expected int, got str`); `plain` gives the JSON values of one. What must hold beyond the fields'
-types, a type checks in `__post_init__` with a ValueError. Names that a type does not have are ignored: a newer tool may
-have written them.
+`read` gives a dataclass from the document's bytes, or one error with the place of the fault
+(`$.blobs[...].size: expected int, got str`); `plain` gives the JSON values of a dataclass. A type checks conditions
+beyond its fields' types in `__post_init__` and raises ValueError. Unknown names are ignored: a newer version of the
+tool may have written them.
 
-Documents are not trusted: a server, a disk or an editor may have changed them. Python's own reader takes more than JSON
-(NaN), and more than can be written again: text with half a pair of surrogates, which UTF-8 cannot hold, raises far from
-the document that it came from.
+Documents are not trusted: a server, a disk or an editor may have changed them. Python's own reader accepts more than
+JSON (NaN), and text that cannot be written again: half of a surrogate pair has no form in UTF-8, and would raise an
+error far from its document.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _PLACE = re.compile(r"(.*?)(?: - at `([^`]*)`)?", re.DOTALL)
 _NUMBERS = ("format", "schema")
-"""Fields that hold the number of a document's format; their default is the number that this version reads."""
+"""Fields with the number of a document's format; their default is the number that this version reads."""
 
 
 def read(
@@ -42,10 +42,11 @@ def read(
 ) -> _T:
     """The `kind` in a JSON document. Raises `error`, which names the document as `what`.
 
-    `other_format` is raised, if it is given, for a document of a format that this version does not know.
+    If `other_format` is given, it is raised for a document whose format this version does not know.
     """
     try:
         value = read_json(data)
+        # First: another format may have other fields, and would be reported as damaged.
         _check_number(kind, value)
         return convert(kind, value)
     except _OtherFormat as other:
@@ -55,8 +56,8 @@ def read(
 
 
 def convert(kind: type[_T], value: object, place: str = "$") -> _T:
-    """The `kind` in JSON values, which stand at `place` of a document. Raises ValueError with what is wrong, where."""
-    import msgspec  # here, because commands that read no document must not wait for it (25 ms)
+    """The `kind` in JSON values at `place` in a document. Raises ValueError with the fault and its place."""
+    import msgspec  # takes 25 ms, which commands without documents save (decision 037)
 
     try:
         return msgspec.convert(value, kind, dec_hook=_from_text)
@@ -65,7 +66,7 @@ def convert(kind: type[_T], value: object, place: str = "$") -> _T:
 
 
 def _from_text(kind: type, value: object) -> object:
-    """What msgspec does not know: paths, which are texts in JSON."""
+    """Convert what msgspec does not know: paths, which are strings in JSON."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     if isinstance(value, kind):  # any value, for a field of the type object
@@ -74,9 +75,10 @@ def _from_text(kind: type, value: object) -> object:
 
 
 def plain(value: object) -> Any:
-    """The JSON values of a dataclass, or of what is made of such: its fields, or what its `as_dict` gives."""
+    """The JSON values of a dataclass, or of a collection of them: its fields, or the result of its `as_dict`."""
     if value is None or isinstance(value, str | int | float):
         return value
+    # Before the other cases: a type's own form replaces the one of its fields.
     if hasattr(value, "as_dict"):
         return plain(value.as_dict())
     if isinstance(value, enum.Enum):
@@ -86,6 +88,7 @@ def plain(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, Set):
+        # Sets have no order of their own, and documents must be the same in every run.
         return sorted(plain(item) for item in value)
     if dataclasses.is_dataclass(value):
         return {name: plain(item) for name, item in fields_of(value).items()}
@@ -100,25 +103,27 @@ def fields_of(value: Any) -> dict[str, object]:
 
 
 def write(value: object) -> bytes:
-    """The document of `value` in canonical form: one line, sorted names."""
+    """`value` as a canonical JSON document: one line, sorted names."""
     return canonical_json(plain(value)) + b"\n"
 
 
 def write_indented(value: object) -> bytes:
-    """The document of `value` for people: names in the order of the fields, a value per line."""
+    """`value` as an indented JSON document, with names in the order of the fields."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def read_json(data: bytes | str) -> Any:
-    """The value of a JSON document in UTF-8. What it holds can be written again, as JSON and as text.
+    """The value of a JSON document in UTF-8, which can be written again as JSON and as text.
 
-    Raises ValueError, whatever is wrong with it.
+    Raises ValueError for every fault.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        # Encoding the value again takes time, so it is done only if the text has such an escape.
         if _SURROGATE_ESCAPE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
+    # UnicodeDecodeError, of bytes that are not UTF-8, is a ValueError and says enough.
     except UnicodeEncodeError:
         raise ValueError("text in it is half a character (a surrogate without the other)") from None
     except RecursionError:
@@ -133,10 +138,11 @@ class _OtherFormat(Exception):
 
 
 def _check_number(kind: type, value: object) -> None:
-    """Tell a format that this version does not know before its content is looked at."""
+    """Raise _OtherFormat if this version does not know the document's format, before its content is read."""
     for field in dataclasses.fields(kind) if isinstance(value, dict) else ():
         if field.name in _NUMBERS:
             number = value.get(field.name)  # type: ignore[attr-defined]
+            # Not isinstance: True is an int in Python.
             if type(number) is not int:
                 raise ValueError(f"it has no number of its {field.name}")
             if number != field.default:
@@ -145,6 +151,7 @@ def _check_number(kind: type, value: object) -> None:
 
 def _said(message: str, place: str) -> str:
     """A message of msgspec with the place first."""
+    # msgspec writes ``Expected `int`, got `str` - at `$.size` ``.
     found = _PLACE.fullmatch(message)
     assert found is not None
     text = found[1].replace("`", "")

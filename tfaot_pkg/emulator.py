@@ -1,4 +1,4 @@
-"""Emulators that run code for CPUs that this machine does not have: QEMU in user mode."""
+"""Emulators that run code for other CPUs than this machine's: QEMU in user mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = re.compile(r"version (\d+(?:\.\d+)+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
-    """A CPU of QEMU's and the first version of QEMU in which it runs code for a target."""
+    """A CPU model of QEMU, and the first version of QEMU that emulates all a target needs."""
 
     cpu: str
     since: tuple[int, ...]
@@ -59,7 +59,7 @@ def runs_or_is_emulated(target: Target) -> bool:
 
 @cache
 def _version(program: Path) -> str:
-    """Empty if it does not tell."""
+    """The version of an emulator; empty if it does not print one."""
     try:
         found = _VERSION.search(run([program, "--version"], timeout=_TIMEOUT).stdout)
     except CommandFailed:

@@ -1,4 +1,4 @@
-"""Where the tool keeps things: caches that may be deleted at any time, and data that may not."""
+"""The user's folders of the tool: caches, which may be deleted at any time, and data, which may not."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Folders:
     def of_user(cls) -> Folders:
         home = os.environ.get("TFAOT_HOME")
         if home:
+            # Absolute, because subprocesses run in other folders.
             root = Path(home).expanduser().absolute()
             return cls(cache=root / "cache", data=root / "data")
         return cls(cache=Path(platformdirs.user_cache_dir(_NAME)), data=Path(platformdirs.user_data_dir(_NAME)))
@@ -47,7 +48,7 @@ class Folders:
 
     @property
     def trust(self) -> Path:
-        """What was verified of each signed registry. No cache: without it an older state is no rollback any more."""
+        """What was verified of each signed registry. Not a cache: without it, a rollback would not be noticed."""
         return self.data / "trust"
 
     @property
@@ -57,5 +58,5 @@ class Folders:
 
     @property
     def conan_home(self) -> Path:
-        """A Conan home of our own: no remotes, not shared with the user's other work."""
+        """The tool's own Conan home: no remotes, not shared with the user's other work."""
         return self.data / "conan"

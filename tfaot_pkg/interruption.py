@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_AGAIN_AFTER = 0.001  # seconds: the finalizer has returned by then, and a user does not notice
+_AGAIN_AFTER = 0.001  # seconds: enough for the finalizer to return, and not noticeable
 
 
 class Stopped(BaseException):
@@ -32,6 +32,7 @@ class _Main:
 
 def take_signals() -> None:
     """From now on the first signal raises `Stopped` in the main thread; later ones do not interrupt the cleanup."""
+    # Python allows only the main thread to set handlers.
     if threading.current_thread() is not threading.main_thread():
         return
     _Main.taken = 0
@@ -59,12 +60,14 @@ def shielded() -> Iterator[None]:
         yield
     finally:
         _Main.shields -= 1
+        # Blocks may be nested: the outermost one raises.
         if _Main.waits and not _Main.shields:
             _Main.waits = False
             raise Stopped(_Main.taken)
 
 
 def _stop(number: int, _: FrameType | None) -> None:
+    # Users press Ctrl-C again: the cleanup of the first must not be interrupted.
     if not _Main.taken:
         _Main.taken = number
         _raise_or_wait()
@@ -84,6 +87,7 @@ class _Hook:
 def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
     """Python drops exceptions raised in a finalizer, and a signal may arrive in one: raise it again soon after."""
     if isinstance(unraisable.exc_value, Stopped):
+        # A timer, because an exception raised in the hook itself would be dropped as well.
         signal.signal(signal.SIGALRM, lambda *_: _raise_or_wait())
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER)
     else:

@@ -1,7 +1,7 @@
 """Keys: the SHA-256 of everything that a value's content depends on.
 
-One idea is used everywhere: the build cache is addressed by keys, "is it up to date?" compares them,
-and provenance records them. A key is made from plain data only (no clock, no path of this machine).
+The build cache is addressed by keys, the check for up-to-date packages compares them, and provenance records them. A
+key is made from plain data only (no clock, no path of this machine).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ Key = NewType("Key", str)
 """64 lower-case hexadecimal digits."""
 
 Digest = Callable[[Path], str]
-"""Gives the SHA-256 of a file's content: `sha256_file`, or what remembers what that gave."""
+"""Gives the SHA-256 of a file's content: `sha256_file`, or a function that caches its results."""
 
 _CHUNK = 1 << 20
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def key_of(stage: str, version: int | str, parts: Mapping[str, object]) -> Key:
-    """Key of what `stage` makes from `parts`; `version` is the digest of its code (code.py), or a format's number.
+    """The key of `stage`'s result for `parts`; `version` is the digest of its code (code.py), or a format's number.
 
-    `parts` holds JSON values only; the order of its names does not matter.
-    Raises TypeError on anything that JSON cannot hold, so that no object's `repr` slips into a key.
+    `parts` contains JSON values only; the order of its names does not matter.
+    Raises TypeError for other values, so that no object's `repr` gets into a key.
     """
     document = {"stage": stage, "version": version, "parts": parts}
     return Key(sha256_bytes(canonical_json(document)))
 
 
 def canonical_json(value: object) -> bytes:
-    """The one byte form of a JSON value: sorted names, no blanks, UTF-8, no NaN."""
+    """The canonical bytes of a JSON value: sorted names, no blanks, UTF-8, no NaN."""
     return _CANONICAL.encode(value).encode()
 
 
@@ -56,6 +56,7 @@ def sha256_tree(root: Path, files: Iterable[Path]) -> str:
 
 def sha256_listing(digests: Mapping[str, str]) -> str:
     """Digest of files' names and contents, from the SHA-256 of each content by name."""
+    # Of JSON and not of joined text: no name can look like the end of one and the start of another.
     return sha256_bytes(canonical_json(sorted(digests.items())))
 
 

@@ -33,6 +33,7 @@ _DTYPES = (
 """In the order of the C ABI's constants, which start at 1."""
 
 
+# These structures repeat tfaot/c_api.h. Fields are only ever added at the end; struct_size tells which there are.
 class _CTensor(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -129,13 +130,16 @@ class Model:
         wanted = None if target is None else target.encode()
         if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
             raise RunError(f"{path}: {message.value.decode(errors='replace')}")
+        # Without costs, one fixed unit per run and one per row: large batches are then preferred.
         self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
 
     def __del__(self) -> None:
+        # Not set if loading the library failed.
         if getattr(self, "_instance", None):
             self._table.destroy(self._instance)
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None]]:
+        # With the uid: an upgrade may have put another model at this path.
         return _unpickled, (self.path, self.uid, self._wanted_target)
 
     @property
@@ -168,13 +172,14 @@ class Model:
         while start < rows:
             size = self._next_size(rows - start)
             taken = min(size, rows - start)
+            # The last run may be padded; rows beyond `taken` come from the padding.
             outputs = self._run(size, self._slice(inputs, start, size))
             parts.append({name: array[:taken] for name, array in outputs.items()})
             start += taken
         return self._joined(parts)
 
     def run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One batch of a compiled size: exactly what a program in C gets. Raises RunError."""
+        """Run one batch of a compiled size, with the results that a C program gets. Raises RunError."""
         return self._run(batch_size, self._checked((), inputs))
 
     def _checked(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
@@ -202,7 +207,7 @@ class Model:
         return next(iter(counts.values()), None)
 
     def _require_composable(self, rows: int) -> None:
-        """RunError if a batch of this size cannot be composed of others."""
+        """Raise RunError if a batch of this size cannot be composed of compiled sizes."""
         whole = [str(tensor) for tensor in self.signature.outputs if not tensor.has_batch_axis]
         if whole:
             reason = f"its output {whole[0]} has no batch axis, so that answers for several batches cannot be joined"
@@ -217,7 +222,7 @@ class Model:
         )
 
     def _next_size(self, rows: int) -> int:
-        """The compiled size to run first for `rows` that are to go; more than `rows` where it is to be padded."""
+        """The compiled size to run next for the remaining `rows`; if it is larger, the batch is padded."""
         with self._lock:
             return self._planner.next(rows)
 
@@ -227,10 +232,12 @@ class Model:
                 for name, array in inputs.items()}  # fmt: skip
 
     def _joined(self, parts: list[dict[str, Array]]) -> dict[str, Array]:
+        # An empty first part gives dtype and shape also for a batch without rows.
         empty = {t.name: np.empty(t.shape_at(0), t.dtype.value) for t in self.signature.outputs}
         return {name: np.concatenate([first, *(part[name] for part in parts)]) for name, first in empty.items()}
 
     def _run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        # Kept in a variable: the library gets addresses only, which hold no reference.
         arrays = [np.asarray(inputs[tensor.name], order="C") for tensor in self.signature.inputs]
         for tensor, array in zip(self.signature.inputs, arrays, strict=True):
             if array.shape != tensor.shape_at(batch_size):
@@ -257,6 +264,7 @@ def load(model: str | Path, *, prefix: str | Path | None = None, target: str | N
     installed there, a file or folder of this name is taken. To prefer these to a package, write "./digits".
     Raises RunError: not found, not a model's library, a CPU below the lowest target.
     """
+    # Names first, so that a folder of the same name in the current folder does not hide a package.
     if isinstance(model, str) and _package_meant(model):
         return Model(_named(model, prefix), target)
     if prefix is not None:
@@ -276,7 +284,7 @@ def _unpickled(path: Path, uid: str, target: str | None) -> Model:
 
 
 def _named(name: str, prefix: str | Path | None) -> Path:
-    """The library of an installed package, else that in a folder of this name."""
+    """The library of an installed package, otherwise the library at a path of this name."""
     try:
         return _installed(package_meant_by(name), prefix)
     except RunError:
@@ -342,6 +350,7 @@ def _table_of(path: Path) -> Any:
         raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}") from None
     entry.restype = ctypes.POINTER(_CModel)
     table = entry().contents
+    # A newer library is fine: its table only has more fields at the end.
     if table.abi_version < ABI_VERSION:
         raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
     return table
@@ -349,6 +358,7 @@ def _table_of(path: Path) -> Any:
 
 def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, dict[int, float]]:
     if info.struct_size < _CInfo.batch_costs.offset + _CInfo.batch_costs.size or not info.batch_costs:
+        # Older libraries end before this field.
         return {}
     rows = {target: row * len(sizes) for row, target in enumerate(targets)}
     return {
@@ -367,7 +377,7 @@ def _tensor(c: _CTensor) -> Tensor:
 
 
 def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
-    """`value` as an array of the tensor's dtype; RunError if its values or shape do not fit."""
+    """`value` as an array of the tensor's dtype. Raises RunError if its values or shape do not fit."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -381,9 +391,11 @@ def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
 
 def _converted(model: str, tensor: Tensor, array: Array) -> Array:
     dtype = np.dtype(tensor.dtype.value)
+    # Python's integers are int64: rejecting all that are wider would reject every plain list.
     integers = array.dtype.kind in "iu" and dtype.kind in "iu"
     if not integers and not np.can_cast(array.dtype, dtype, casting="same_kind"):
         raise RunError(f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, got {array.dtype}")
+    # The overflow is reported below, with the value.
     with np.errstate(over="ignore"):
         converted: Array = array.astype(dtype, copy=False)
     if integers:
@@ -407,6 +419,7 @@ def _either(sizes: tuple[int, ...]) -> str:
 def _padded(array: Array, rows: int) -> Array:
     """`array` with its last row repeated up to `rows`."""
     missing = rows - len(array)
+    # Copies of the last row, as in C++ (decision 009): valid inputs, whose answers are dropped.
     return array if missing == 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
 
 

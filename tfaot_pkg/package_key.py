@@ -1,7 +1,7 @@
-"""What decides about a package, by name: the key is made from it, and a change of the key is explained by it.
+"""The named components of a package's key, which also explain why a key changed.
 
-Names are `spec.SECTION.FIELD`, `defines.NAME`, `source/FILE` and the constants below. Values are texts: short ones as
-they are (what was there before can be told), long ones as SHA-256. Nothing names a place of this machine.
+Names are `spec.SECTION.FIELD`, `defines.NAME`, `source/FILE` and the constants below. Values are strings: short ones as
+they are, so that the former value can be shown, long ones as SHA-256. No value contains a path of this machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfaot_pkg.spec.tuning import tuning_document
 from tfaot_pkg.spec.types import ModelSpec, spec_document
 
 SPEC, DEFINES, SOURCE, TEMPLATES, CODE = "spec.", "defines.", "source/", "templates/", "code/"
-"""How names of several components begin."""
+"""Prefixes of components' names."""
 
 INPUTS, TUNING = "validation inputs", "tuning file"
 TOOLCHAIN, COMPILER, FLAGS = "toolchain", "compiler", "compiler flags"
@@ -34,7 +34,7 @@ STAGES = {
     "validate": "tfaot_pkg.verify.validate",
     "package": "tfaot_pkg.pipeline",
 }
-"""The modules that make what a package is made of, by the names that users read, in the order in which they run."""
+"""The module of each stage, by the name that users read, in the order in which they run."""
 
 _TEMPLATES = ("package", "native", "tools", "notices")
 
@@ -47,7 +47,7 @@ def components(
     compiler: Compiler,
     inputs: Mapping[str, object],
 ) -> dict[str, str]:
-    """All of them; `toolchain` is its identity, `inputs` say what the library is validated with (`inputs_document`)."""
+    """All components; `toolchain` is its identity, `inputs` describes the inputs of validation (`inputs_document`)."""
     parts = {
         f"{SPEC}{section}.{field}": _text(value)
         for section, fields in spec_document(spec).items()
@@ -55,6 +55,7 @@ def components(
         for field, value in fields.items()
     }
     parts |= {f"{DEFINES}{name}": value for name, value in spec.defines.items()}
+    # One component per file, so that a changed key can name the file that changed.
     parts |= {f"{SOURCE}{name}": digest for name, digest in source.files.items()}
     if spec.tuning is not None:
         parts[TUNING] = sha256_bytes(canonical_json(tuning_document(spec.tuning)))

@@ -1,7 +1,7 @@
-"""The stages in a row: from a spec to a verified package tree.
+"""The sequence of stages from a spec to a verified package tree.
 
-`Pipeline.plan` computes all keys without running anything (no TensorFlow, no compiler but for its version), which
-is what "is it up to date?" costs; `Pipeline.build` does the work that the build cache does not have.
+`Pipeline.plan` computes all keys without running a stage (no TensorFlow, and the compiler for its version only), which
+is enough to tell whether a package is up to date; `Pipeline.build` runs the stages that are not in the build cache.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageKeys:
-    """The keys of all stages before the package's. Stages are given theirs and compute none."""
+    """The keys of all stages before the package's. Stages get their keys and compute none (decision 031)."""
 
     frozen: Key
     compiled: Key
@@ -60,16 +60,16 @@ class StageKeys:
     validation: Key
 
     def as_dict(self) -> dict[str, Key]:
-        """Those that are the same on every machine, for the provenance."""
+        """The keys for the provenance, which are the same on every machine."""
         return {"frozen": self.frozen, "compiled": self.compiled, "native": self.native}
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: `keys` is kept
 class Plan:
-    """A spec with everything that decides about its package known.
+    """A spec with everything that its package depends on.
 
-    `key` is that of the whole package, `components` what it is made from (package_key.py), `inputs` what the library is
-    validated with (`inputs_document`).
+    `key` is that of the whole package, `components` what it is computed from (package_key.py), `inputs` describes the
+    inputs of validation (`inputs_document`).
     """
 
     spec: ModelSpec
@@ -82,11 +82,11 @@ class Plan:
 
     @cached_property
     def keys(self) -> StageKeys:
-        """The keys of all stages. Planning a night needs none of them."""
+        """The keys of all stages, computed on demand: planning a night needs none of them."""
         return self.keys_for(self.spec)
 
     def library_in(self, folder: Path) -> NativeLibrary:
-        """The library of this plan whose files are in `folder`, whoever built it."""
+        """The library of this plan with the files in `folder`, which another machine may have built."""
         spec, keys = self.spec, self.keys
         return NativeLibrary(
             folder=folder, key=keys.native, name=spec.model.package_name, uid=library_uid(spec, keys.compiled)
@@ -109,7 +109,7 @@ class Build:
 
     @property
     def confinement(self) -> Level:
-        """The weakest level of the sandbox that the model or its library ran in, also in builds that were cached."""
+        """The weakest level of the sandbox in which the model or its library ran, also if the build was cached."""
         return _confinement(self.frozen, self.report)
 
     @property
@@ -120,10 +120,10 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Where and with what to build.
+    """The folders and tools of builds.
 
-    `toolchain_python` is an interpreter of the user's to take TensorFlow from; `source_folder` holds the model's files
-    and stands for whatever source specs name.
+    `toolchain_python` is the user's own interpreter with TensorFlow; `source_folder` contains the model's files and
+    replaces the source that specs name.
     """
 
     folders: Folders
@@ -134,6 +134,7 @@ class Pipeline:
     cache: BuildCache = field(init=False)
 
     def __post_init__(self) -> None:
+        # The dataclass is frozen; this field is computed from another one.
         object.__setattr__(self, "cache", BuildCache(root=self.folders.builds))
 
     def source(self, spec: ModelSpec) -> SourceTree:
@@ -145,18 +146,21 @@ class Pipeline:
     def plan(self, spec: ModelSpec) -> Plan:
         """All keys of `spec`. Raises SourceError, ToolchainError (unknown toolchain), CompilerError (no compiler)."""
         facts = self.toolchain_facts(spec)
+        # The spec's rules allow targets of one architecture only.
         architecture = TARGETS[spec.compilation.targets[0]].architecture
         log = self.folders.logs / f"{spec.model.package_name}.log"
         compiler = find_compiler(architecture, log=log, output=self.progress.output)
         return plan_of(spec, self.source(spec), facts, compiler, inputs=inputs_document(spec))
 
     def build(self, plan: Plan) -> Build:
-        """The verified package of `plan`. Raises any of the errors of a build; nothing half-made is left behind."""
+        """The verified package of `plan`. Raises the errors of all stages; no partial result is kept."""
         spec, keys = plan.spec, plan.keys
         environment = self.environment_of(plan)
+        # Stages append to the log, which should be of this build alone.
         plan.compiler.log.unlink(missing_ok=True)
         with WorkerPool(environment, scratch_root=self.folders.builds, logs=self.folders.logs) as pool:
             require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
+            # Nothing is copied before a stage needs the model: a cached build reads none of its files.
             snapshot = Snapshot(plan.source, pool.given_folder)
             frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
             compiled = compile_model(
@@ -184,12 +188,12 @@ class Pipeline:
         return Build(plan=plan, frozen=frozen, library=library, report=report, tree=tree)
 
     def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> FrozenModel:
-        """Validate the library of `plan`, which somebody else built; give the model, frozen here.
+        """Validate the library of `plan`, which another machine may have built; return the model, frozen here.
 
-        Nothing is taken from the cache of builds. Raises the errors of freezing and ValidationError.
+        The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
         """
         spec, keys = plan.spec, plan.keys
-        # Where no worker can write: one that the model has taken over must not change what is compared later.
+        # In a folder that workers cannot write: a hostile model must not change what is compared later.
         snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
         frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
         validate(
@@ -208,8 +212,9 @@ class Pipeline:
         )
 
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:
-        """The toolchain that `plan` was made with. Raises ToolchainError if it is another one by now."""
+        """The toolchain of `plan`. Raises ToolchainError if it has changed since."""
         environment = self.environment(plan.spec)
+        # The keys are those of the planned toolchain; another one's code must not be stored under them.
         if environment.identity != plan.toolchain.identity:
             raise ToolchainError(
                 f"TensorFlow at {environment.python} was replaced since the build was planned",
@@ -218,7 +223,7 @@ class Pipeline:
         return environment
 
     def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
-        """What is known of the toolchain of `spec` without making its environment. Raises ToolchainError."""
+        """Facts about the toolchain of `spec`, without making its environment. Raises ToolchainError."""
         if self.toolchain_python is not None:
             found = external(self.toolchain_python, folders=self.folders)
             return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
@@ -226,7 +231,7 @@ class Pipeline:
 
 
 def pinned_toolchain(version: str) -> ToolchainFacts:
-    """What is known of one of our toolchains without making its environment. Raises ToolchainError."""
+    """Facts about a pinned toolchain, without making its environment. Raises ToolchainError."""
     wanted = toolchain(version)
     lock = requirements_file(wanted)
     return ToolchainFacts(
@@ -242,7 +247,7 @@ def stage_keys(
     *,
     inputs: Mapping[str, object],
 ) -> StageKeys:
-    """The keys of all stages of `spec`, from what decides about them."""
+    """The keys of all stages of `spec`, from what they depend on."""
     frozen = frozen_key(spec, source, toolchain.identity)
     compiled = compiled_key(spec, frozen, toolchain.toolchain)
     native = native_key(spec, compiled, compiler)
@@ -263,7 +268,7 @@ def plan_of(
     *,
     inputs: Mapping[str, object],
 ) -> Plan:
-    """All keys of `spec` from what decides about them; `inputs` is what `inputs_document` says of the validation's."""
+    """The plan of `spec`; `inputs` is the `inputs_document` of its validation."""
     parts = components(spec, source, toolchain=toolchain.identity, compiler=compiler, inputs=inputs)
     return Plan(
         spec=spec,
@@ -284,7 +289,7 @@ def contents_of(
     *,
     programs: tuple[Path, ...],
 ) -> PackageContents:
-    """What the package is made of, except what tells how this one was made: report, answers, documents."""
+    """The package's contents except the documents of this build: report, answers, provenance."""
     return PackageContents(
         spec=plan.spec,
         signature=frozen.signature,
@@ -312,7 +317,7 @@ def _documented(
     archives: Mapping[str, tuple[ArchiveMember, ...]],
     answers: bytes | None,
 ) -> PackageContents:
-    """`contents` with what tells how the package was made."""
+    """`contents` with the documents of this build."""
     from tfaot_pkg.provenance.sbom import sbom  # the library takes 0.1 s to import
 
     materials = _materials(plan, _confinement(frozen, report))
@@ -353,7 +358,7 @@ def _materials(plan: Plan, confinement: Level) -> Materials:
 
 
 def _notices(environment: ToolchainEnvironment) -> dict[str, bytes]:
-    """The licences of everything that is linked into a library."""
+    """The licences of all code that is linked into a library."""
     notices = {f"tensorflow-{path.name}": path.read_bytes() for path in environment.notices}
     notices["gcc-runtime.txt"] = (resources.templates() / "notices" / "gcc-runtime.txt").read_bytes()
     notices["tfaot-pkg-LICENSE.txt"] = resources.licence().read_bytes()

@@ -1,6 +1,6 @@
-"""The one place that starts other programs, and ends them: an argv list, never a shell.
+"""Start and end subprocesses. All of the tool's are started here: with an argv list, never a shell.
 
-Every program leads a session of its own, is known to `kill_running` while it runs, and does not outlive an exception.
+Every subprocess leads its own session, is known to `kill_running` while it runs, and is killed on an exception.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _running_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a program that succeeded printed."""
+    """The output of a program that succeeded."""
 
     stdout: str
     stderr: str
@@ -46,8 +46,8 @@ class Finished:
 class CommandFailed(Exception):
     """A program could not be started, failed, or ran out of time.
 
-    The text holds the command in a form that can be pasted into a shell, and the end of its output. Callers turn it
-    into an error of their own family.
+    The text contains the command in a form that can be pasted into a shell, and the end of its output. Callers turn
+    it into an error of their own.
     """
 
     def __init__(self, argv: Sequence[str], cwd: Path | None, reason: str, output: str) -> None:
@@ -88,6 +88,7 @@ def run(
     except OSError as error:
         raise CommandFailed(words, cwd, f"cannot start {words[0]} ({error.strerror})", "") from error
     talk = _Talk(process, stdin or b"")
+    # In this order: the process is ended first, then its pipes are closed.
     with talk, _attended(process):
         started(process)
         fault = talk.until_end(timeout)
@@ -101,7 +102,7 @@ def run(
 
 
 class _Talk:
-    """A program's input and output, as `subprocess.communicate`, but with a limit to the output that is kept."""
+    """A program's input and output, as `subprocess.communicate`, but with a limit on the output."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes) -> None:
         assert process.stdout is not None and process.stderr is not None
@@ -136,6 +137,7 @@ class _Talk:
                 selector.register(self._stdin, selectors.EVENT_WRITE)
             else:
                 self._close_input()
+            # Both streams are read as they come: a full pipe would otherwise block the program, and us with it.
             while selector.get_map():
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
@@ -148,6 +150,7 @@ class _Talk:
                 if sum(map(len, self._printed.values())) > MOST_OUTPUT:
                     return f"it printed more than {MOST_OUTPUT >> 20} MiB"
         try:
+            # A program may close its output and run on.
             self._process.wait(None if end is None else max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             return f"no end after {timeout:g} s"
@@ -163,7 +166,9 @@ class _Talk:
         """Write what fits. Returns whether input is left."""
         assert self._stdin is not None
         try:
+            # A pipe that is reported as writable takes PIPE_BUF bytes at least; pipe(7).
             self._left = self._left[os.write(self._stdin.fileno(), self._left[: select.PIPE_BUF]) :]  # never blocks
+        # The program has closed its input, and need not have failed.
         except BrokenPipeError:
             self._left = self._left[:0]
         return bool(self._left)
@@ -181,10 +186,10 @@ def stream(
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> str:
-    """Run `argv` to its end, with every line of its output given to `on_line` at once; return the whole output.
+    """Run `argv` to its end and pass each line of its output to `on_line` at once; return the whole output.
 
-    For programs that run for minutes: both output streams are one, `log` grows while the program runs, and `pass_fds`
-    stay open in it. Raises CommandFailed.
+    For programs that run for minutes: both output streams are merged, `log` grows while the program runs, and
+    `pass_fds` stay open in it. Raises CommandFailed.
     """
     words = [os.fspath(word) for word in argv]
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -208,6 +213,7 @@ def stream(
                 line = _text(raw)
                 lines.append(line)
                 file.write(line)
+                # Users read the log while the program runs, and after a crash of the tool.
                 file.flush()
                 on_line(line.rstrip())
             process.wait()
@@ -221,7 +227,7 @@ Limit = Literal["", "time", "memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a program ended: its exit code, the limit that it exceeded ("": none), and the most bytes seen in use."""
+    """How a program ended: its exit code, the limit that it exceeded ("": none), and its peak memory in bytes."""
 
     code: int
     limit: Limit
@@ -231,10 +237,10 @@ class Ended:
 def run_within(argv: Sequence[str], *, env: Mapping[str, str], log: Path, timeout: float, memory: int) -> Ended:
     """Run `argv` to its end; it prints to the end of `log`.
 
-    It is killed, with all that it started, if it runs for more than `timeout` seconds, if all of it together uses more
-    than `memory` bytes, and on an exception. Raises OSError if it cannot be started.
+    It is killed with all its descendants if it runs for more than `timeout` seconds, if they use more than `memory`
+    bytes together, and on an exception. Raises OSError if it cannot be started.
     """
-    # The far end of a pipe is closed when the program has ended: waiting for that needs no polling.
+    # A pipe is closed when the program has ended: `select` waits for that without polling.
     read_end, write_end = os.pipe()
     try:
         try:
@@ -259,8 +265,10 @@ def _watch(process: subprocess.Popen[bytes], end_of_it: int, timeout: float, mem
             limit = "memory"
         elif time.monotonic() > deadline:
             limit = "time"
+        # Short intervals first: a program may fill the memory at once; later, looking should cost little.
         interval = min(interval * 1.5, _LAST_LOOK, max(0.0, deadline - time.monotonic()))
     if limit:
+        # Before `wait`: until then, the process keeps its id, and its descendants can be found.
         kill_tree(process.pid)
     return Ended(code=process.wait(), limit=limit, memory=most)
 
@@ -279,6 +287,7 @@ def start(
 
     `kill_running` knows the process before a signal can come between its start and the caller's handling of it.
     """
+    # Between Popen and the set, a signal would leave a process that nobody knows.
     with shielded():
         process = subprocess.Popen(
             argv,
@@ -296,7 +305,7 @@ def start(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what `start` returned and all that it started, unless it has ended; none of it runs when this returns."""
+    """Kill a process of `start` and its descendants, unless it has ended; none of them runs when this returns."""
     if process.poll() is None:
         kill_tree(process.pid)
         process.wait()
@@ -306,7 +315,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _attended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The block waits for `process`; an exception kills it."""
+    """End `process` with the block, which waits for it; on an exception it is killed."""
     try:
         yield
     finally:
@@ -314,9 +323,9 @@ def _attended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def kill_running() -> None:
-    """Kill all programs that threads of this process wait for: `run` and `stream` raise CommandFailed there.
+    """Kill all subprocesses: `run` and `stream` then raise CommandFailed in the threads that wait for them.
 
-    Python raises Ctrl-C in the main thread only; programs that other threads wait for may run for minutes.
+    Python raises Ctrl-C in the main thread only; the subprocesses of other threads may run for minutes.
     """
     with _running_lock:
         processes = list(_running)

@@ -1,4 +1,4 @@
-"""Trees of processes: what belongs to one, how much memory it uses, and killing all of it. Linux: proc(5)."""
+"""Trees of processes: their members, their memory, and how to kill them. Linux: proc(5)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
-_ENDED = (b"Z", b"X")  # states of processes that only wait for their parent to ask how they ended
+_ENDED = (b"Z", b"X")  # zombies, which wait for their parent only
 _OWN_MEMORY = (b"RssAnon:", b"RssShmem:")
 _KILL_INTERVAL = 0.002  # seconds between looks at what has been killed
-_KILLED_AFTER = 10.0  # seconds; longer is what hangs in the kernel, on a dead network disk say
+_KILLED_AFTER = 10.0  # seconds; a process may hang in the kernel for longer, on a dead network disk for example
 
 
 def tree_of(root: int) -> list[int]:
     """The running processes among `root`, its descendants, and the sessions that any of these lead.
 
-    Neither is enough alone: a descendant may begin a session of its own, as every program does that we start, and
-    the parent of a process in a session may have ended, which makes it a child of the system's first process.
+    Neither is enough alone: a descendant may start its own session, as every program of `process.start` does, and the
+    parent of a process in a session may have ended, which makes it a child of the system's first process.
     """
     below: dict[int, set[int]] = defaultdict(set)
     running = set()
     for name in filter(str.isdecimal, os.listdir(_PROC)):
         try:
+            # After the last ')': the name of a program may contain blanks and brackets.
             state, parent, _, session = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()[:4]
         except (OSError, ValueError):  # it has ended
             continue
@@ -43,19 +44,19 @@ def tree_of(root: int) -> list[int]:
 
 
 def kill_tree(root: int) -> None:
-    """Kill all of `tree_of(root)`; none of it works any more when this returns.
+    """Kill all of `tree_of(root)`; none of them runs when this returns.
 
-    Call it before `root` has been waited for: until then, no other process or session can have its number.
+    Call it before `root` has been waited for: until then, no other process or session can have its id.
     """
     last = time.monotonic() + _KILLED_AFTER
     stopped: set[int] = set()
-    # Stopped before killed: a process that runs could start another between the look and the kill, and with its parent
-    # gone nothing would show whose it is.
+    # Stopped before killed: a running process could start another one in between, which could not be found any more
+    # after its parent is gone.
     while (new := set(tree_of(root)) - stopped) and time.monotonic() < last:
         for one in new:
             _signal(one, signal.SIGSTOP)
         stopped |= new
-    # What is killed may still be making a file: it must be gone before anybody removes its folder.
+    # A killed process may still be creating a file: it must be gone before its folder is removed.
     while (left := tree_of(root)) and time.monotonic() < last:
         for one in left:
             _signal(one, signal.SIGKILL)
@@ -68,7 +69,8 @@ def _signal(process: int, number: signal.Signals) -> None:
 
 
 def memory_of(root: int) -> int:
-    """Bytes that `root` and its descendants have for themselves: no files that they map, which others map too."""
+    """Bytes of memory of `root` and its descendants, without mapped files, which they may share."""
+    # The list grows while it is iterated, so descendants of descendants are included.
     found = [root]
     for one in found:  # grows
         found += _children(one)
@@ -76,9 +78,9 @@ def memory_of(root: int) -> int:
 
 
 def _children(process: int) -> list[int]:
-    """Those that any thread of `process` started, as the kernel lists them: far cheaper than looking at all processes.
+    """The children of all threads of `process`, from the kernel's list: far cheaper than reading all processes.
 
-    One that ends in this moment may hide others: next time they are seen again.
+    A child that ends meanwhile may hide others, until the next call.
     """
     try:
         lists = [path.read_bytes() for path in (_PROC / str(process) / "task").glob("*/children")]
@@ -96,7 +98,7 @@ def _own_memory(process: int) -> int:
 
 
 def oom_kills() -> int:
-    """How many processes of this machine the kernel has killed because memory ran out; 0 if it does not say."""
+    """The number of processes that the kernel killed for lack of memory; 0 if it is not known."""
     try:
         lines = (_PROC / "vmstat").read_bytes().splitlines()
     except OSError:

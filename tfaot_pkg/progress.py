@@ -1,7 +1,7 @@
-"""Progress of long work: what a stage reports, without knowing who looks.
+"""Progress of stages, independent of how it is shown.
 
-`Progress` is the port. The command line passes one that draws bars on a terminal (cli/progress.py), logs get
-`PlainProgress`, tests and libraries pass `Silent`.
+`Progress` is the port. The command line passes one that draws bars on a terminal (cli/progress.py), logs use
+`PlainProgress`, tests and libraries `Silent`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ class Step(Protocol):
     """One running stage."""
 
     def advance(self, amount: float = 1, *, note: str = "") -> None:
-        """`amount` more units are done; `note` says which."""
+        """Report `amount` more units as done; `note` says which."""
 
     def skip(self, reason: str) -> None:
-        """The stage has nothing to do, for `reason` ("cached")."""
+        """Report that the stage has nothing to do, for `reason` ("cached")."""
 
 
 class Progress(Protocol):
-    """Where stages report to."""
+    """The receiver of stages' reports."""
 
     def step(self, name: str, *, total: float | None = None, unit: str = "") -> AbstractContextManager[Step]:
-        """Open a stage: `total` units of work, or None where that is not known beforehand."""
+        """Start a stage of `total` units of work, or None if that is not known."""
 
     def note(self, text: str) -> None:
-        """A line worth reading at once."""
+        """A line that the user should read at once."""
 
     def output(self, text: str) -> None:
-        """What another program printed: shown with `-v` only."""
+        """Output of another program: shown with `-v` only."""
 
 
 class _SilentStep:

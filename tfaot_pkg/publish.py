@@ -1,4 +1,4 @@
-"""Publishing: build and verify a model, put it into a registry and into our Conan home."""
+"""Publish: build and verify a model, and put it into a registry and into the tool's Conan home."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_ta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What `publish` did. `conan` is None where no Conan package was asked for, `kernels` and `validated` (how the
-    code of each target was run) where nothing was built.
+    """The result of `publish`. `conan` is None if no Conan package was requested, `kernels` and `validated` (how the
+    code of each target was run) are None if nothing was built.
     """
 
     status: PublishStatus
@@ -61,16 +61,16 @@ def publish(
 ) -> Publication:
     """Publish the model of `spec` into the registry in the folder `root`.
 
-    At once where this very content is there already, else after building and verifying. Where there is no registry,
-    an unsigned one is made, after that. `keys` are those that a signed registry asks for.
-    `unverified` names targets that may be published without validation, because they cannot be run here.
-    Raises RegistryError, before anything is built, where the version is there with other content; ValidationError
-    where a target cannot be validated here; all errors of a build.
+    Nothing is built if the same content is published already. If there is no registry, an unsigned one is made after
+    the build. `keys` are those of a signed registry. `unverified` names targets that may be published without
+    validation, because they cannot be run here. Raises RegistryError, before the build, if the version is published
+    with other content; ValidationError if a target cannot be validated here; all errors of a build.
     """
     registry = FolderRegistry.find(root, keys=keys)
     plan = pipeline.plan(spec)
     present = _present(registry, spec) if registry is not None else None
     if present is not None:
+        # Before the build, which may take minutes: a published version never changes.
         _require_same(present, plan)
     record = _conan_record(pipeline, spec)
     packaged = _read_record(record, plan) if conan else None
@@ -78,14 +78,17 @@ def publish(
         update_or_note(registry, present.name, pipeline.progress)
         return _publication("already published", present, registry, packaged)
     if registry is not None:
+        # Before the build as well: a missing key would be found at the very end.
         registry.require_keys()
     require_verified(not_run_targets(spec), unverified)
     build = pipeline.build(plan)
+    # Only now, so that a failed build leaves no empty registry behind.
     registry = registry or FolderRegistry.create(root, keys=keys)
     with pipeline.progress.step("publish"):
         status, entry = into_registry(release_of(build), registry, pipeline.progress)
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
+        # After the Conan package is complete, so that an interrupted one is made again.
         write_file(record, json.dumps({"key": plan.key, "package": packaged}).encode())
     return _publication(status, entry, registry, packaged, build)
 
@@ -124,20 +127,21 @@ def _require_same(present: RegistryEntry, plan: Plan) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What is published of a build: the line of the index, and the blobs by role, as files or in memory."""
+    """What is published of a build: the index line, and the blobs by role, as files or in memory."""
 
     entry: RegistryEntry
     blobs: Mapping[str, Path | bytes]
 
 
 def release_of(build: Build) -> Release:
-    """Check and pack what `build` made, and time its library here.
+    """Check and pack the result of `build`, and measure the latency of its library here.
 
     Raises TrustError, RegistryError, CompilerError, ValidationError.
     """
     _require_floor(build)
     identity = Identity(package=build.tree.package_name, version=build.tree.version, key=build.plan.key)
     with tempfile.TemporaryFile() as archive:
+        # The digest of the tree comes from packing, so that it is of the bytes in the archive.
         tree = pack(build.tree.root, archive)
         require_sound(build.tree.root, tree, identity)
         archive.seek(0)
@@ -150,7 +154,7 @@ def release_of(build: Build) -> Release:
 
 
 def _require_floor(build: Build) -> None:
-    """Raise RegistryError if a library or program needs a newer C library than its users are promised."""
+    """Raise RegistryError if a library or program needs a newer C library than package.glibc allows."""
     limit = build.plan.spec.package.glibc
     for path in build.tree.loaded:
         with opened(path) as data:
@@ -166,20 +170,20 @@ def _require_floor(build: Build) -> None:
 def into_registry(
     release: Release, registry: FolderRegistry, progress: Progress
 ) -> tuple[PublishStatus, RegistryEntry]:
-    """Publish `release` and bring the catalogue up to date. Raises RegistryError, TrustError, StorageError."""
+    """Publish `release` and update the catalogue. Raises RegistryError, TrustError, StorageError."""
     result = registry.publish(release.entry, release.blobs)
     update_or_note(registry, release.entry.name, progress)
     return result.status, result.entry
 
 
 def _documents(build: Build) -> dict[str, bytes]:
-    """The documents that one may want to read without fetching the package, by role."""
+    """The documents that are also blobs of their own, to be read without the package, by role."""
     folder = build.tree.root / "share" / build.tree.package_name
     return {role: (folder / name).read_bytes() for role, name in FILES.items() if (folder / name).exists()}
 
 
 def _latency(build: Build) -> dict[str, bytes]:
-    """Times of this library on this machine; nothing where it can run none of the targets."""
+    """Latencies of the library on this machine; empty if this machine can run none of its targets."""
     targets = runnable_targets(build.plan.spec)
     if not targets:
         return {}
@@ -188,7 +192,7 @@ def _latency(build: Build) -> dict[str, bytes]:
 
 
 def entry_of(plan: Plan, frozen: FrozenModel, *, glibc: str, tree: str, blobs: Mapping[str, BlobRef]) -> RegistryEntry:
-    """The index line of the package of `plan`, whose install tree has the digest `tree`, before it is published."""
+    """The index line for the package of `plan`, whose install tree has the digest `tree`."""
     spec = plan.spec
     return RegistryEntry(
         name=spec.model.package_name,
@@ -209,14 +213,15 @@ def entry_of(plan: Plan, frozen: FrozenModel, *, glibc: str, tree: str, blobs: M
 
 
 def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progress) -> ConanPackage:
-    """Make the Conan package of `spec` from its install tree `prefix`, in our Conan home.
+    """Make the Conan package of `spec` from its install tree `prefix`, in the tool's Conan home.
 
-    Raises ConanError, SourceError where the model's files changed since it was built.
+    Raises ConanError, SourceError if the model's files changed since the build.
     """
     home = ConanHome(root=folders.conan_home, log=folders.logs / f"conan-{spec.model.name}.log")
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     with temporary_folder(prefix="tfaot-recipe-") as scratch:
         recipe = find_recipe(spec)
+        # A recipe beside the spec is the author's own; otherwise one is generated from the spec.
         if recipe is None:
             recipe = stage_recipe(spec, scratch)
             require_built_from(recipe, spec, prefix)
@@ -231,7 +236,7 @@ def into_conan(spec: ModelSpec, prefix: Path, folders: Folders, progress: Progre
 
 
 def _conan_record(pipeline: Pipeline, spec: ModelSpec) -> Path:
-    """Says which key the Conan home's package of a version has: asking Conan itself would take most of a second."""
+    """The file with the key of a version's package in the Conan home: asking Conan would take most of a second."""
     name = f"{spec.model.package_name}-{spec.model.version}.json"
     return pipeline.folders.conan_home / "tfaot-published" / name
 

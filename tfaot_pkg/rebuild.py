@@ -1,8 +1,8 @@
-"""Building a published package again, from what its provenance says, and comparing every byte.
+"""Build a published package again from its provenance, and compare every byte.
 
-The build cache is empty, so that everything is made anew; toolchains and downloads are the user's, because they are
-known by their digests. Where something that decides about the bytes is not the same here (another compiler, say),
-nothing is built: the answer is why not.
+The build cache is empty, so that all stages run; toolchains and downloads are the user's, because digests identify
+them. If something that the bytes depend on differs here (the compiler, for example), nothing is built, and the result
+gives the reasons.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _EXIT_CODES: dict[Verdict, int] = {
     "cannot": RebuildError.exit_code,
 }
 _COMPILER = {"version": "version", "linker": "linker", "libc": "libc", "machine": "machine", "flags": "all_flags"}
-"""What a statement records of the compiler: its names of properties of `Compiler`."""
+"""What a statement records of the compiler: its names, and the attributes of `Compiler`."""
 _MARK = re.compile(r"\{[{%#]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """What `rebuild_check` found: `differing` files out of `files`, or the `reasons` why it could not build."""
+    """The result of `rebuild_check`: the `differing` of all `files`, or the `reasons` why it could not build."""
 
     entry: RegistryEntry
     verdict: Verdict
@@ -64,7 +64,7 @@ class Rebuilt:
 
     @property
     def same_libraries(self) -> bool:
-        """Whether what differs is no code: documents, or the report of a validation on another CPU."""
+        """Whether only documents differ, such as the report of a validation on another CPU."""
         return not any(each.path.startswith(("lib/", "include/", "bin/")) for each in self.differing)
 
     def as_dict(self) -> dict[str, object]:
@@ -104,10 +104,10 @@ class _EmptyCache(Folders):
 
 
 def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Rebuilt:
-    """Build the version that `requirement` means again and compare it with what was published.
+    """Build the version that `requirement` selects again, and compare it with the published package.
 
-    Raises RegistryError (unknown package), TrustError (damaged package), NetworkError, StorageError; errors of a
-    build that go beyond "not the same here".
+    Raises RegistryError (unknown package), TrustError (damaged package), NetworkError, StorageError, and the errors of
+    a build that have other reasons than a difference of the machine.
     """
     entry = resolve(reader, requirement)
     with temporary_folder(prefix="tfaot-rebuild-") as scratch:
@@ -125,7 +125,7 @@ def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Reb
 
 
 class CannotRebuild(Exception):
-    """Why the package cannot be built again here."""
+    """The package cannot be built again here."""
 
     def __init__(self, *reasons: str) -> None:
         super().__init__(*reasons)
@@ -145,13 +145,14 @@ def fetch_published(reader: RegistryReader, entry: RegistryEntry, into: Path) ->
 
 
 def recorded_of(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
-    """The package's provenance, when it is that of these very files. Raises TrustError."""
+    """The package's provenance. Raises TrustError if it is not that of these files."""
     path = f"share/{entry.name}/{FILES[PROVENANCE]}"
     if path not in tree.files:
         raise TrustError(
             f"{entry} carries no provenance", hint="it was published by an older version of tfaot-pkg: publish anew"
         )
     recorded = read_statement((root / path).read_bytes(), str(entry))
+    # The statement lists all files except itself (decision 014).
     others = {name: digest for name, digest in tree.files.items() if name != path}
     wrong = sorted(name for name, digest in others.items() if recorded.files.get(name) != digest)
     if wrong or recorded.key != entry.key:
@@ -165,6 +166,7 @@ def recorded_of(entry: RegistryEntry, tree: Tree, root: Path) -> Recorded:
 
 def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path) -> tuple[Plan, Pipeline]:
     """The plan that gives the same key as the published package's. Raises CannotRebuild."""
+    # The version is a component of the key: with another one, the keys can never be equal.
     if recorded.tool != __version__:
         raise CannotRebuild(f"it was built by tfaot-pkg {recorded.tool}, and this is {__version__}")
     if not recorded.pinned and means.toolchain_python is None:
@@ -177,6 +179,7 @@ def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path
     pipeline = Pipeline(
         folders=folders,
         progress=means.progress,
+        # A pinned toolchain is made from its lock file, even if the user names an interpreter.
         toolchain_python=None if recorded.pinned else means.toolchain_python,
         wheelhouse=means.wheelhouse,
         source_folder=means.source,
@@ -186,6 +189,7 @@ def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path
     except (CompilerError, SourceError, ToolchainError) as error:
         raise CannotRebuild(f"{error.message}; {error.hint}".removesuffix("; ")) from error
     reasons = tuple(_reasons(recorded, plan))
+    # Reasons with a name come first; this one remains if the key differs without any of them.
     if not reasons and plan.key != recorded.key:
         reasons = (f"this tfaot-pkg {__version__} is not the one that built it: other templates or programs",)
     if reasons:
@@ -194,7 +198,7 @@ def _plan(recorded: Recorded, tuning: Tuning | None, means: Means, scratch: Path
 
 
 def _reasons(recorded: Recorded, plan: Plan) -> Iterator[str]:
-    """What is not the same here, of all that decides about a package's bytes. Pure."""
+    """The differences between here and the publisher's machine that change a package's bytes. Pure."""
     if plan.source.digest != recorded.source:
         yield f"the model's files are not those it was built from (digest {plan.source.digest[:12]} here)"
     if plan.toolchain.identity != recorded.toolchain:
@@ -221,6 +225,7 @@ def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
         spec = parse_spec(text, folder / "spec.yaml")
     except SpecError as error:
         raise CannotRebuild(f"this version cannot read its spec: {error.message}") from error
+    # Another version may have other defaults or rules: the text must give the very values that were built.
     if spec_document(spec) != recorded.spec:
         raise CannotRebuild("this version understands its spec differently")
     if isinstance(spec.source, FolderSource) and means.source is None:
@@ -233,7 +238,7 @@ def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
 
 
 def _tuning(recorded: Recorded, packaged: Path) -> Tuning | None:
-    """What the package was tuned with: it carries a copy. Raises CannotRebuild."""
+    """The tuning of the package, from the copy in it. Raises CannotRebuild."""
     try:
         return read_tuning(packaged, str(recorded.spec["model"]["name"]))
     except (SpecError, KeyError, TypeError) as error:
@@ -241,7 +246,7 @@ def _tuning(recorded: Recorded, packaged: Path) -> Tuning | None:
 
 
 def _escaped(value: Any) -> Any:
-    """`value` such that nothing in it is an expression: the spec's expressions have been expanded already."""
+    """`value` with braces escaped: the recorded strings are expanded already, and contain no expressions."""
     if isinstance(value, Mapping):
         return {key: _escaped(item) for key, item in value.items() if item not in ("", {})}
     if isinstance(value, list):
@@ -274,9 +279,9 @@ _LINE = 80  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One file that is not the same: only there ("missing"), only here ("added"), of another kind, or other bytes.
+    """One file that differs: only published ("missing"), only rebuilt ("added"), of another kind, or other bytes.
 
-    `detail` says for bytes where the first difference is, and what stands there and here.
+    For bytes, `detail` gives the place of the first difference, and both contents there.
     """
 
     path: str
@@ -317,6 +322,7 @@ def _first(member: Member, there: Path, here: Path) -> str:
     theirs, ours = there.read_bytes(), here.read_bytes()
     sizes = f" ({counted(len(theirs), 'byte')} published, {len(ours):,} rebuilt)" if len(theirs) != len(ours) else ""
     try:
+        # A line says more than an offset; binary files are hardly ever valid UTF-8.
         return _first_line(theirs.decode(), ours.decode()) + sizes
     except UnicodeDecodeError:
         return _first_byte(theirs, ours) + sizes

@@ -1,6 +1,6 @@
-"""Where the files that belong to the tool but are not Python lie.
+"""The paths and digests of the tool's files that are not Python.
 
-In a checkout at its top, in a wheel inside the package.
+In a checkout they are in its top folder, in a wheel inside the package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BUNDLED = _PACKAGE / "_bundled"
 
 _Stamps = dict[Path, tuple[int, int, int]]
 _stamps: dict[Path, _Stamps] = {}
-"""What tells that a file changed, of all files that were digested."""
+"""Times, sizes and inodes of all files that were digested, which show changes."""
 
 
 @cache
@@ -31,19 +31,21 @@ def _resource(relative: str) -> Path:
 def digest(path: Path) -> str:
     """SHA-256 of one of these files, or of all names and contents below one of these folders.
 
-    It is taken once: `require_unchanged` says whether it still holds.
+    It is computed once: `require_unchanged` checks whether it is still right.
     """
+    # Before the digest: a change in between then shows as a difference.
     _stamps[path] = _stamps_of(path)
     return _digest(path)
 
 
 def require_unchanged() -> None:
-    """Raise StorageError where a file is not what it was when it was digested.
+    """Raise StorageError if a file has changed since it was digested.
 
-    What was made meanwhile may have been made with either content, so it must not be kept under a key.
+    Results of that time may come from either content, so they must not be stored under a key (decision 031).
     """
     for path, before in _stamps.items():
         now = _stamps_of(path)
+        # Stamps are cheap; only if they differ is the content read again, since a checkout may touch equal files.
         if now != before and (not now or _digest(path) != digest(path)):
             raise StorageError(
                 f"a part of tfaot-pkg itself was changed while it ran: {path}",
@@ -56,11 +58,12 @@ def _digest(path: Path) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
+    # Python writes .pyc files below a folder when its modules are first imported.
     return [path for path in files_below(folder) if path.suffix != ".pyc"]
 
 
 def _stamps_of(path: Path) -> _Stamps:
-    """Empty where there is no such file any more."""
+    """The stamps of the files at `path`; empty if a file does not exist any more."""
     files = _files(path) if path.is_dir() else [path]
     try:
         found = {file: os.stat(file) for file in files}
@@ -85,7 +88,7 @@ def kernels() -> Path:
 
 
 def base_recipe() -> Path:
-    """The folder of `conanfile.py` that every model's recipe builds on."""
+    """The folder of the `conanfile.py` that all models' recipes extend."""
     return _BUNDLED if _BUNDLED.exists() else _CHECKOUT
 
 

@@ -1,4 +1,4 @@
-"""`Rows`: whether the rows of a model's batch depend on one another, and where they meet."""
+"""`Rows`: whether the rows of a model's batch depend on one another, and at which operations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """An operation at which rows of a batch meet, on the way to `output`.
+    """An operation that combines rows of a batch, on the way to `output`.
 
     `node` is TensorFlow's name of the operation, "" if there is none; `operation` is HLO's opcode. `reason` completes
     the sentence "output y: ...".
@@ -28,10 +28,10 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Where the rows of a model's batch meet, at most one place per output.
+    """The operations that combine rows of a model's batch, at most one per output.
 
-    If there is none, each row of the outputs depends on the same row of the inputs alone: batches of any size may be
-    composed of others, and padded. Otherwise only whole batches of a compiled size give right answers.
+    If there is none, each row of the outputs depends only on the same row of the inputs: batches of any size can be
+    composed of others, and padded. Otherwise only whole batches of a compiled size give right answers (decision 029).
     """
 
     meetings: tuple[Meeting, ...] = ()
@@ -48,14 +48,14 @@ class Rows:
         }
 
     def warnings(self) -> tuple[str, ...]:
-        """What the author of a model is told."""
+        """Warnings for the author of the model."""
         return tuple(
             f"rows of a batch depend on one another: {meeting}; only compiled batch sizes run"
             for meeting in self.meetings
         )
 
     def document(self) -> list[dict[str, str]]:
-        """All of it as JSON values."""
+        """All operations as JSON values."""
         return [
             {"output": m.output, "node": m.node, "operation": m.operation, "reason": m.reason} for m in self.meetings
         ]

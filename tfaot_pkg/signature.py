@@ -1,4 +1,4 @@
-"""What a model takes and gives: names, dtypes, shapes. The same words from the frozen graph to the registry."""
+"""The signature of a model: names, dtypes and shapes. All stages use it, from the frozen graph to the registry."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """All inputs and outputs, in the order of their positions: that of the spec's lists, else that of their names.
+    """All inputs and outputs in the order of their positions: that of the spec's lists, otherwise that of their names.
 
-    It never depends on TensorFlow's order.
+    It does not depend on TensorFlow's order.
     """
 
     inputs: tuple[Tensor, ...]

@@ -1,7 +1,7 @@
-"""Writing to disk: all or nothing.
+"""Atomic and durable writing to disk.
 
-Every file and folder that others may read is made beside its final place, made durable, then renamed.
-A reader, a killed process or a full disk finds the old state or the new one, never a half.
+Every file and folder that others may read is made beside its final place, synced, then renamed. So a reader finds the
+old state or the new one, also after a killed process or with a full disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfaot_pkg.errors import StorageError
 from tfaot_pkg.temporary import temporary_file, temporary_folder
 
 _ELSEWHERE = "or take a folder on another disk (TFAOT_HOME sets where tfaot-pkg keeps its own files)"
-"""What is full may be a prefix, a registry or our own home: the message names the file."""
+"""The full disk may be that of a prefix, a registry or our own home: the message names the file."""
 
 _READ_OF_END = 1 << 20
 
@@ -35,7 +35,7 @@ _HINTS = {
 
 
 def is_refusal(error: OSError) -> bool:
-    """Whether the disk or its owner refused: full, read-only, no permission."""
+    """Whether the disk is full, read-only or has no permission."""
     return error.errno in _HINTS
 
 
@@ -46,11 +46,11 @@ _REFUSALS = {
     "File too large": errno.EFBIG,
     "Read-only file system": errno.EROFS,
 }
-"""What programs say, in English, of a disk that refuses; the second is Python's."""
+"""English messages of programs about a full or read-only disk; the second is Python's."""
 
 
 def refusal_in(text: str) -> str:
-    """The line of another program's output that says that the disk refused; "" where none does."""
+    """The line of another program's output that reports a full or read-only disk; "" if there is none."""
     return next((line.strip() for line in text.splitlines() if any(words in line for words in _REFUSALS)), "")
 
 
@@ -61,14 +61,14 @@ def refused(action: str, line: str) -> StorageError:
 
 
 def end_of_file(path: Path) -> str:
-    """The last mebibyte of what another program printed. Raises OSError."""
+    """The last mebibyte of a log. Raises OSError."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _READ_OF_END))
         return file.read().decode("utf-8", "replace")
 
 
 def keep_newest(folder: Path, pattern: str, count: int) -> None:
-    """Delete all but the newest `count` files in `folder` whose names match `pattern`; what cannot be deleted stays."""
+    """Delete all except the newest `count` files in `folder` that match `pattern`, as far as possible."""
     dated = []
     for path in folder.glob(pattern):
         try:
@@ -84,10 +84,11 @@ def keep_newest(folder: Path, pattern: str, count: int) -> None:
 
 @contextmanager
 def storage_errors(action: str) -> Iterator[None]:
-    """Turn the operating system's refusal in `action` ("write the registry") into a StorageError."""
+    """Turn an OSError in `action` ("write the registry") into a StorageError."""
     try:
         yield
     except OSError as error:
+        # It is an OSError too; `locked` reports it with the holder of the lock.
         if isinstance(error, filelock.Timeout):
             raise
         where = f" ({error.filename})" if error.filename else ""
@@ -97,23 +98,26 @@ def storage_errors(action: str) -> Iterator[None]:
 
 
 def write_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Replace `path` by `data` in one step; durable when this returns. Raises OSError."""
+    """Replace `path` by `data` atomically; durable when this returns. Raises OSError."""
     write_chunks(path, (data,), mode=mode)
 
 
 def write_chunks(path: Path, chunks: Iterable[bytes], *, mode: int = 0o644) -> None:
-    """Replace `path` by all of `chunks` in one step, without holding them in memory; durable when this returns.
+    """Replace `path` by all of `chunks` atomically, without holding them in memory; durable when this returns.
 
-    Whatever `chunks` raises (a digest that does not fit, say) leaves `path` as it was. Raises OSError.
+    If `chunks` raises (for a wrong digest, for example), `path` stays as it was. Raises OSError.
     """
     make_folder(path.parent)
     with temporary_file(path.parent, prefix=f".{path.name}.", suffix=".part") as temporary:
         with open(temporary, "xb", opener=_privately) as file:
             file.writelines(chunks)
             file.flush()
+            # Private until complete, and then the mode exactly as given, whatever the umask.
             os.fchmod(file.fileno(), mode)
+            # Before the rename: otherwise a power failure may leave the new name with an empty file.
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    # A rename is durable only after a sync of the folder; fsync(2).
     sync_folder(path.parent)
 
 
@@ -122,9 +126,9 @@ def _privately(path: str, flags: int) -> int:
 
 
 def append_lines(path: Path, lines: Sequence[bytes]) -> None:
-    """Add `lines` (each without its end) to `path`, which one process at a time may do; durable when this returns.
+    """Append `lines` (without their ends) to `path`; durable when this returns. The caller holds a lock.
 
-    The torn end of a line that a killed process left is dropped first. Raises OSError.
+    An incomplete last line, from a killed process, is removed first. Raises OSError.
     """
     make_folder(path.parent)
     known = path.exists()
@@ -134,6 +138,7 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
         whole = file.read().rfind(b"\n") + 1 if end and not _ends_line(file, end) else end
         if whole != end:
             file.truncate(whole)
+        # If this is interrupted, at most one line is incomplete, and the next call removes it.
         file.write(b"".join(line + b"\n" for line in lines))
         file.flush()
         os.fsync(file.fileno())
@@ -149,7 +154,8 @@ def _ends_line(file: BinaryIO, end: int) -> bool:
 
 
 def make_folder(path: Path) -> None:
-    """Make `path` and its missing parents; their names are durable when this returns. Raises OSError."""
+    """Create `path` and its missing parents; durable when this returns. Raises OSError."""
+    # Listed before mkdir, which does not say which of them it made.
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -158,26 +164,28 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `path` that becomes `path` when the block ends well.
+    """A temporary folder beside `path`, which is renamed to `path` if the block succeeds.
 
-    Where `path` exists by then (someone else made it), ours is dropped and theirs stays. Raises OSError.
+    If another process has made `path` meanwhile, that one stays and ours is removed. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(path.parent, prefix=f".{path.name}.", suffix=".part") as temporary:
         yield temporary
+        # The folder was private while it was incomplete.
         temporary.chmod(0o755)
         try:
             os.rename(temporary, path)
         except OSError as error:
+            # rename replaces an empty folder, and fails with one of these for any other.
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         sync_folder(path.parent)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder that others may read: they see it whole or not at all. Raises OSError.
+    """Remove a folder that others may read, atomically for them. Raises OSError.
 
-    A killed process leaves it whole, or hidden as `.NAME.*.part`.
+    A killed process leaves it complete, or hidden as `.NAME.*.part`.
     """
     with temporary_folder(path.parent, prefix=f".{path.name}.", suffix=".part") as hidden:
         os.rename(path, hidden)
@@ -194,7 +202,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, what: str, timeout: float = 600) -> Iterator[None]:
-    """Hold the lock file `path` (between processes); StorageError after `timeout` seconds, naming the holder."""
+    """Hold the lock file `path` (between processes). Raises StorageError, with the holder, after `timeout` seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     owner = path.with_name(path.name + ".owner")
     lock = filelock.FileLock(path)

@@ -1,4 +1,4 @@
-"""Targets: the kinds of CPU that a library carries code for."""
+"""Targets: the kinds of CPU for which a library contains code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 class Target:
     """One microarchitecture level.
 
-    `cpu` is LLVM's name of it (for tfcompile), `flags` are GCC's and Clang's for the same level, `level` orders
-    the targets of one architecture, `features` are Linux's names (/proc/cpuinfo) of what the level needs.
+    `cpu` is LLVM's name of it (for tfcompile), `flags` are GCC's and Clang's for the same level, `level` orders the
+    targets of one architecture, `features` are Linux's names (/proc/cpuinfo) of the required CPU features.
     Levels: x86-64 psABI, "Micro-Architecture Levels".
     """
 
@@ -32,6 +32,7 @@ class Target:
 
 _V1 = frozenset({"fpu", "mmx", "sse", "sse2", "fxsr", "cx8", "cmov"})
 _V2 = _V1 | {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
+# abm is Linux's name for LZCNT.
 _V3 = _V2 | {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "abm"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
@@ -71,7 +72,7 @@ DEFAULT_TARGETS = ("x86-64-v2", "x86-64-v3")
 
 
 def lowest(architecture: str) -> Target:
-    """The target of `architecture` that all of its CPUs can run: for code that runs before one has looked."""
+    """The target that all CPUs of `architecture` can run: for code that runs before the CPU is known."""
     return min((t for t in TARGETS.values() if t.architecture == architecture), key=lambda t: t.level)
 
 
@@ -79,6 +80,7 @@ def host_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """The features of this machine's CPU, by Linux's names."""
     for line in cpuinfo.read_text().splitlines():
         name, _, value = line.partition(":")
+        # x86-64 and aarch64 have different names for the same line.
         if name.strip() in ("flags", "Features"):
             return frozenset(value.split())
     return frozenset()

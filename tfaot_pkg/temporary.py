@@ -1,7 +1,7 @@
-"""Temporary files and folders: neither an error nor Ctrl-C leaves any behind.
+"""Temporary files and folders, which are removed also after an error or Ctrl-C.
 
-Ctrl-C may come at any instruction, also between the making of a folder and the block that is to remove it. So a path is
-noted before it is made and until it is gone, and what was missed when the stages were stopped, `remove_left` removes.
+Ctrl-C may come at any instruction, also between the creation of a folder and the block that removes it. So a path is
+noted before it is created and until it is removed, and `remove_left` removes what interrupted stages have missed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _noted: set[Path] = set()
 
 @contextmanager
 def temporary_folder(parent: Path | None = None, *, prefix: str, suffix: str = "") -> Iterator[Path]:
-    """An empty folder for this user alone in `parent` (TMPDIR where none is given), which goes with the block.
+    """An empty private folder in `parent` (by default TMPDIR), which is removed after the block.
 
-    The block may rename it away. Raises OSError.
+    The block may rename it. Raises OSError.
     """
     path = _note(parent or Path(tempfile.gettempdir()), prefix, suffix)
     try:
@@ -34,7 +34,7 @@ def temporary_folder(parent: Path | None = None, *, prefix: str, suffix: str = "
 
 @contextmanager
 def temporary_file(parent: Path, *, prefix: str, suffix: str = "") -> Iterator[Path]:
-    """The path of a file in `parent`, not yet made, which goes with the block unless the block renames it away."""
+    """The path of a new file in `parent`, which is removed after the block unless the block renames it."""
     path = _note(parent, prefix, suffix)
     try:
         yield path
@@ -43,19 +43,21 @@ def temporary_file(parent: Path, *, prefix: str, suffix: str = "") -> Iterator[P
 
 
 def remove_left() -> None:
-    """Remove all that is still there, when nothing of this process uses it any more."""
+    """Remove everything that is left. Call it when nothing in this process uses it any more."""
     for path in list(_noted):
         _remove(path)
 
 
 def _note(parent: Path, prefix: str, suffix: str) -> Path:
     path = parent / f"{prefix}{secrets.token_hex(8)}{suffix}"
+    # The random name is chosen here and not by tempfile, because the path must be noted before it exists.
     _noted.add(path)
     return path
 
 
 def _remove(path: Path) -> None:
-    with shielded():  # shutil.rmtree closes a file twice where it is interrupted
+    with shielded():  # if interrupted, shutil.rmtree closes a file twice
+        # A path that the block renamed away is neither, and nothing happens.
         if path.is_dir():
             remove_tree(path)
         else:

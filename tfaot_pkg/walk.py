@@ -1,4 +1,4 @@
-"""Reading and removing folders that somebody else filled: no recursion, so that no depth of folders ends the tool."""
+"""Read and remove folders that are not trusted, without recursion, so that deep nesting does no harm."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 MOST_LEVELS = 64
-"""Of folders within folders; models and what is made of them need a handful."""
+"""Maximum depth of nested folders; models and what is made from them need a few levels."""
 
 
 def entries_below(root: Path) -> Iterator[os.DirEntry[str]]:
     """All files, folders and links below the folder `root`, each folder before what it holds; links are not followed.
 
-    What vanishes meanwhile is left out. Raises OSError, also (ENAMETOOLONG) where folders are nested deeper than
+    What is removed meanwhile is left out. Raises OSError, with ENAMETOOLONG if folders are nested deeper than
     MOST_LEVELS.
     """
     waiting = [(os.fspath(root), 0)]
@@ -26,6 +26,7 @@ def entries_below(root: Path) -> Iterator[os.DirEntry[str]]:
         if level > MOST_LEVELS:
             raise OSError(errno.ENAMETOOLONG, f"folders are nested deeper than {MOST_LEVELS} levels", os.fspath(root))
         try:
+            # Read completely before yielding: callers may remove entries, and no descriptor stays open per level.
             with os.scandir(folder) as found:
                 entries = list(found)
         except FileNotFoundError:
@@ -37,18 +38,19 @@ def entries_below(root: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def require_flat(root: Path) -> None:
-    """Raise OSError (ENAMETOOLONG) where folders are nested too deep for those who walk through them by recursion."""
+    """Raise OSError (ENAMETOOLONG) if folders are nested too deeply for functions that walk them recursively."""
     for _ in entries_below(root):
         pass
 
 
 def remove_tree(root: Path) -> None:
-    """Remove the folder `root`, which nobody else writes to any more; what cannot be removed stays.
+    """Remove the folder `root`, to which no process writes any more, as far as possible.
 
-    As `shutil.rmtree`, which gives up at some 1,000 levels and at folders without rights.
+    Unlike `shutil.rmtree`, it also removes more than about 1,000 levels, and folders without permissions.
     """
     with suppress(RecursionError):
         shutil.rmtree(root, ignore_errors=True)
+    # Usually rmtree has removed everything, and the slower way is not needed.
     if root.is_dir() and not root.is_symlink():
         with suppress(OSError):
             _flatten(root)
@@ -56,16 +58,17 @@ def remove_tree(root: Path) -> None:
 
 
 def _flatten(root: Path) -> None:
-    """Move each folder below `root` right into it, so that every path is short, and let its owner change it."""
+    """Move each folder below `root` directly into it, so that all paths are short, and give its owner all rights."""
     waiting = [os.fspath(root)]
     while waiting:
         folder = waiting.pop()
+        # A program may have taken the permissions away from its own folders.
         os.chmod(folder, 0o700)
         with os.scandir(folder) as found:
             inner = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
         for path in inner:
             place = path if Path(folder) == root else os.path.join(root, secrets.token_hex(8))
             if place != path:
-                os.chmod(path, 0o700)  # a folder that is moved is changed
+                os.chmod(path, 0o700)  # moving a folder changes its entry '..', which needs permission
                 os.rename(path, place)
             waiting.append(place)

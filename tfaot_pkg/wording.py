@@ -1,7 +1,7 @@
-"""Text for people: counts in sentences, and text from elsewhere on a terminal.
+"""Text for messages: counts, quoted values, and untrusted text on a terminal.
 
-All that is printed goes through `say` and `say_json`, or is drawn by cli/progress.py's `shown`: names and messages come
-from specs, archives, builds and servers, and a terminal obeys what it is sent.
+All output goes through `say` and `say_json`, or is drawn by `shown` of cli/progress.py: names and messages may come
+from specs, archives, builds and servers, and control characters in them would change the terminal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a terminal obeys rather than shows, except ends of lines and tabs."""
+"""Characters that control a terminal or the direction of text, except ends of lines and tabs."""
 _DELETE = "\x7f"
 
 
@@ -45,25 +45,26 @@ def described(value: object) -> str:
 
 
 def number(value: float) -> str:
-    """A number as a message shows it: not at any length."""
+    """A number as a message shows it, shortened."""
     text = str(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def printable(text: str) -> str:
-    """`text`, which a model or a server may have written, with control characters escaped."""
+    """`text`, possibly from a model or a server, with control characters escaped."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def say(text: str, *, to: TextIO | None = None, head: str = "") -> None:
-    """Print `text`, which anybody may have written, on `to` (standard error) after `head`, which is our own."""
+    """Print `text`, which is not trusted, on `to` (standard error) after `head`, which is our own."""
     terminal = to or sys.stderr
     terminal.write(f"{head}{printable(text)}\n")
     terminal.flush()
 
 
 def say_json(document: Mapping[str, object], *, lines: bool = True) -> None:
-    """Print `document` on standard output, on one line or many. JSON escapes what terminals obey, but for DEL."""
+    """Print `document` on standard output, on one line or many. JSON escapes all control characters except DEL."""
     text = json.dumps(document, indent=2 if lines else None)
+    # In JSON text DEL can only be inside of a string, so it can be escaped afterwards.
     sys.stdout.write(text.replace(_DELETE, "\\u007f") + "\n")
     sys.stdout.flush()
