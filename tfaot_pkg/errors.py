@@ -1,7 +1,7 @@
-"""Every error that a user can meet: what is wrong, where, what to do next, and a stable exit code.
+"""All errors for users: what is wrong, where, what to do next, and a stable exit code.
 
-One class per party at fault, because that decides who acts: the author of the spec, the author of the
-model, whoever runs the machine, the registry's keeper. Only the command line prints errors and exits.
+There is one class per party at fault, because that decides who acts: the author of the spec, the author of the model,
+the administrator of the machine, the registry's maintainer. Only the command line prints errors and exits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class TfaotError(Exception):
 
     def __init__(self, message: str, *, hint: str = "", log: Path | None = None) -> None:
         # File names and libraries' messages may hold what no UTF-8 can.
+        # Escaped here, so that no printer and no JSON document fails on it.
         self.message = message.encode("utf-8", "backslashreplace").decode()
         self.hint = hint.encode("utf-8", "backslashreplace").decode()
         super().__init__(self.message)

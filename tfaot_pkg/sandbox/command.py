@@ -57,6 +57,7 @@ class DiskWatch:
         # A program may write more than its limit and end between two looks.
         self.fault = self.fault or self._found(())
         if self._log is not None and self._log.exists() and self._log.stat().st_size > MOST_OF_LOG:
+            # Errors quote the log, and users keep it: both need a limit.
             os.truncate(self._log, MOST_OF_LOG)
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:

@@ -73,6 +73,7 @@ def is_unconfined() -> bool:
 
 def allow_unconfined() -> None:
     """Apply `--unconfined`, also to the processes that this one starts."""
+    # In the environment, because builds of a night run in subprocesses of this tool.
     os.environ[UNCONFINED] = "1"
 
 

@@ -174,6 +174,7 @@ def licence_note(text: str) -> str:
 
 def _canonical(text: str) -> str:
     """`text` in SPDX's canonical form; "" if it is not an SPDX expression."""
+    # Imported here, because most commands look at no licence.
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     try:

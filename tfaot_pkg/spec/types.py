@@ -55,6 +55,7 @@ class TunedCode:
         return self.xla_flags.get(target, {}).get(batch_size, ())
 
 
+# Repeated here: toolchain/definition.py is in a layer above, which this module must not import.
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
 

@@ -248,6 +248,7 @@ def _candidates() -> Iterator[Path]:
     yield Path(sys.executable)
     for name in [*(f"python3.{minor}" for minor in _MINORS), "python3"]:
         found = shutil.which(name)
+        # python3 is often the running interpreter under another name.
         if found and not os.path.samefile(found, sys.executable):
             yield Path(found)
 

@@ -193,6 +193,7 @@ class Worker:
             if not data:
                 raise self._crash()
             self._buffer += data
+            # A hostile model must not fill the memory of the tool.
             if len(self._buffer) > _LONGEST_ANSWER:
                 self.kill()
                 raise ToolchainError("TensorFlow's process gave an answer without an end", log=self._log)
@@ -331,6 +332,7 @@ class WorkerPool:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+        # Logs of failed builds must outlive the pool, but not grow without limit.
         keep_newest(self._logs, "worker-*.log", _KEPT_LOGS)
 
     def new_folder(self, name: str) -> Path:
