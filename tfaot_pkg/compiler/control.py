@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
-from tfaot_pkg.compiler.program import ZERO, Operation, Region
+from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
 
 
 def while_loop(emitter: Emitter, operation: Operation) -> None:
@@ -42,7 +42,7 @@ def _prepare(emitter: Emitter, value: int) -> None:
         return
     if isinstance(operation.type, tuple):
         return
-    if not operation.shape.rank and operation.shape.dtype != "f32":
+    if not operation.shape.rank:
         name = f"s{next(emitter.new)}"
         emitter.line(f"const auto {name} = {emitter.scalar(value)};")
         emitter.scalars[value] = name
@@ -100,6 +100,60 @@ def element_of(emitter: Emitter, operation: Operation) -> str:
         emitter.scalars[operation.id] = state.name
     emitter.touch(state.name)
     return state.name
+
+
+def conditional(emitter: Emitter, operation: Operation) -> str:
+    state = _branches(emitter, operation)[0]
+    if not state.buffers:
+        emitter.scalars[operation.id] = state.name
+    return state.name
+
+
+def conditional_values(emitter: Emitter, operation: Operation) -> None:
+    emitter.results[operation.id] = _branches(emitter, operation)
+
+
+def _branches(emitter: Emitter, operation: Operation) -> list[State]:
+    """Whatever branch is taken writes the results. A number without a branch takes the last one, as HLO has it."""
+    which, *given = operation.operands
+    for value in (*_captured(operation), which, *given):
+        _prepare(emitter, value)
+    is_pred = emitter.known[which].shape.dtype == "pred"
+    chosen = emitter.scalar(which)
+    states = [_result(emitter, shape) for shape in operation.shapes]
+    start = 0
+    for number, region in enumerate(operation.regions):
+        outer = dict(emitter.pointers), dict(emitter.scalars)
+        test = chosen if is_pred else f"{chosen} == {number}"
+        is_last = number == len(operation.regions) - 1
+        head = "else" if is_last else f"if ({test})" if not number else f"else if ({test})"
+        with emitter.braces(head):
+            for parameter, value in zip(region.parameters, given[start:], strict=False):
+                if parameter.shape.rank:
+                    emitter.pointers[parameter.id] = emitter.stored(value)
+                else:
+                    emitter.scalars[parameter.id] = emitter.scalar(value)
+            emitter.region(region)
+            for state, result in zip(states, region.results, strict=True):
+                if state.buffers:
+                    emitter.loop(state.shape.sizes, [(result, state.name, Index(ZERO, state.shape.strides))])
+                else:
+                    emitter.line(f"{state.name} = {emitter.scalar(result)};")
+        emitter.pointers, emitter.scalars = outer
+        start += len(region.parameters)
+    for value in given:
+        if value in emitter.pointers:
+            emitter.touch(emitter.pointers[value])
+    return states
+
+
+def _result(emitter: Emitter, shape: Shape) -> State:
+    if shape.rank:
+        buffer = emitter.buffer(shape.dtype, shape.elements)
+        return State(buffer, shape, (buffer,))
+    name = f"s{next(emitter.new)}"
+    emitter.line(f"{c_type(shape)} {name};")
+    return State(name, shape)
 
 
 def _captured(operation: Operation) -> list[int]:

@@ -37,6 +37,7 @@ def emit(program: Program, name: str, block: int) -> Emitted:
 
 _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "concatenate": moving.concatenate,
+    "conditional": control.conditional,
     "conv2d": layers.conv2d,
     "dense": layers.dense,
     "dot": layers.dot,
@@ -50,5 +51,10 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
 }
 """What computes an operation into memory, and gives the address."""
 
-_SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {"top_k": layers.top_k, "while": control.while_loop}
+_SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
+    "conditional": control.conditional_values,
+    "reduce": reductions.reduce_together,
+    "top_k": layers.top_k,
+    "while": control.while_loop,
+}
 """What computes operations that give several arrays."""

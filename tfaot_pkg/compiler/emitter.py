@@ -141,7 +141,9 @@ class Emitter:
         for operation in region.operations:
             if operation.opcode == "parameter" or self._is_deferred(operation):
                 continue
-            if operation.opcode in self._tables.several:
+            if isinstance(operation.type, tuple):
+                if operation.opcode not in self._tables.several:
+                    raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
                 self._tables.several[operation.opcode](self, operation)
             else:
                 self.stored(operation.id)
@@ -299,7 +301,7 @@ class Emitter:
         if value not in self.pointers:
             if operation.opcode == "get-tuple-element" and not operation.shape.rank:
                 return f"at.fill({self.scalar(value)})"
-            if not operation.shape.rank and operation.opcode in ELEMENTWISE and operation.shape.dtype != "f32":
+            if not operation.shape.rank and operation.opcode in ELEMENTWISE:
                 return f"at.fill({self.scalar(value)})"
             if operation.opcode in ELEMENTWISE:
                 return self._applied(operation, index, body)
@@ -405,7 +407,7 @@ class Emitter:
             return f"*{self.stored(value)}"
         if operation.opcode == "reshape":
             return self._element(operation.operands[0])
-        if operation.shape.dtype == "f32" or operation.opcode not in ELEMENTWISE:
+        if operation.opcode not in ELEMENTWISE:
             return f"*{self.stored(value)}"
         operands = [self.scalar(operand) for operand in operation.operands]
         sources = [self.known[operand].shape.dtype for operand in operation.operands]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Operation, Shape, Unsupported
+from tfaot_pkg.compiler.program import Literal, Operation, Shape, Unsupported
 
 C_TYPES = {
     "pred": "bool", "s8": "std::int8_t", "s16": "std::int16_t", "s32": "std::int32_t", "s64": "std::int64_t",
@@ -31,12 +32,22 @@ _FUNCTIONS = {
     "logistic": "logistic",
     "maximum": "maximum",
     "minimum": "minimum",
+    "not": "negated",
+    "power": "powerOf",
+    "remainder": "remainderOf",
     "round-nearest-even": "roundedToEven",
+    "select": "chosen",
     "sqrt": "squareRoot",
     "tanh": "hyperbolicTangent",
 }
 
-ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, "compare", "select", "negate", "not", "rsqrt", "clamp", "convert"})
+_FORMS = {
+    "clamp": "minimum(maximum({0}, {1}), {2})",
+    "negate": "-{0}",
+    "rsqrt": "1.0f / squareRoot({0})",
+}
+
+ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, *_FORMS, "compare", "convert"})
 
 MOVING = frozenset({"broadcast", "transpose", "slice", "reverse", "reshape", "iota", "dynamic-slice"})
 
@@ -59,7 +70,14 @@ def number_text(operation: Operation) -> str:
     """A constant without axes as C++."""
     if operation.opcode != "constant":
         raise Unsupported(f"{operation.opcode} where a constant is needed")
-    value = literal(operation).reshape(-1)[0]
+    found: Literal = operation.attributes["literal"]
+    if found.per_row is not None:
+        start, step = (
+            number_text(replace(operation, attributes={"literal": Literal(each)}))
+            for each in (found.constant, found.per_row)
+        )
+        return f"static_cast<{C_TYPES[operation.shape.dtype]}>({start} + {step} * n)"
+    value = found.constant.reshape(-1)[0]
     match operation.shape.dtype:
         case "f32":
             # C++ has no literals for infinities and NaN; hexadecimal ones are exact.
@@ -79,28 +97,18 @@ def number_text(operation: Operation) -> str:
 
 
 def expression(operation: Operation, operands: Sequence[str], types: Sequence[str], *, by_vectors: bool) -> str:
-    opcode = operation.opcode
+    """The C++ of one elementwise operation; `by_vectors`: its operands' `types` and its own have vectors."""
+    opcode, dtype = operation.opcode, operation.shape.dtype
     if opcode in _INFIX:
         return f"{operands[0]} {_INFIX[opcode]} {operands[1]}"
     if opcode in _FUNCTIONS:
         return f"{_FUNCTIONS[opcode]}({', '.join(operands)})"
-    match opcode:
-        case "compare":
-            return f"{operands[0]} {_COMPARED[operation.attributes['direction']]} {operands[1]}"
-        case "select":
-            return f"chosen({', '.join(operands)})"
-        case "negate":
-            return f"-{operands[0]}"
-        case "not":
-            return f"negated({operands[0]})"
-        case "convert" if types[0] == operation.shape.dtype:
-            return operands[0]
-        case "convert" if by_vectors:
-            return f"{operation.shape.dtype}Of{types[0].capitalize()}({operands[0]})"
-        case "convert":
-            return f"converted<{C_TYPES[operation.shape.dtype]}>({operands[0]})"
-        case "rsqrt":
-            return f"1.0f / squareRoot({operands[0]})"
-        case "clamp":
-            return f"minimum(maximum({operands[0]}, {operands[1]}), {operands[2]})"
-    raise Unsupported(opcode)
+    if opcode == "compare":
+        return f"{operands[0]} {_COMPARED[operation.attributes['direction']]} {operands[1]}"
+    if opcode != "convert":
+        return _FORMS[opcode].format(*operands)
+    if types[0] == dtype:
+        return operands[0]
+    if by_vectors:
+        return f"{dtype}Of{types[0].capitalize()}({operands[0]})"
+    return f"converted<{C_TYPES[dtype]}>({operands[0]})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import count
 from typing import Any
@@ -59,6 +59,8 @@ class _Import:
                 case "get-tuple-element":
                     start = sum(_count(part) for part in self._parts(computation, instruction))
                     made = given[0][start : start + len(shapes)]
+                case "constant" if shapes[0] != _fixed(shapes[0]):
+                    made = (self._growing(instruction, shapes[0], add),)
                 case _:
                     flat = isinstance(instruction.shape.parts, tuple)
                     whole = add(
@@ -111,6 +113,32 @@ class _Import:
             return self._size(small, large)
         raise Unsupported(f"an attribute is {small} and {large}")
 
+    def _growing(self, instruction: hlo.Instruction, shape: Shape, add: Callable[..., int]) -> int:
+        """A constant that has more rows in larger batches: all the same, or each by one step above the one before."""
+        small, large = (self._values(instruction, at) for at in (0, 1))
+        growing = [axis for axis, size in enumerate(shape.sizes) if size.per_row]
+        if len(growing) != 1 or not np.array_equal(large.take(range(small.shape[growing[0]]), growing[0]), small):
+            raise Unsupported("a constant that grows with the batch, and changes with it")
+        (axis,) = growing
+        rows = np.moveaxis(large, axis, 0)
+        even = rows.dtype.kind in "iuf"
+        step = rows[1] - rows[0] if even else np.zeros_like(rows[0])
+        numbers = np.arange(len(rows)).reshape(-1, *[1] * step.ndim)
+        if not np.array_equal(rows, rows[0] + numbers * step if even else np.broadcast_to(rows[0], rows.shape)):
+            raise Unsupported("a constant that grows with the batch, other than by even steps")
+        others = tuple(other for other in range(shape.rank) if other != axis)
+        inner = Shape(shape.dtype, tuple(shape.sizes[other] for other in others))
+
+        def spread(values: Array) -> int:
+            row = add(instruction, "constant", inner, attributes={"literal": Literal(values)})
+            return add(instruction, "broadcast", shape, [row], attributes={"dimensions": others})
+
+        if not np.any(step):
+            return spread(rows[0])
+        number = add(instruction, "iota", shape, attributes={"dimensions": (axis,)})
+        climbed = add(instruction, "multiply", shape, [number, spread(step)])
+        return add(instruction, "add", shape, [climbed, spread(rows[0])])
+
     def _literal(self, instruction: hlo.Instruction) -> Literal:
         small, large = (self._values(instruction, at) for at in (0, 1))
         if small.shape != large.shape:
@@ -118,19 +146,25 @@ class _Import:
         # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
         if np.array_equal(small.view(np.uint8) if small.ndim else small, large.view(np.uint8) if large.ndim else large):
             return Literal(small)
-        if small.dtype.kind not in "iu":
-            raise Unsupported("a constant of floats that depends on the batch")
         first, second = self._listing.batch_sizes
-        per_row, rest = np.divmod(large - small, second - first)
-        if np.any(rest):
+        if small.dtype.kind not in "iuf":
+            raise Unsupported("a constant of truth values that depends on the batch")
+        with np.errstate(all="ignore"):
+            per_row, rest = np.divmod(large - small, second - first)
+            constant = small - per_row * first
+        if np.any(rest) or not np.array_equal(constant + per_row * second, large):
             raise Unsupported("a constant that is not linear in the batch")
-        return Literal(small - per_row * first, per_row)
+        return Literal(constant, per_row)
 
     def _values(self, instruction: hlo.Instruction, at: int) -> Array:
         values, shape = instruction.attributes[at].values, instruction.shape
         if shape.dtype not in NUMPY_TYPES or values is None:
             raise Unsupported(f"a constant of type {shape.dtype} and sizes {shape.sizes}")
         return np.array(values, NUMPY_TYPES[shape.dtype]).reshape([size[at] for size in shape.sizes])
+
+
+def _fixed(shape: Shape) -> Shape:
+    return Shape(shape.dtype, tuple(Size(size.constant) for size in shape.sizes))
 
 
 def _count(shape: hlo.Shape) -> int:

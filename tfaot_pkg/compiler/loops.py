@@ -33,9 +33,11 @@ class Body:
     known: dict[object, str] = field(default_factory=dict)
     names: Iterator[int] = field(default_factory=count)
 
+    alone: bool = False  # one element after the other, whatever the types are
+
     @property
     def by_vectors(self) -> bool:
-        return self.types <= set(VECTOR_TYPES)
+        return not self.alone and self.types <= set(VECTOR_TYPES)
 
     def statements(self) -> Iterator[str]:
         for name, dtype, expression in self.lines:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
-from tfaot_pkg.compiler.emitter import Emitter
-from tfaot_pkg.compiler.expressions import number_text
+from tfaot_pkg.compiler.emitter import Emitter, State
+from tfaot_pkg.compiler.expressions import C_TYPES, number_text
 from tfaot_pkg.compiler.loops import Access, Body, moved_access
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Unsupported
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation
 from tfaot_pkg.compiler.recognize import reducer
 
 _REDUCERS = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
@@ -16,8 +16,8 @@ _REDUCERS = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLarge
 
 def reduce(emitter: Emitter, operation: Operation) -> str:
     combine, operand = _REDUCERS.get(reducer(operation) or ""), emitter.known[operation.operands[0]]
-    if combine is None or len(operation.operands) != 2 or operation.shape.dtype != "f32":
-        raise Unsupported(f"a reduction by {reducer(operation) or 'several operations'}")
+    if combine is None or operation.shape.dtype != "f32":
+        return _reduce_alone(emitter, operation)[0].name
     dimensions = operation.attributes["dimensions"]
     start = f"filled({number_text(emitter.known[operation.operands[1]])})[0]"
     kept = [axis for axis in range(operand.shape.rank) if axis not in dimensions]
@@ -34,6 +34,57 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
         _reduce_columns(emitter, combine, start, body, value, (target, out, len(kept)))
     emitter.touch(target)
     return target
+
+
+def reduce_together(emitter: Emitter, operation: Operation) -> None:
+    """Several arrays at once, as for the place of the largest element."""
+    emitter.results[operation.id] = _reduce_alone(emitter, operation)
+
+
+def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
+    """Whatever the region computes, one element after the other."""
+    half = len(operation.operands) // 2
+    arrays = [emitter.known[operand] for operand in operation.operands[:half]]
+    starts = [emitter.scalar(start) for start in operation.operands[half:]]
+    dimensions = operation.attributes["dimensions"]
+    order = [*(axis for axis in range(arrays[0].shape.rank) if axis not in dimensions), *dimensions]
+    kept = len(order) - len(dimensions)
+    body = Body(tuple(arrays[0].shape.sizes[axis] for axis in order), alone=True)
+    places = body.identity()
+    values = [
+        emitter.value(array.id, tuple(places[order.index(a)] for a in range(len(order))), body) for array in arrays
+    ]
+    targets = [emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes]
+    names = [f"r{next(emitter.new)}" for _ in arrays]
+    region, types = operation.regions[0], [C_TYPES[shape.dtype] for shape in operation.shapes]
+    for parameter, name in zip(region.parameters, [*names, *(f"{name}_element" for name in names)], strict=True):
+        emitter.scalars[parameter.id] = name
+    with emitter.nest((*body.extents[:kept], ONE)):
+        for type_, name, start in zip(types, names, starts, strict=True):
+            emitter.line(f"{type_} {name} = {start};")
+        for axis in range(kept, len(order) - 1):
+            emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
+        for access in body.accesses:
+            emitter.address(access, is_written=False)
+        lines = [*emitter.loads(body.accesses, body), *emitter.counts(body.counted, len(order)), *body.statements()]
+        with emitter.each((body.extents[-1],), body):
+            for line in lines:
+                emitter.line(line)
+            for type_, name, value in zip(types, names, values, strict=True):
+                emitter.line(f"[[maybe_unused]] const {type_} {name}_element = {value};")
+            emitter.region(region)
+            for type_, name, result in zip(types, names, region.results, strict=True):
+                emitter.line(f"const {type_} {name}_next = {emitter.scalar(result)};")
+            for name in names:
+                emitter.line(f"{name} = {name}_next;")
+        for _ in range(kept, len(order) - 1):
+            emitter.line("}")
+        for target, name in zip(targets, names, strict=True):
+            terms = [f"i{axis} * {cpp(stride)}" for axis, stride in enumerate(operation.shapes[0].strides)]
+            emitter.line(f"*({' + '.join([target, *terms])}) = {name};")
+    for target in targets:
+        emitter.touch(target)
+    return [State(target, shape, (target,)) for target, shape in zip(targets, operation.shapes, strict=True)]
 
 
 def _reduce_rows(

@@ -231,6 +231,38 @@ TFAOT_INLINE Vector errorFunction(Vector x) {
   return chosen(x != x, x, chosen(distance < 1.0f, near, withSignOf(far, x)));
 }
 
+TFAOT_INLINE float remainderOf(float a, float b) { return __builtin_fmodf(a, b); }
+TFAOT_INLINE double remainderOf(double a, double b) { return __builtin_fmod(a, b); }
+/// Of integers: what is divided by zero is itself.
+template <class Element, class = std::enable_if_t<std::is_integral_v<Element>>>
+TFAOT_INLINE Element remainderOf(Element a, Element b) {
+  if (b == 0) return a;
+  return b == static_cast<Element>(-1) ? Element{0} : static_cast<Element>(a % b);
+}
+
+// By doubles: rounding to float hides how the C libraries differ.
+TFAOT_INLINE float powerOf(float a, float b) { return static_cast<float>(std::pow(double{a}, double{b})); }
+TFAOT_INLINE double powerOf(double a, double b) { return std::pow(a, b); }
+
+template <class Element, class Values, class Function>
+TFAOT_INLINE Values byLanes(Values x, Values y, Function function) {
+  Element first[kLanes], second[kLanes];
+  std::memcpy(first, &x, sizeof x);
+  std::memcpy(second, &y, sizeof y);
+  for (int i = 0; i < kLanes; ++i) first[i] = function(first[i], second[i]);
+  std::memcpy(&x, first, sizeof x);
+  return x;
+}
+TFAOT_INLINE Vector remainderOf(Vector a, Vector b) {
+  return byLanes<float>(a, b, [](float x, float y) { return remainderOf(x, y); });
+}
+TFAOT_INLINE Integers remainderOf(Integers a, Integers b) {
+  return byLanes<std::int32_t>(a, b, [](std::int32_t x, std::int32_t y) { return remainderOf(x, y); });
+}
+TFAOT_INLINE Vector powerOf(Vector a, Vector b) {
+  return byLanes<float>(a, b, [](float x, float y) { return powerOf(x, y); });
+}
+
 // Of one element: float as in vectors, double by the C library.
 #define TFAOT_OF_ONE(ours, theirs)                                        \
   TFAOT_INLINE float ours(float x) { return ours(broadcast(x))[0]; }      \
