@@ -227,3 +227,83 @@ def test_a_program_that_uses_what_it_does_not_make_is_rejected() -> None:
     lost = Operation(id=1, opcode="negate", type=shape, operands=(7,))
     with pytest.raises(ValueError, match="%1 negate uses %7"):
         verify(Program(entry=Region(operations=(lost,), results=(1,))))
+
+
+def test_a_branch_is_taken_for_all_rows_of_a_run(compiled: Compile) -> None:
+    """By a truth value, and by a number; one that names no branch takes the last."""
+    writer = Writer()
+    x = writer.input(3)
+    scalar = Shape("f32", (N, Size(3)))
+
+    def branch(start: int, opcode: str) -> Region:
+        given = Operation(id=start, opcode="parameter", type=scalar, attributes={"number": 0})
+        made = Operation(id=start + 1, opcode=opcode, type=scalar, operands=(start,))
+        return Region(operations=(given, made), results=(start + 1,))
+
+    wanted = {0: np.negative, 1: np.abs, 7: np.abs}
+    results = [
+        writer.add(
+            "conditional", (N, 3), writer.constant(which, "s32"), x, x,
+            regions=(branch(20_000 + 100 * which, "negate"), branch(20_050 + 100 * which, "abs")),
+        )
+        for which in wanted
+    ]  # fmt: skip
+    chosen = writer.add(
+        "conditional", (N, 3), writer.constant(True, "pred"), x, x,
+        regions=(branch(30_000, "negate"), branch(30_050, "abs")),
+    )  # fmt: skip
+    values = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
+    *given, by_truth = compiled(writer.program(*results, chosen), 4)(values)
+    for output, function in zip(given, wanted.values(), strict=True):
+        np.testing.assert_array_equal(output, function(values))
+    np.testing.assert_array_equal(by_truth, -values)
+
+
+def test_reductions_of_other_types_and_of_several_arrays(compiled: Compile) -> None:
+    """The place of the largest element, the first of equal ones, as `argmax` is lowered; a logical or."""
+    writer = Writer()
+    x = writer.input(11)
+    places = writer.add("iota", (N, 11), dtype="s32", dimensions=(1,))
+    types = [Shape("f32", ()), Shape("s32", ())] * 2
+    known = [
+        Operation(id=40_000 + i, opcode="parameter", type=type_, attributes={"number": i})
+        for i, type_ in enumerate(types)
+    ]
+    pred, number = Shape("pred", ()), Shape("s32", ())
+
+    def step(made: int, opcode: str, type_: Shape, *operands: int, **attributes: str) -> Operation:
+        return Operation(id=made, opcode=opcode, type=type_, operands=operands, attributes=attributes)
+
+    steps = [
+        step(40_010, "compare", pred, 40_000, 40_002, direction="GE"),
+        step(40_011, "select", types[0], 40_010, 40_000, 40_002),
+        step(40_012, "select", number, 40_010, 40_001, 40_003),
+    ]
+    region = Region(operations=(*known, *steps), results=(40_011, 40_012))
+    operands = (x, places, writer.constant(-np.inf), writer.constant(0, "s32"))
+    both = Operation(
+        id=41_000, opcode="reduce", type=(Shape("f32", (N,)), Shape("s32", (N,))), operands=operands,
+        attributes={"dimensions": (1,)}, regions=(region,),
+    )  # fmt: skip
+    writer.operations.append(both)
+    element = Operation(
+        id=41_001, opcode="get-tuple-element", type=Shape("s32", (N,)), operands=(41_000,), attributes={"index": 1}
+    )
+    writer.operations.append(element)
+    values = np.random.default_rng(6).integers(0, 5, (21, 11)).astype(np.float32)
+    (given,) = compiled(writer.program(41_001), 8)(values)
+    np.testing.assert_array_equal(given, values.argmax(1))
+
+
+def test_remainders_have_the_sign_of_what_is_divided(compiled: Compile) -> None:
+    writer = Writer()
+    x, y = writer.input(6, dtype="s32"), writer.input(6, dtype="s32")
+    a, b = writer.input(6), writer.input(6)
+    whole = writer.add("remainder", (N, 6), x, y, dtype="s32")
+    code = compiled(writer.program(whole, writer.add("remainder", (N, 6), a, b)), 8)
+    first = np.array([[7, -7, 7, -7, 5, -(2**31)]], np.int32)
+    second = np.array([[3, 3, -3, -3, 0, -1]], np.int32)
+    floats = np.array([[7.5, -7.5, 1.0, np.inf, 3.0, -0.0]], np.float32)
+    given, given_floats = code(first, second, floats, np.array([[2.0, 2.0, 0.0, 1.0, np.inf, 1.0]], np.float32))
+    assert given.tolist() == [[1, -1, 1, -1, 5, 0]]
+    np.testing.assert_array_equal(given_floats, [[1.5, -1.5, np.nan, np.nan, 3.0, -0.0]])
