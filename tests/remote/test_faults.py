@@ -80,7 +80,7 @@ CASES = {
         path=CONFIG, wrong=always(200, b"nonsense"), code=16, said="not JSON", hint="tell the registry's keeper"
     ),
     "JSON of something else": Case(
-        path=CONFIG, wrong=always(200, b"[1]"), code=16, said="not the configuration", hint="check the address"
+        path=CONFIG, wrong=always(200, b"[1]"), code=16, said="is damaged: $: expected object", hint="check the address"
     ),
     "an unknown format": Case(
         path=CONFIG, wrong=always(200, b'{"format":99}'), code=16, said="format 99", hint="upgrade"
