@@ -134,6 +134,7 @@ def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
 
 @pytest.mark.sweep("make-a-package.md")
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", RUN)
 def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path, shared_home: Path) -> None:
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
@@ -159,7 +160,7 @@ def test_the_commands_of_a_how_to_page_run_as_written(name: str, tmp_path: Path,
         **os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TFAOT_HOME": str(home), "CMSSW_BASE": str(area)
     }  # fmt: skip
     argv = ["bash", "-c", script]
-    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     if name == "use-a-package.md":
         assert done.stdout.count("accuracy on 360 held-out images: 99.2 %") == 6
