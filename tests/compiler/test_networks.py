@@ -14,7 +14,7 @@ from tfaot_pkg.compiler.simplify import simplify
 NAMES = ("dense", "wide", "residual", "lstm", "towers", "images", "attention", "sets", "neighbours", "moved")
 VERSIONS = ("2.17.1", "2.21.0")
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]  # the first makes the networks
 
 
 @pytest.mark.sweep("attention-2.17.1", "lstm-2.21.0")
