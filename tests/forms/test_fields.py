@@ -66,3 +66,9 @@ def test_a_hint_names_each_field_once_and_at_most_three() -> None:
 def test_a_field_that_there_is_not_is_refused_with_those_beside_it() -> None:
     with reported(SpecError):
         described_field(SPEC, "compilation.batch_size")
+
+
+@pytest.mark.parametrize("name", ["", ".", "compilation..x", "compilation.batch_sizes.0"])
+def test_what_names_no_field_is_no_field(name: str) -> None:
+    with reported(SpecError):
+        described_field(SPEC, name)

@@ -77,11 +77,11 @@ def test_links_inside_the_source_count_as_what_they_point_at(tmp_path: Path) -> 
 
 
 def test_links_out_of_the_source_are_refused(tmp_path: Path) -> None:
-    model = saved_model(tmp_path / "root")
+    model = saved_model(tmp_path / "source")
     (tmp_path / "secret").write_text("x")
     (model / "assets").symlink_to(tmp_path / "secret")
     with reported(SourceError):
-        digest(tmp_path / "root")
+        digest(tmp_path / "source")
 
 
 def test_a_link_to_the_folder_that_holds_it_is_refused(tmp_path: Path) -> None:

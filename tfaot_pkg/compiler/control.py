@@ -13,7 +13,7 @@ from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
 def while_loop(emitter: Emitter, operation: Operation) -> None:
     """The state of the loop is in variables, or in two buffers each that take turns."""
     body, condition = operation.regions
-    for value in _captured(operation):
+    for value in sorted(operation.captured()):
         _prepare(emitter, value)
     states = [
         _state(emitter, parameter, value) for parameter, value in zip(body.parameters, operation.operands, strict=True)
@@ -116,7 +116,7 @@ def conditional_values(emitter: Emitter, operation: Operation) -> None:
 def _branches(emitter: Emitter, operation: Operation) -> list[State]:
     """Whatever branch is taken writes the results. A number without a branch takes the last one, as HLO has it."""
     which, *given = operation.operands
-    for value in (*_captured(operation), which, *given):
+    for value in (*sorted(operation.captured()), which, *given):
         _prepare(emitter, value)
     is_pred = emitter.known[which].shape.dtype == "pred"
     chosen = emitter.scalar(which)
@@ -154,11 +154,3 @@ def _result(emitter: Emitter, shape: Shape) -> State:
     name = f"s{next(emitter.new)}"
     emitter.line(f"{c_type(shape)} {name};")
     return State(name, shape)
-
-
-def _captured(operation: Operation) -> list[int]:
-    """What the regions of an operation read from outside of them."""
-    made = {each.id for region in operation.regions for each in region.everything()}
-    read = {operand for region in operation.regions for each in region.everything() for operand in each.operands}
-    read |= {result for region in operation.regions for result in region.results}
-    return sorted(read - made)

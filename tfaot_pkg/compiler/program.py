@@ -6,7 +6,7 @@ Sizes and integers inside of attributes are linear in the batch: `Size`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -131,6 +131,14 @@ class Operation:
             raise Unsupported(f"{self.opcode} gives several arrays")
         return self.type
 
+    def captured(self) -> set[int]:
+        """The values that its regions read from outside of them."""
+        inside = [each for region in self.regions for each in region.everything()]
+        read = {operand for each in inside for operand in each.operands}
+        read.update(result for region in self.regions for result in region.results)
+        read.update(result for each in inside for region in each.regions for result in region.results)
+        return read - {each.id for each in inside}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
@@ -165,6 +173,16 @@ class Program:
     """`entry` takes the model's inputs, in their order, and gives its outputs."""
 
     entry: Region
+
+
+def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Operation, ...]:
+    """The parameters, and the operations that `results` are made of, in their order."""
+    needed, kept = set(results), []
+    for operation in reversed(operations):
+        if operation.id in needed or operation.opcode == "parameter":
+            needed.update(operation.operands, operation.captured())
+            kept.append(operation)
+    return tuple(kept[::-1])
 
 
 def verify(program: Program) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size
+from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size, used
 
 
 def recognize(program: Program) -> Program:
@@ -86,22 +86,7 @@ def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule) ->
         if new is not None:
             look.known[operation.id] = new
         made.append(new or operation)
-    return Region(operations=_used(made, region.results), results=region.results)
-
-
-def _used(operations: list[Operation], results: tuple[int, ...]) -> tuple[Operation, ...]:
-    used, kept = set(results), []
-    for operation in reversed(operations):
-        if operation.id in used or operation.opcode == "parameter":
-            used.update(operation.operands)
-            for nested in operation.regions:
-                used.update(nested.results)
-                used.update(operand for each in nested.everything() for operand in each.operands)
-                used.update(
-                    result for each in nested.everything() for inner in each.regions for result in inner.results
-                )
-            kept.append(operation)
-    return tuple(kept[::-1])
+    return Region(operations=used(made, region.results), results=region.results)
 
 
 def _dense(look: Look, operation: Operation) -> Operation | None:
@@ -223,7 +208,7 @@ def _top_k(region: Region, outside: Mapping[int, Operation]) -> Region:
         for each in elements:
             changed[each.id] = replace(each, type=shapes[each.attributes["index"]])
     made = [changed.get(each.id, each) for each in region.operations]
-    return Region(operations=_used(made, region.results), results=region.results)
+    return Region(operations=used(made, region.results), results=region.results)
 
 
 def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:

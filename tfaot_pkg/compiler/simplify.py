@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Unsupported
+from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Unsupported, used
 
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
@@ -53,7 +53,7 @@ class _Rewrite:
         self._fill(region, new)
         operations, results = self._open.pop(), tuple(new[result] for result in region.results)
         self._same = outer_same
-        return Region(operations=_used(operations, results), results=results)
+        return Region(operations=used(operations, results), results=results)
 
     def _fill(self, region: Region, new: dict[int, int], arguments: Sequence[int] | None = None) -> None:
         """Make the operations of `region` in the open one; `new` gets their ids."""
@@ -183,19 +183,6 @@ class _Rewrite:
 
 def constant(value: Any, shape: Shape, node: str = "") -> Operation:
     return Operation(id=0, opcode="constant", type=shape, attributes={"literal": Literal(value)}, node=node)
-
-
-def _used(operations: Sequence[Operation], results: Sequence[int]) -> tuple[Operation, ...]:
-    used, kept = set(results), []
-    for operation in reversed(operations):
-        if operation.id in used or operation.opcode == "parameter":
-            used.update(operation.operands)
-            used.update(
-                operand for nested in operation.regions for each in nested.everything() for operand in each.operands
-            )
-            used.update(result for nested in operation.regions for result in nested.results)
-            kept.append(operation)
-    return tuple(kept[::-1])
 
 
 def _key(operation: Operation) -> object | None:

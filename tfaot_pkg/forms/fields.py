@@ -62,8 +62,9 @@ def described_field(schema: Schema, name: str) -> str:
         for form in _choices(schema, node)
         for key, field in form.get("properties", {}).items()
     }
-    if found != name:
-        raise SpecError(f"no field {name}", hint=f"{found or 'the file'} has {', '.join(own)}" if own else "")
+    if not found or found != name:
+        hint = f"{found or 'the file'} has {', '.join(own)}" if own else f"the field is {found}"
+        raise SpecError(f"no field {name!r}", hint=hint)
     lines = [name, f"    {_about(schema, node)}"]
     if node.get("default") not in (None, [], ""):
         lines.append(f"    default: {_shown(node['default'])}")

@@ -150,15 +150,7 @@ class _Repository:
 
     def _fetch_everything(self) -> None:
         try:
-            self._run(
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--",
-                self.url,
-                "+refs/heads/*:refs/heads/*",
-                "+refs/tags/*:refs/tags/*",
-            )
+            self._run("fetch", "--quiet", "--no-tags", "--", self.url, *_EVERYTHING)
         except CommandFailed as error:
             raise self._unreachable(error) from None
 
