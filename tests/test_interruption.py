@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tfaot_pkg.interruption import Stopped, shielded, take_signals
+from tfaot_pkg.interruption import Stopped, shielded, take_signals, taken_signal
 from tfaot_pkg.temporary import remove_left, temporary_file, temporary_folder
 
 # Folders are made, filled and removed and programs are started, without an end; the pipe says that it has begun.
@@ -44,6 +44,45 @@ except Stopped:
     kill_running()
     remove_left()
 """
+
+
+# The first arrives while a class is made, the second in a finalizer at the very end of the command.
+_COMMANDS = """
+import signal
+import typer
+from tfaot_pkg.cli.run import run_program
+
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+app = typer.Typer()
+
+@app.command()
+def declare():
+    type("Owner", (), {"field": Field()})
+
+@app.command()
+def die():
+    Dying()
+
+run_program(app, program="program")
+"""
+
+
+def test_a_signal_while_a_class_is_made_interrupts_the_command() -> None:
+    ended = subprocess.run([sys.executable, "-c", _COMMANDS, "declare"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "\ninterrupted: no partial result was kept\n")
+
+
+def test_a_signal_as_the_command_ends_does_not_kill_the_process() -> None:
+    for _ in range(10):
+        ended = subprocess.run([sys.executable, "-c", _COMMANDS, "die"], capture_output=True, text=True, check=False)
+        assert ended.returncode in (0, 130)
 
 
 @pytest.mark.slow
@@ -126,6 +165,18 @@ class TestShielded:
         with pytest.raises(Stopped) as stopped:
             work()
         assert stopped.value.number == signal.SIGINT
+
+    def test_a_signal_that_python_turned_into_another_error_is_known(self) -> None:
+        class Field:
+            def __set_name__(self, owner: type, name: str) -> None:
+                signal.raise_signal(signal.SIGINT)
+
+        assert taken_signal() is None
+        with pytest.raises((Stopped, RuntimeError)):  # a RuntimeError up to Python 3.11
+            type("Owner", (), {"field": Field()})
+        stopped = taken_signal()
+        assert stopped is not None
+        assert stopped.exit_code == 130
 
     def test_other_threads_are_not_stopped_and_shield_nothing(self) -> None:
         inside, leave = threading.Event(), threading.Event()

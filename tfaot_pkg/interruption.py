@@ -43,8 +43,18 @@ def take_signals() -> None:
         _Hook.previous, sys.unraisablehook = sys.unraisablehook, _not_lost
 
 
+def taken_signal() -> Stopped | None:
+    """The first signal since `take_signals`, whatever became of the exception that it raised.
+
+    Python 3.11 turns any exception in a `__set_name__` into a RuntimeError, so a signal may come out as another error.
+    """
+    return Stopped(_Main.taken) if _Main.taken else None
+
+
 def ignore_signals() -> None:
     """Ignore signals from now on: this process is exiting already, and the interpreter's own exit takes time."""
+    # The timer of `_not_lost` too: at its exit Python takes our handlers away, and SIGALRM would kill the process.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

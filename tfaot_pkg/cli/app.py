@@ -21,9 +21,10 @@ from tfaot_pkg.cli import (
     tune,
 )
 from tfaot_pkg.cli.command import DebugFlag, JsonFlag
-from tfaot_pkg.cli.run import run_commands
+from tfaot_pkg.cli.run import run_commands, run_program
 from tfaot_pkg.wording import say
 
+_NAME = "tfaot-pkg"
 _HELP = """A package manager for compiled models: one YAML spec in, a verified native library package out.
 
 \b
@@ -38,7 +39,7 @@ Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 1
 """
 
 app = typer.Typer(
-    name="tfaot-pkg",
+    name=_NAME,
     help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -78,9 +79,9 @@ remotes.register(app, registries.app)
 
 def main() -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:]))
+    run_program(app, program=_NAME)
 
 
 def run(arguments: list[str]) -> int:
     """Run the command line; the exit code."""
-    return run_commands(app, arguments, program="tfaot-pkg")
+    return run_commands(app, arguments, program=_NAME)

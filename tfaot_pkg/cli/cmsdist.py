@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, defines_of
-from tfaot_pkg.cli.run import run_commands
+from tfaot_pkg.cli.run import run_program
 
 if TYPE_CHECKING:
     from tfaot_pkg.cmsdist.compiling import Tool
@@ -126,7 +125,7 @@ compile_app = typer.Typer(
 
 def compile_main() -> None:
     """Run `cms_tfaot_compile` and exit."""
-    sys.exit(run_commands(compile_app, sys.argv[1:], program="cms_tfaot_compile"))
+    run_program(compile_app, program="cms_tfaot_compile")
 
 
 @compile_app.command()

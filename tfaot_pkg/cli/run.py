@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 import traceback
+from typing import NoReturn
 
 import typer
 from typer.main import get_command
 
 from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import StorageError, TfaotError
-from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals
+from tfaot_pkg.interruption import Stopped, ignore_signals, take_signals, taken_signal
 from tfaot_pkg.process import kill_running
 from tfaot_pkg.temporary import remove_left
 from tfaot_pkg.wording import say, say_json
@@ -21,6 +22,13 @@ from tfaot_pkg.wording import say, say_json
 INTERRUPTED = 128 + signal.SIGINT
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ended
+
+
+def run_program(commands: typer.Typer, *, program: str) -> NoReturn:
+    """Run the command line of this process and exit."""
+    code = run_commands(commands, sys.argv[1:], program=program)
+    ignore_signals()
+    sys.exit(code)
 
 
 def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -> int:
@@ -33,23 +41,21 @@ def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -
         get_command(commands).main(args=arguments, prog_name=program, standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except TfaotError as error:
-        _report(error)
-        return error.exit_code
     except Stopped as stop:
-        # A second Ctrl-C must not interrupt the cleaning up.
-        ignore_signals()
-        kill_running()
-        remove_left()
-        _report_stop(stop)
-        return stop.exit_code
-    except BrokenPipeError:
-        # Else Python flushes standard output at exit, fails again, and prints a message.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
+        return _stop(stop)
     except Exception as error:  # noqa: BLE001 (the user gets a message for every error)
-        return _report_other(error)
+        stopped = taken_signal()
+        return _stop(stopped) if stopped else _report_any(error)
     return 0
+
+
+def _stop(stop: Stopped) -> int:
+    # A second Ctrl-C must not interrupt the cleaning up.
+    ignore_signals()
+    kill_running()
+    remove_left()
+    _report_stop(stop)
+    return stop.exit_code
 
 
 def _report_stop(stop: Stopped) -> None:
@@ -59,6 +65,17 @@ def _report_stop(stop: Stopped) -> None:
         say_json({"error": document})
     else:
         say(f"\n{message}")
+
+
+def _report_any(error: Exception) -> int:
+    if isinstance(error, TfaotError):
+        _report(error)
+        return error.exit_code
+    if isinstance(error, BrokenPipeError):
+        # Else Python flushes standard output at exit, fails again, and prints a message.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return _report_other(error)
 
 
 def _report(error: TfaotError) -> None:
