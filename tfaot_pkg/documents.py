@@ -18,6 +18,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Set
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -131,6 +132,26 @@ def read_json(data: bytes | str) -> Any:
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error})") from None
     return value
+
+
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+"""ISO 8601 in UTC, to the second, as in the metadata of TUF (section 4.2 of its specification)."""
+
+
+def utc(text: str) -> datetime:
+    """The time that a document gives as `text`. Raises ValueError."""
+    # `fromisoformat` does not read the Z before Python 3.11.
+    return datetime.strptime(text, _TIME).replace(tzinfo=timezone.utc)
+
+
+def iso(when: datetime) -> str:
+    """A time as documents give it; `utc` reads it."""
+    return when.astimezone(timezone.utc).strftime(_TIME)
+
+
+def utc_now() -> str:
+    """The current time as documents give it."""
+    return iso(datetime.now(timezone.utc))
 
 
 class _OtherFormat(Exception):

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from tfaot_pkg.documents import iso, utc_now
 from tfaot_pkg.registry.commit import Keys, open_keys
-from tfaot_pkg.registry.folder import FolderRegistry, utc_now
+from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import Plan, initialize
 from tfaot_pkg.trust.client import Anchor
 from tfaot_pkg.trust.roles import Lifetimes
@@ -43,4 +44,4 @@ def keys_in(folder: Path) -> Keys:
 
 def clock_at(days: float) -> Callable[[], str]:
     """A clock that goes `days` after (before, if negative) the true one."""
-    return lambda: (datetime.now(timezone.utc) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return lambda: iso(datetime.now(timezone.utc) + timedelta(days=days))

@@ -6,12 +6,12 @@ recorded.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tfaot_pkg.errors import NetworkError
+from tfaot_pkg.settings import number_from
 
 # Applied to whole messages of other libraries, so these find addresses in the middle of a text.
 _USERINFO = re.compile(r"(?<=//)[^/?#\s]*@")
@@ -89,25 +89,9 @@ class Patience:
     def of_user(cls) -> Patience:
         """TFAOT_HTTP_TIMEOUT (`silence`) and TFAOT_HTTP_RETRIES, if they are set. Raises NetworkError."""
         default = cls()
-        silence = _number("TFAOT_HTTP_TIMEOUT", default.silence, 0.1, 86_400)
-        retries = _number("TFAOT_HTTP_RETRIES", default.retries, 0, 100)
+        silence = number_from("TFAOT_HTTP_TIMEOUT", default.silence, 0.1, 86_400, error=NetworkError, unit="seconds")
+        retries = number_from("TFAOT_HTTP_RETRIES", default.retries, 0, 100, error=NetworkError)
         return cls(connect=min(default.connect, silence), silence=silence, retries=int(retries))
-
-
-def _number(name: str, default: float, least: float, most: float) -> float:
-    text = os.environ.get(name, "")
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    # NaN fails this comparison too.
-    if not least <= value <= most:
-        raise NetworkError(
-            f"{name}={text} is no number from {least:g} to {most:g}", hint=f"unset {name}, or give it such a number"
-        )
-    return value
 
 
 PATIENCE = Patience()

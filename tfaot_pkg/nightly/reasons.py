@@ -24,6 +24,7 @@ from tfaot_pkg.package_key import (
     TUNING,
     WORKER,
 )
+from tfaot_pkg.wording import counted
 
 NEVER_BUILT = Reason(what="never built", detail="")
 NO_RECORD = Reason(what="built from other inputs", detail="no record of them")
@@ -114,13 +115,9 @@ def _source(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Reaso
         "added": [name for name in names if name not in before],
         "removed": [name for name in names if name not in now],
     }
-    said = [f"{_files(group)} {verb}: {_listed(group)}" for verb, group in groups.items() if group]
+    said = [f"{counted(len(group), 'file')} {verb}: {_listed(group)}" for verb, group in groups.items() if group]
     if said:
         yield Reason(what="source", detail="; ".join(said))
-
-
-def _files(names: list[str]) -> str:
-    return f"{len(names)} file{'s' if len(names) > 1 else ''}"
 
 
 def _listed(names: list[str]) -> str:

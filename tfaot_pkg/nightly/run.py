@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from tfaot_pkg.documents import utc_now
 from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
 from tfaot_pkg.nightly.depends import Unserved, by_place, in_order, needed
 from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
@@ -325,7 +326,7 @@ class _Night:
         built = {one.task.id for one in self._decisions if one.action in _TRIED}
         # The history before `night.json`: a night that is over is never resumed to complete it.
         self._with.state.add_history(self._night, [one for one in outcomes if one.task in built])
-        ended = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ended = utc_now()
         self._night.end(
             Summary(
                 night=self._night.name,

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import BinaryIO
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import iso, read_json
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.progress import Progress, Silent, Step
@@ -32,7 +32,7 @@ from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.keys import ROOT, SNAPSHOT
-from tfaot_pkg.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, iso, metadata_path
+from tfaot_pkg.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
 from tfaot_pkg.trust.state import SignedState
 
 

@@ -8,13 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from tfaot_pkg.documents import utc
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.static import PlainIndex
 from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
-from tfaot_pkg.trust.roles import CLOCK_TOLERANCE, expired, utc, wrong_clock
+from tfaot_pkg.trust.roles import CLOCK_TOLERANCE, expired, wrong_clock
 from tfaot_pkg.trust.state import SignedState
 from tfaot_pkg.wording import counted
 

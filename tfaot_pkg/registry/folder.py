@@ -14,10 +14,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
+from tfaot_pkg.documents import utc_now
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.package.name import current_name, is_package_name, other_spellings, package_meant_by, spellings
@@ -32,12 +32,6 @@ from tfaot_pkg.static.layout import CONFIG, INDEX, LOCK, index_path, is_inside
 from tfaot_pkg.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.trust.client import Anchor, SignedIndex
 from tfaot_pkg.trust.roles import TIMESTAMP_FILE
-
-
-def utc_now() -> str:
-    """The time in ISO 8601, to the second."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
 
 PublishStatus = Literal["published", "already published"]
 

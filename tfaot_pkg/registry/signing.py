@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from tfaot_pkg.documents import iso, utc, utc_now
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.registry.commit import Keys, SignedCommit, write
-from tfaot_pkg.registry.folder import FolderRegistry, require_empty, utc_now
+from tfaot_pkg.registry.folder import FolderRegistry, require_empty
 from tfaot_pkg.registry.static import SEARCHABLE, SIGNED, RegistryConfig
 from tfaot_pkg.static.files import FolderFiles
 from tfaot_pkg.static.layout import CONFIG, LOCK
@@ -25,7 +26,7 @@ from tfaot_pkg.trust.client import SignedIndex
 from tfaot_pkg.trust.keys import KEYS as KEYS_FILE
 from tfaot_pkg.trust.keys import RELEASE, ROLES, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets, import_key, make_key
 from tfaot_pkg.trust.revision import Revision, Signers, first_root, first_state, sign
-from tfaot_pkg.trust.roles import BITS, METADATA, PACKAGES, SEARCH, TARGETS, Lifetimes, iso, metadata_path, utc
+from tfaot_pkg.trust.roles import BITS, METADATA, PACKAGES, SEARCH, TARGETS, Lifetimes, metadata_path
 from tfaot_pkg.trust.rotation import KeyChange, Succession
 from tfaot_pkg.trust.state import SignedState
 from tfaot_pkg.wording import counted

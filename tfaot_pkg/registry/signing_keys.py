@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfaot_pkg.documents import utc
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.registry.commit import Keys, write
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -29,7 +30,7 @@ from tfaot_pkg.trust.keys import (
     public_key,
 )
 from tfaot_pkg.trust.revision import NewFile, Revision, Signers
-from tfaot_pkg.trust.roles import tuf_role, utc
+from tfaot_pkg.trust.roles import tuf_role
 from tfaot_pkg.trust.rotation import LIMIT, KeyChange, Succession
 from tfaot_pkg.trust.state import SignedState
 

@@ -34,6 +34,7 @@ from tfaot_pkg.sandbox.root import (
     root_of,
 )
 from tfaot_pkg.sandbox.seccomp import OWN_PROCESS, filter_of
+from tfaot_pkg.settings import number_from
 
 UNCONFINED = "TFAOT_UNCONFINED"
 
@@ -140,7 +141,7 @@ _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 _NO_HOME = "/dev/null"  # no folder below it can exist or be made, not even by root without a sandbox
 _GIGABYTE = 1 << 30
-_MOST = 1e7  # of seconds, of GiB
+_LEAST, _MOST = 1e-3, 1e7  # of seconds, of GiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,25 +161,14 @@ class Limits:
         Raises ToolchainError.
         """
         usual = cls()
-        timeout = _positive("TFAOT_WORKER_TIMEOUT", "seconds", usual.timeout)
-        memory = _positive("TFAOT_WORKER_MEMORY", "GiB", usual.memory / _GIGABYTE)
-        disk = _positive("TFAOT_WORKER_DISK", "GiB", usual.disk / _GIGABYTE)
+        timeout = _setting("TFAOT_WORKER_TIMEOUT", usual.timeout, "seconds")
+        memory = _setting("TFAOT_WORKER_MEMORY", usual.memory / _GIGABYTE, "GiB")
+        disk = _setting("TFAOT_WORKER_DISK", usual.disk / _GIGABYTE, "GiB")
         return cls(timeout=timeout, memory=int(memory * _GIGABYTE), disk=int(disk * _GIGABYTE))
 
 
-def _positive(variable: str, unit: str, default: float) -> float:
-    text = os.environ.get(variable)
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < _MOST:  # false for NaN too
-        raise ToolchainError(
-            f"{variable} must be a number of {unit} greater than 0, got {text!r}", hint=f"correct or unset {variable}"
-        )
-    return value
+def _setting(variable: str, default: float, unit: str) -> float:
+    return number_from(variable, default, _LEAST, _MOST, error=ToolchainError, unit=unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tfaot_pkg.documents import iso
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.static.layout import CONFIG
@@ -23,7 +24,6 @@ from tfaot_pkg.trust.roles import (
     Lifetimes,
     bin_delegations,
     hashed_path,
-    iso,
     metadata_path,
     top_delegations,
     tuf_role,

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tfaot_pkg.documents import iso, utc
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.trust.keys import RELEASE, ROLES, ROOT, SNAPSHOT, TIMESTAMP
 
@@ -141,16 +142,6 @@ def signing_time(timestamp: Mapping[str, object]) -> datetime | None:
         return utc(str(timestamp.get(SIGNED_AT)))
     except ValueError:
         return None
-
-
-def utc(text: str) -> datetime:
-    """The time that `text` (ISO 8601 with Z) says. Raises ValueError."""
-    # `fromisoformat` does not read the Z before Python 3.11.
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-
-
-def iso(when: datetime) -> str:
-    return when.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _ASK = "nothing of it was used; tell the registry's keeper, or read from another mirror"

@@ -16,12 +16,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import iso, read_json
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.keys import canonical_json, sha256_bytes
 from tfaot_pkg.trust.keys import KEYS_HINT, ROLES, ROOT
 from tfaot_pkg.trust.revision import NewFile, add_signatures, copy_of, to_bytes
-from tfaot_pkg.trust.roles import LIMITS, Lifetimes, iso, metadata_path, tuf_role
+from tfaot_pkg.trust.roles import LIMITS, Lifetimes, metadata_path, tuf_role
 from tfaot_pkg.wording import counted
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind, Task
+from tfaot_pkg.wording import counted
 
 ChangeKind = Literal["newly failing", "still failing", "fixed", "new", "unchanged"]
 Past = Sequence[tuple[str, Outcome]]
@@ -108,8 +109,7 @@ class Group:
     models: tuple[str, ...]
 
     def __str__(self) -> str:
-        count = len(self.models)
-        return f"{self.error_class}: {count} model{'' if count == 1 else 's'}"
+        return f"{self.error_class}: {counted(len(self.models), 'model')}"
 
 
 def groups_of(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:

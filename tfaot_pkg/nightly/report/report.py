@@ -15,6 +15,7 @@ from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Reason
 from tfaot_pkg.storage import storage_errors
+from tfaot_pkg.wording import counted
 
 UNFINISHED = 27
 EXIT_CODES = {
@@ -105,7 +106,7 @@ class Report:
         told = [f"{count:,} {kind}" for count, kind in changes if count]
         if self.regressed:
             told.append(f"{len(self.regressed):,} with a figure that got worse")
-        first = f"{total:,} task{'' if total == 1 else 's'}: {', '.join(parts)}"
+        first = f"{counted(total, 'task')}: {', '.join(parts)}"
         return f"{'; '.join(filter(None, (first, ', '.join(told))))}."
 
 
