@@ -11,7 +11,7 @@ import getpass
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,9 @@ from tfaot_pkg._version import __version__
 from tfaot_pkg.conan.package import ConanHome, OpenHome, export_base
 from tfaot_pkg.documents import read, write
 from tfaot_pkg.errors import ConanError, NetworkError
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Progress
-from tfaot_pkg.remote.address import Address
-from tfaot_pkg.storage import locked, storage_errors, write_file
+from tfaot_pkg.remote.address import Address, NamedServers
+from tfaot_pkg.storage import storage_errors, write_file
 
 UploadStatus = Literal["uploaded", "already there"]
 
@@ -177,9 +176,6 @@ def _meaning(remote: ConanRemote, credentials: Credentials) -> Iterator[None]:
         raise
 
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConanRemote:
     """A Conan remote under a name of the user's. `user` and `password_file` are empty if nothing was said."""
@@ -217,63 +213,31 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConanRemotes:
-    """The user's Conan remotes, in one file. All methods raise StorageError; ConanError if it is damaged."""
+class ConanRemotes(NamedServers[ConanRemote]):
+    """The user's Conan remotes."""
 
-    file: Path
+    file_name = "conan-remotes.json"
+    file_mode = 0o600
+    noun = "Conan remote"
+    command = "conan-remote add NAME URL"
+    marks = "_-"  # no '.': the names of Conan's variables are made of it
+    fault = ConanError
 
-    @classmethod
-    def of(cls, folders: Folders) -> ConanRemotes:
-        return cls(file=folders.data / "conan-remotes.json")
+    def add(self, remote: ConanRemote) -> None:
+        """Remember `remote`, in place of one of the same name. Raises ConanError for an invalid name."""
+        self.check_name(remote.name)
+        with self._changing() as remotes:
+            remotes[remote.name] = remote
 
-    def all(self) -> tuple[ConanRemote, ...]:
-        """Sorted by name."""
-        with storage_errors(f"read {self.file}"):
-            try:
-                data = self.file.read_bytes()
-            except FileNotFoundError:
-                return ()
+    def _read(self, data: bytes) -> Iterable[ConanRemote]:
         document = read(_File, data, str(self.file), error=ConanError, hint="delete it and add the remotes again")
         # A file that was edited by hand must not lead to plain http, or hold a password.
         for remote in document.remotes:
             Address.parse(remote.url, allow_http=remote.allow_http)
         return document.remotes
 
-    def get(self, name: str) -> ConanRemote:
-        """Raises ConanError if the name is unknown."""
-        found = next((remote for remote in self.all() if remote.name == name), None)
-        if found is None:
-            known = ", ".join(remote.name for remote in self.all())
-            raise ConanError(
-                f"there is no Conan remote of the name {name}",
-                hint=f"known: {known}" if known else "tfaot-pkg conan-remote add NAME URL makes it known",
-            )
-        return found
-
-    def add(self, remote: ConanRemote) -> None:
-        """Remember `remote`, in place of one of the same name. Raises ConanError for an invalid name."""
-        if not _NAME.fullmatch(remote.name):
-            raise ConanError(
-                f"{remote.name!r} is not a name for a remote",
-                hint="up to 64 lower-case letters, digits, '_' and '-', a letter or digit first",
-            )
-        with self._changing() as remotes:
-            remotes[remote.name] = remote
-
-    def remove(self, name: str) -> None:
-        """Forget a remote. Raises ConanError if the name is unknown."""
-        self.get(name)
-        with self._changing() as remotes:
-            remotes.pop(name, None)
-
-    @contextmanager
-    def _changing(self) -> Iterator[dict[str, ConanRemote]]:
-        with storage_errors(f"write {self.file}"):
-            with locked(self.file.with_name(".conan-remotes.lock"), what=f"{self.file}", timeout=60):
-                remotes = {remote.name: remote for remote in self.all()}
-                yield remotes
-                known = tuple(remotes[name] for name in sorted(remotes))
-                write_file(self.file, write(_File(remotes=known)), mode=0o600)
+    def _written(self, servers: Sequence[ConanRemote]) -> bytes:
+        return write(_File(remotes=tuple(servers)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,21 @@
-"""Which addresses a registry may have, and where its server may send us. Values only, no I/O."""
+"""The addresses of registries and Conan remotes, the names that users give them, and where a server may redirect us."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.errors import RegistryError, TfaotError
+from tfaot_pkg.folders import Folders
 from tfaot_pkg.http.site import Site, refused, without_secrets
+from tfaot_pkg.storage import locked, storage_errors, write_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +110,98 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+class Server(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Server = TypeVar("_Server", bound=Server)
+_Names = TypeVar("_Names", bound="NamedServers[Any]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedServers(ABC, Generic[_Server]):
+    """Servers that the user has named, in one file. All raise StorageError; `fault` for a damaged file."""
+
+    file: Path
+
+    file_name: ClassVar[str]
+    file_mode: ClassVar[int] = 0o644
+    noun: ClassVar[str]
+    """What messages call a server."""
+    command: ClassVar[str]
+    """The command that adds one."""
+    marks: ClassVar[str]
+    """The characters of a name besides letters and digits."""
+    fault: ClassVar[type[TfaotError]]
+
+    @classmethod
+    def of(cls: type[_Names], folders: Folders) -> _Names:
+        # In `data`, because no cache may hold what only the user knows: names, roots to trust, users.
+        return cls(file=folders.data / cls.file_name)
+
+    @abstractmethod
+    def _read(self, data: bytes) -> Iterable[_Server]:
+        """The servers in the file's content. Raises `fault`."""
+
+    @abstractmethod
+    def _written(self, servers: Sequence[_Server]) -> bytes:
+        """The file's content."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """Raise `fault` if `name` is not a name for a server."""
+        if not re.fullmatch(f"[a-z0-9][a-z0-9{re.escape(cls.marks)}]{{0,63}}", name, re.ASCII):
+            *first, last = (f"'{mark}'" for mark in cls.marks)
+            marks = ", ".join(first)
+            raise cls.fault(
+                f"{name!r} is not a name for a {cls.noun}",
+                hint=f"up to 64 lower-case letters, digits, {marks} and {last}, a letter or digit first",
+            )
+
+    def all(self) -> tuple[_Server, ...]:
+        """Sorted by name."""
+        with storage_errors(f"read {self.file}"):
+            try:
+                data = self.file.read_bytes()
+            except FileNotFoundError:
+                return ()
+        return tuple(sorted(self._read(data), key=lambda server: server.name))
+
+    def find(self, name: str) -> _Server | None:
+        return next((server for server in self.all() if server.name == name), None)
+
+    def get(self, name: str) -> _Server:
+        """Raises `fault` if the name is unknown."""
+        found = self.find(name)
+        if found is None:
+            raise self._unknown(name)
+        return found
+
+    def remove(self, name: str) -> _Server:
+        """Forget a server. Raises `fault` if the name is unknown."""
+        with self._changing() as servers:
+            if name not in servers:
+                raise self._unknown(name)
+            return servers.pop(name)
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, _Server]]:
+        """The servers by name; what the block leaves there is written."""
+        with (
+            storage_errors(f"write {self.file}"),
+            locked(self.file.with_name(f".{self.file.stem}.lock"), what=f"{self.file}", timeout=60),
+        ):
+            # Read again under the lock: another process may have changed the file since.
+            servers = {server.name: server for server in self.all()}
+            yield servers
+            write_file(self.file, self._written([servers[name] for name in sorted(servers)]), mode=self.file_mode)
+
+    def _unknown(self, name: str) -> TfaotError:
+        known = ", ".join(server.name for server in self.all())
+        return self.fault(
+            f"there is no {self.noun} of the name {name}",
+            hint=f"known: {known}" if known else f"tfaot-pkg {self.command} makes it known",
+        )

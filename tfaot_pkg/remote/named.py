@@ -6,9 +6,7 @@ what all trust in such a registry begins with.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +17,14 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry, read_config
-from tfaot_pkg.remote.address import Address, is_url
+from tfaot_pkg.remote.address import Address, NamedServers, is_url
 from tfaot_pkg.static.files import Files, MissingFile
 from tfaot_pkg.static.layout import is_sha256
-from tfaot_pkg.storage import locked, storage_errors, write_file
+from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.trust.keys import ROOT
 from tfaot_pkg.trust.roles import limit_of, metadata_path
 
 _HINT = "restore it from a backup, or delete it and add them again"
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 # As python-tuf's client: a server must not keep us reading roots without end.
 _MAX_ROOTS = 256
 
@@ -56,27 +53,14 @@ class Remote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remotes:
-    """The user's named registries, in one file. All methods raise StorageError; RegistryError if it is damaged."""
+class Remotes(NamedServers[Remote]):
+    """The user's named registries."""
 
-    file: Path
-
-    @classmethod
-    def of(cls, folders: Folders) -> Remotes:
-        return cls(file=folders.data / "registries.json")
-
-    def all(self) -> tuple[Remote, ...]:
-        """Sorted by name."""
-        with storage_errors(f"read {self.file}"):
-            try:
-                data = self.file.read_bytes()
-            except FileNotFoundError:
-                return ()
-        document = read(_File, data, str(self.file), error=RegistryError, hint=_HINT)
-        return tuple(known.remote(name) for name, known in sorted(document.registries.items()))
-
-    def get(self, name: str) -> Remote | None:
-        return next((remote for remote in self.all() if remote.name == name), None)
+    file_name = "registries.json"
+    noun = "registry"
+    command = "registry add NAME URL --root FILE"
+    marks = "._-"
+    fault = RegistryError
 
     def at(self, address: Address) -> Remote | None:
         """The one at that address."""
@@ -97,29 +81,12 @@ class Remotes:
             remotes[remote.name] = remote
         return True
 
-    def remove(self, name: str) -> Remote:
-        """Forget a registry. Raises RegistryError if the name is unknown."""
-        with self._changing() as remotes:
-            if name not in remotes:
-                raise self.unknown(name)
-            return remotes.pop(name)
+    def _read(self, data: bytes) -> Iterable[Remote]:
+        document = read(_File, data, str(self.file), error=RegistryError, hint=_HINT)
+        return [known.remote(name) for name, known in document.registries.items()]
 
-    def unknown(self, name: str) -> RegistryError:
-        known = ", ".join(remote.name for remote in self.all())
-        return RegistryError(
-            f"there is no registry of the name {name}",
-            hint=f"known: {known}" if known else "tfaot-pkg registry add NAME URL --root FILE makes it known",
-        )
-
-    @contextmanager
-    def _changing(self) -> Iterator[dict[str, Remote]]:
-        with storage_errors(f"write {self.file}"):
-            with locked(self.file.with_name(".registries.lock"), what=f"{self.file}", timeout=60):
-                # Read again under the lock: another process may have changed the file since.
-                remotes = {remote.name: remote for remote in self.all()}
-                yield remotes
-                known = {name: _Known.of(remote) for name, remote in remotes.items()}
-                write_file(self.file, write(_File(registries=known)))
+    def _written(self, servers: Sequence[Remote]) -> bytes:
+        return write(_File(registries={remote.name: _Known.of(remote) for remote in servers}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,11 +148,7 @@ def add_remote(
     from tfaot_pkg.remote.files import HttpFiles  # folders need no HTTP
     from tfaot_pkg.remote.registry import open_remote
 
-    if not _NAME.fullmatch(name):
-        raise RegistryError(
-            f"{name!r} is not a name for a registry",
-            hint="up to 64 lower-case letters, digits, '.', '_' and '-', a letter or digit first",
-        )
+    Remotes.check_name(name)
     trusting.check()
     files = HttpFiles.at(address, folders, progress=progress)
     root = None if trusting.unsigned else _root(files, trusting)
@@ -266,7 +229,7 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
     """
     remotes = Remotes.of(folders)
     if not is_url(text):
-        return remotes.get(text)
+        return remotes.find(text)
     address = Address.parse(text, allow_http=True)  # the registry may have been added with --allow-http
     known = remotes.at(address)
     if known is None:
