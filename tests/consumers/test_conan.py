@@ -30,7 +30,7 @@ def conan(home: Path, *arguments: str | Path, **variables: str) -> Finished:
     return run(argv, env=environment(CONAN_HOME=str(home), **variables), cwd=home, timeout=1200)
 
 
-@pytest.mark.sweep("True")
+@pytest.mark.nightly
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_conanfile_with_version_ranges_gives_both_models(
     shared: bool, publishers_home: Path, check: Check, tmp_path: Path

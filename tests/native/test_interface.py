@@ -102,6 +102,7 @@ int main() {
 """
 
 
+@pytest.mark.nightly
 def test_tensors_without_a_batch_axis_scalars_and_fixed_axes(
     models: Mapping[str, Path], shared_home_folder: Path, tmp_path: Path
 ) -> None:

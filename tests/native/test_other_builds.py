@@ -14,7 +14,7 @@ from tests.samples import Sample
 from tfaot_pkg.process import run
 
 pytestmark = [
-    pytest.mark.sweep("test_every_level_gives_tensorflows_answers[clang++-this one]"),
+    pytest.mark.nightly,
     pytest.mark.slow,
     pytest.mark.needs_tensorflow,
     pytest.mark.timeout(1200),

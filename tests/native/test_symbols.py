@@ -92,6 +92,7 @@ def test_code_for_several_levels_is_in_the_library(name: str, published: Publish
     assert [i for i in instructions(library) if i.startswith("vfmadd")]
 
 
+@pytest.mark.nightly
 def test_a_library_for_the_second_level_holds_no_vex_instruction(variant: Variant) -> None:
     # The code that chooses the target and the parts of libstdc++ are in it too.
     library = variant("digits", targets=["x86-64-v2"]) / "lib" / "libtfaot-model-digits.so"

@@ -120,6 +120,7 @@ def test_programs_are_told_in_the_package_s_documents(prefix: Path) -> None:
     assert sha256_file(prefix / "bin" / "two_test") in (share / "provenance.json").read_text()
 
 
+@pytest.mark.nightly
 def test_the_programs_are_the_same_bytes_when_built_again_elsewhere(
     prefix: Path, spec: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:

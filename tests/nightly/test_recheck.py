@@ -210,7 +210,7 @@ CASES: dict[str, tuple[Callable[[Stored, Path], None], str]] = {
 }
 
 
-@pytest.mark.sweep("archive", "library", "line", "rows")
+@pytest.mark.sweep("archive", "library", "line")
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_changed_in_the_state_folder_is_not_signed(stored: Stored, tmp_path: Path, name: str) -> None:
     change, said = CASES[name]
@@ -289,6 +289,7 @@ OTHER_CODE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.sweep("object", "a member more", "library")
 @pytest.mark.parametrize("name", OTHER_CODE)
 def test_every_compiled_file_has_the_code_that_was_validated(stored: Stored, tmp_path: Path, name: str) -> None:
     """Also where each is what a package may hold, and all documents vouch for it: only the shared library is run."""
@@ -302,6 +303,7 @@ def another_program(root: Path) -> None:
     shutil.copy(root / "bin" / "two_inputs_benchmark", root / "bin" / "two_inputs_test")
 
 
+@pytest.mark.nightly
 def test_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
     with_tools = replace(stored, decision=stored.other)
     tampered(with_tools, tmp_path, another_program)

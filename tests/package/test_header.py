@@ -24,7 +24,7 @@ HEADERS = [
 ]
 
 
-@pytest.mark.sweep("clang++")
+@pytest.mark.nightly
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_every_header_compiles_alone(compiler: str, tmp_path: Path, require_program: Callable[[str], str]) -> None:
     require_program(compiler)

@@ -157,9 +157,9 @@ DETAILS = {
     "model.run(2, {x[0], d[0]})": "std::vector<double",
     "model.run(2, {x[0], x[0]}, {f, f})": "std::vector<float",
 }
+PRECOMPILED = {"g++": "gch", "clang++": "pch"}
+HEADERS = "#include <tfaot-model-affine/model.h>\n#include <tfaot/tfaot.h>\n"
 MISTAKE = """\
-#include <tfaot-model-affine/model.h>
-#include <tfaot/tfaot.h>
 using namespace tfaot;
 void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot_model::affine::Inputs& in,
          tfaot_model::affine::Outputs& out, const FloatArrays& x, const DoubleArrays& d, std::vector<float>& f,
@@ -177,6 +177,10 @@ def test_mistakes_are_errors_of_the_compiler_that_say_which(
 ) -> None:
     flags = ["-std=c++17", "-fsyntax-only", "-Werror=missing-field-initializers"]
     check = [require_program(compiler), *flags, f"-I{fakes}/include"]
+    headers = tmp_path / "headers.h"  # compiled once, as they are the same for all mistakes
+    headers.write_text(HEADERS)
+    run([*check[:2], *check[3:], "-x", "c++-header", headers, "-o", f"{headers}.{PRECOMPILED[compiler]}"])
+    check += ["-include", str(headers)]
     for number, (call, message) in enumerate({"model.run(2, in)": "", **MISTAKES}.items()):
         source = tmp_path / f"mistake{number}.cpp"
         source.write_text(MISTAKE % call)

@@ -79,5 +79,6 @@ def test_random_numbers_are_named_as_such_and_no_tolerance_is_proposed(build: Bu
     assert "rtol" not in caught.value.hint and "input of the model" in caught.value.hint
 
 
+@pytest.mark.nightly
 def test_sums_that_round_otherwise_for_large_numbers_are_no_fault(build: Build) -> None:
     assert build(Case(name="summed"), tensorflow=DEFAULT_VERSION).report.verdict == "passed"

@@ -28,7 +28,7 @@ def test_gelu_of_large_negative_numbers_is_zero(name: str, tensorflow: str, buil
     assert answers[3] == X[0, 3] and abs(answers[4]) < 1e-5 and math.isnan(answers[7])
 
 
-@pytest.mark.sweep("2.17.1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_loops_that_small_kernels_compute_give_their_results(tensorflow: str, build: Build) -> None:
     x = np.full((3, 8), 5.0, np.float32)

@@ -96,6 +96,7 @@ def test_a_foreign_library_with_other_weights_is_refused(
         pipeline.validate(plan, plan.library_in(tmp_path / "lib"), pool)
 
 
+@pytest.mark.nightly
 def test_a_foreign_loop_that_does_not_end_is_stopped_and_told(
     foreign: str, pipeline: Pipeline, corners: Path, tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def test_publish_of_an_emulated_target_needs_no_option_and_shows_the_emulator(
     assert f"verified under {emulator}" in page.read_text()
 
 
+@pytest.mark.nightly
 def test_the_nightly_takes_a_target_that_was_not_run_only_if_the_policy_names_it(
     foreign: str, pipeline: Pipeline, models: Mapping[str, Path], tmp_path: Path, without_emulator: None
 ) -> None:
@@ -195,6 +197,7 @@ def test_the_nightly_takes_a_target_that_was_not_run_only_if_the_policy_names_it
     assert kinds["named"] == "published" and kinds["refused"] != "published"
 
 
+@pytest.mark.nightly
 def test_the_emulator_runs_confined_without_namespaces(
     foreign: str, tfaot: CommandLine, models: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -207,7 +210,7 @@ def test_the_emulator_runs_confined_without_namespaces(
     assert report["targets"] == {foreign: str(emulator_of(TARGETS[foreign]))} and report["passed"] is True
 
 
-@pytest.mark.sweep("x86-64-v2-True")
+@pytest.mark.nightly
 @pytest.mark.skipif(os.uname().machine == "aarch64", reason="levels of x86-64")
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])

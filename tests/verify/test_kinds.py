@@ -43,6 +43,7 @@ def test_sums_that_cancel_are_rounding_and_the_tolerance_is_the_authors(build: B
     assert "widen validation.rtol" in _fault(build, "cancelling", "rounding")
 
 
+@pytest.mark.sweep("compared-rounding")
 @pytest.mark.parametrize(("name", "kind"), [("compared", "rounding"), ("ordered", "ties in sort order")])
 def test_what_a_rounding_decides_is_no_fault_where_tensorflows_compiled_code_has_it(
     name: str, kind: str, build: Build
@@ -53,6 +54,7 @@ def test_what_a_rounding_decides_is_no_fault_where_tensorflows_compiled_code_has
     assert not _class(report, "arranged").differences
 
 
+@pytest.mark.nightly
 def test_a_loop_that_goes_on_where_tensorflows_ends_is_a_fault(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle, "_SECONDS_OF_MAIN", 3.0)
     monkeypatch.setattr(oracle, "_PATIENCE_FOR_MAIN", 0.0)
@@ -60,6 +62,7 @@ def test_a_loop_that_goes_on_where_tensorflows_ends_is_a_fault(build: Build, mon
     assert "rtol" not in hint and "maximum_iterations" in hint
 
 
+@pytest.mark.nightly
 def test_a_class_of_inputs_for_which_the_library_does_not_end_is_a_fault(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,16 +100,19 @@ def test_what_tensorflow_flushes_to_zero_is_no_fault(build: Build) -> None:
     assert found == ("subnormal numbers", False)
 
 
+@pytest.mark.nightly
 def test_rules_of_nan_are_those_of_tensorflows_own_compiled_code(build: Build) -> None:
     found = _class(_report(build, "activations", "nonfinite"), "nonfinite").differences
     assert {(one.kind, one.agrees_with, one.is_fault) for one in found} == {("NaN rule", "jit_compile=True", False)}
 
 
+@pytest.mark.nightly
 def test_special_functions_are_as_exact_as_tensorflows(build: Build) -> None:
     """igamma(a, a + 1) in float32 is off by 5e-3 at a = 5,000, in TensorFlow and in XLA; in float64 it is exact."""
     assert not _class(_report(build, "igamma", "scaled"), "scaled").differences
 
 
+@pytest.mark.nightly
 def test_branches_in_loops_and_in_one_another_are_taken_or_listed_by_name(build: Build) -> None:
     report = _report(build, "nested", "branches")
     not_taken = {(each.node, each.side) for each in report.branches_not_taken}
@@ -114,6 +120,7 @@ def test_branches_in_loops_and_in_one_another_are_taken_or_listed_by_name(build:
     assert any("while/body/cond_1 (StatelessIf): true" in line for line in findings(report))
 
 
+@pytest.mark.nightly
 def test_a_class_is_tried_although_tensorflow_did_not_end_on_the_one_before(build: Build) -> None:
     """A worker that was stopped is replaced, and TensorFlow's start does not count."""
     report = _report(build, "halving_loop", "nonfinite", "branches")

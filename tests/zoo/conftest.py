@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,12 @@ from tests.kept import saved_models
 from tests.zoo.cases import Case
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
-from tfaot_pkg.cxx.compiler import find_compiler
+from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.pipeline import pinned_toolchain, stage_keys
+from tfaot_pkg.pipeline import StageKeys, pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.tree import Snapshot, source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation, Weights
@@ -41,7 +41,21 @@ class Built:
     report: ValidationReport
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A frozen model, and what its next stages need."""
+
+    spec: ModelSpec
+    snapshot: Snapshot
+    frozen: FrozenModel
+    keys: StageKeys
+    inputs: Mapping[str, object]
+    compiler: Compiler
+    cache: BuildCache
+
+
 Build = Callable[..., Built]
+Freeze = Callable[..., FrozenModel]
 
 
 @pytest.fixture(scope="session")
@@ -72,22 +86,10 @@ class Builder:
         folders: Folders | None = None,
     ) -> Built:
         """Take `case` through all stages up to validation; any error of a build. `folders` holds the build cache."""
-        spec = ModelSpec(
-            path=self._zoo / "spec.yaml",
-            model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
-            source=FolderSource(path=self._zoo),
-            compilation=Compilation(batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow),
-            validation=Validation(rtol=case.rtol, classes=case.classes),
-        )
-        folders = folders or self._folders
-        pool, cache, progress = self._pool(tensorflow), BuildCache(root=folders.builds), Silent()
-        architecture = TARGETS[targets[0]].architecture
-        compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
-        source = source_tree(self._zoo, Path(case.name))
-        inputs = inputs_document(spec)
-        keys = stage_keys(spec, source, pinned_toolchain(tensorflow), compiler, inputs=inputs)
-        snapshot = Snapshot(source, pool.new_folder)
-        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=progress)
+        compilation = Compilation(batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow)
+        begun = self._begin(case, compilation, folders or self._folders)
+        spec, frozen, keys, compiler, cache = begun.spec, begun.frozen, begun.keys, begun.compiler, begun.cache
+        pool, progress = self._pool(tensorflow), Silent()
         compiled = compile_model(
             spec, frozen, key=keys.compiled, pool=pool, compiler=compiler, cache=cache, progress=progress
         )
@@ -96,10 +98,35 @@ class Builder:
             key=keys.native, environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
         )  # fmt: skip
         report = validate(
-            spec, snapshot, frozen, library,
-            key=keys.validation, inputs=inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
+            spec, begun.snapshot, frozen, library,
+            key=keys.validation, inputs=begun.inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
         )  # fmt: skip
         return Built(frozen=frozen, compiled=compiled, library=library, report=report)
+
+    def freeze(self, case: Case, *, tensorflow: str, weights: Weights = "shared") -> FrozenModel:
+        """The frozen model of `case`, which nothing compiles."""
+        compilation = Compilation(batch_sizes=(1, 3), targets=("x86-64-v3",), weights=weights, tensorflow=tensorflow)
+        return self._begin(case, compilation, self._folders).frozen
+
+    def _begin(self, case: Case, compilation: Compilation, folders: Folders) -> Begun:
+        spec = ModelSpec(
+            path=self._zoo / "spec.yaml",
+            model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
+            source=FolderSource(path=self._zoo),
+            compilation=compilation,
+            validation=Validation(rtol=case.rtol, classes=case.classes),
+        )
+        pool, cache = self._pool(compilation.tensorflow), BuildCache(root=folders.builds)
+        architecture = TARGETS[compilation.targets[0]].architecture
+        compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
+        source = source_tree(self._zoo, Path(case.name))
+        inputs = inputs_document(spec)
+        keys = stage_keys(spec, source, pinned_toolchain(compilation.tensorflow), compiler, inputs=inputs)
+        snapshot = Snapshot(source, pool.new_folder)
+        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=Silent())
+        return Begun(
+            spec=spec, snapshot=snapshot, frozen=frozen, keys=keys, inputs=inputs, compiler=compiler, cache=cache
+        )
 
     def _pool(self, tensorflow: str) -> WorkerPool:
         if tensorflow not in self._pools:
@@ -110,8 +137,19 @@ class Builder:
 
 
 @pytest.fixture(scope="session")
-def build(zoo: Path, shared_home_folder: Path) -> Iterator[Build]:
-    """`build(case, tensorflow="2.17.1")`: see Builder.build."""
+def builder(zoo: Path, shared_home_folder: Path) -> Iterator[Builder]:
     builder = Builder(zoo, Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data"))
-    yield builder.build
+    yield builder
     builder.close()
+
+
+@pytest.fixture(scope="session")
+def build(builder: Builder) -> Build:
+    """`build(case, tensorflow="2.17.1")`: see Builder.build."""
+    return builder.build
+
+
+@pytest.fixture(scope="session")
+def freeze_only(builder: Builder) -> Freeze:
+    """`freeze_only(case, tensorflow="2.17.1")`: see Builder.freeze."""
+    return builder.freeze

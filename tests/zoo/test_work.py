@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.zoo.cases import BY_NAME, NEWEST_VERSION
-from tests.zoo.conftest import Build
+from tests.zoo.conftest import Freeze
 from tfaot_pkg.spec.types import Weights
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
@@ -16,26 +16,24 @@ _SOFTMAX = 5  # operations per element, as TensorFlow counts
 
 
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
-def test_products_count_two_operations_per_weight_and_row(build: Build, tensorflow: str) -> None:
-    work = build(BY_NAME["dense"], tensorflow=tensorflow).frozen.work
+def test_products_count_two_operations_per_weight_and_row(freeze_only: Freeze, tensorflow: str) -> None:
+    work = freeze_only(BY_NAME["dense"], tensorflow=tensorflow).work
     weights, biases = 20 * 64 + 64 * 3, 64 + 3
     assert work.constant_bytes == 4 * (weights + biases)
     assert work.operations_per_row == 2 * weights + biases + 3 * _SOFTMAX
     assert work.operations_per_call == 0
 
 
-def test_what_no_row_changes_counts_per_call(build: Build) -> None:
-    work = build(BY_NAME["only_scalars"], tensorflow=DEFAULT_VERSION).frozen.work
+def test_what_no_row_changes_counts_per_call(freeze_only: Freeze) -> None:
+    work = freeze_only(BY_NAME["only_scalars"], tensorflow=DEFAULT_VERSION).work
     assert (work.operations_per_call, work.operations_per_row) == (2, 0)
 
 
-def test_a_loop_counts_its_weights_once_per_row(build: Build) -> None:
-    work = build(BY_NAME["while_loop"], tensorflow=DEFAULT_VERSION).frozen.work
+def test_a_loop_counts_its_weights_once_per_row(freeze_only: Freeze) -> None:
+    work = freeze_only(BY_NAME["while_loop"], tensorflow=DEFAULT_VERSION).work
     assert 2 * 20 * 20 <= work.operations_per_row <= 2 * 20 * 20 + 20
 
 
-def test_embedded_weights_count_as_shared_ones(build: Build) -> None:
-    shared, embedded = (
-        build(BY_NAME["dense"], tensorflow=DEFAULT_VERSION, weights=kind).frozen.work for kind in _KINDS
-    )
+def test_embedded_weights_count_as_shared_ones(freeze_only: Freeze) -> None:
+    shared, embedded = (freeze_only(BY_NAME["dense"], tensorflow=DEFAULT_VERSION, weights=kind).work for kind in _KINDS)
     assert shared == embedded
