@@ -28,10 +28,13 @@ class Emitted:
     scratch: int
 
 
-def emit(program: Program, name: str, block: int) -> Emitted:
-    """The code for at most `block` rows at a time. Raises Unsupported for what it does not know."""
-    emitter = Emitter(program, block, Tables(stored=_STORED, several=_SEVERAL))
-    source, scratch = emitter.function(name)
+def emit(program: Program, name: str, block: int | None = None) -> Emitted:
+    """The code for at most `block` rows at a time, by default as many as suit the caches.
+
+    Raises Unsupported for what it does not know.
+    """
+    emitter = Emitter(program, Tables(stored=_STORED, several=_SEVERAL))
+    source, scratch = emitter.function(name, block)
     return Emitted(source=source, constants=tuple(emitter.constants), scratch=scratch)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Progra
 from tfaot_pkg.package.render import render
 
 ALIGNMENT = 64
+_CACHE = 256 * 1024
+"""Bytes of values between loops: with weights and stacks beside them, in the second cache of any CPU of ten years."""
+_BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
 @dataclass(slots=True)
@@ -35,10 +39,13 @@ class Buffer:
 
     name: str
     dtype: str
-    bytes: int
+    elements: Size
     first: int
     last: int
     offset: int = 0
+
+    def bytes(self, rows: int) -> int:
+        return max(1, self.elements.at(rows)) * NUMPY_TYPES[self.dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,8 @@ class Tables:
 
 
 class Emitter:
-    def __init__(self, program: Program, block: int, tables: Tables) -> None:
-        self._program, self._block, self._tables = program, block, tables
+    def __init__(self, program: Program, tables: Tables) -> None:
+        self._program, self._tables = program, tables
         self._lines: list[str] = []
         self._depth = 1
         self.known: dict[int, Operation] = {}
@@ -76,7 +83,7 @@ class Emitter:
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.results: dict[int, list[State]] = {}  # of operations that give several arrays
 
-    def function(self, name: str) -> tuple[str, int]:
+    def function(self, name: str, block: int | None) -> tuple[str, int]:
         """The source that defines `name`, and the bytes of scratch memory."""
         program = self._program
         for operation in program.entry.everything():
@@ -90,10 +97,11 @@ class Emitter:
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-        scratch = self._planned()
+        block = block or self._chosen_block()
+        scratch = self._planned(block)
         context: dict[str, object] = {
             "name": name,
-            "block": self._block,
+            "block": block,
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
             "outputs": [_border(self.known[result].shape) for result in program.entry.results],
             "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in self.buffers.values()],
@@ -106,23 +114,36 @@ class Emitter:
         shape = self.known[value].shape
         self.loop(shape.sizes, [(value, f"output_{place}", Index(ZERO, shape.strides))])
 
-    def _planned(self) -> int:
-        """Offsets of all buffers: each in the first gap between those that live when it does. The bytes of all."""
+    def _chosen_block(self) -> int:
+        """The most rows whose values stay in the cache between the loops.
+
+        Values may take as much as the weights, which each pass reads anyway.
+        """
+        most = max(_CACHE, self._constant_end)
+        return next((rows for rows in _BLOCKS if self._planned(rows) <= most), _BLOCKS[-1])
+
+    def _planned(self, block: int) -> int:
+        """Offsets of all buffers for `block` rows: each in the first gap between those that live when it does.
+
+        Gives the bytes of all.
+        """
         placed: list[Buffer] = []
         end = 0
         # The largest first: smaller ones fit into the gaps between these.
-        for buffer in sorted(self.buffers.values(), key=lambda b: -b.bytes):
+        for buffer in sorted(self.buffers.values(), key=lambda b: -b.bytes(block)):
             beside = sorted(
-                (b.offset, b.offset + b.bytes) for b in placed if b.first <= buffer.last and buffer.first <= b.last
+                (b.offset, b.offset + b.bytes(block))
+                for b in placed
+                if b.first <= buffer.last and buffer.first <= b.last
             )
             offset = 0
             for start, stop in beside:
-                if offset + buffer.bytes <= start:
+                if offset + buffer.bytes(block) <= start:
                     break
                 offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
             buffer.offset = offset
             placed.append(buffer)
-            end = max(end, offset + buffer.bytes)
+            end = max(end, offset + buffer.bytes(block))
         return end
 
     def line(self, text: str) -> None:
@@ -165,8 +186,7 @@ class Emitter:
         if dtype not in C_TYPES:
             raise Unsupported(f"arrays of {dtype}")
         name = f"v{next(self.new)}"
-        bytes_ = max(1, elements.at(self._block)) * NUMPY_TYPES[dtype].itemsize
-        self.buffers[name] = Buffer(name, dtype, bytes_, self.clock, self.clock)
+        self.buffers[name] = Buffer(name, dtype, elements, self.clock, self.clock)
         return name
 
     def touch(self, pointer: str) -> None:
@@ -191,7 +211,7 @@ class Emitter:
             self.pointers[value] = self.constant(literal(operation))
             return self.pointers[value]
         # Arrays are row-major, so that a reshape is the same memory.
-        if operation.opcode == "reshape" and self.is_stored(operation.operands[0]):
+        if operation.opcode == "reshape":
             return self.stored(operation.operands[0])
         special = self._tables.stored.get(operation.opcode)
         if special is not None:
@@ -229,7 +249,7 @@ class Emitter:
         with self.nest(axes.extents):
             for access in (*accesses, *(access for access, _ in outputs)):
                 self.address(access, is_written=any(access is each for each, _ in outputs))
-            lines = [*self.loads(accesses, body), *self.counts(counted, len(axes.extents)), *body.statements()]
+            lines = self.inside(accesses, counted, len(axes.extents), body)
             lines += [store_text(access, result) for access, result in outputs]
             with self.each(axes.extents, body):
                 for line in lines:
@@ -264,6 +284,21 @@ class Emitter:
         terms = [access.base, *address_terms(access.index, len(access.index.factors) - 1)]
         const = "" if is_written else "const "
         self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = {' + '.join(terms)};")
+
+    def inside(
+        self, accesses: Sequence[Access], counted: Sequence[tuple[str, Index]], rank: int, body: Body
+    ) -> list[str]:
+        """The statements inside of the inner loop; what is the same in all its turns is written before it, here."""
+        lines = [*self.loads(accesses, body), *self.counts(counted, rank)]
+        changing = {f"x{access.variable[1:]}" for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
+        changing.update(name for name, _ in counted)
+        for (name, _, made_of), statement in zip(body.lines, body.statements(), strict=True):
+            if changing.isdisjoint(re.findall(r"\b[xy]\d+\b", made_of)):
+                self.line(statement.replace("at.fill(", "filled(" if body.by_vectors else "("))
+            else:
+                changing.add(name)
+                lines.append(statement)
+        return lines
 
     def loads(self, accesses: Sequence[Access], body: Body) -> Iterator[str]:
         for access in accesses:

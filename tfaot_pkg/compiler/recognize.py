@@ -9,82 +9,47 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Literal, Operation, Program, Region, Shape, Size, used
+from tfaot_pkg.compiler.absorbing import absorbed
+from tfaot_pkg.compiler.look import Look
+from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, used
 
 
 def recognize(program: Program) -> Program:
-    return Program(entry=_region(program.entry, {}))
+    ids = count(1 + max(operation.id for operation in program.entry.everything()))
+    return Program(entry=_region(program.entry, {}, ids))
 
 
-def _region(region: Region, outside: Mapping[int, Operation]) -> Region:
+def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
     known = {**outside, **region.by_id()}
     operations = tuple(
-        replace(operation, regions=tuple(_region(nested, known) for nested in operation.regions))
+        replace(operation, regions=tuple(_region(nested, known, ids) for nested in operation.regions))
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    # Biases and activations last: they become part of the layers before them.
-    for rule in (_dense, _conv2d, _max_pool, _softmax, _bias, _activation):
-        region = _rewritten(region, outside, rule)
-    return _top_k(region, outside)
+    for rule in (_dense, _conv2d, _max_pool, _softmax, absorbed):
+        region = _rewritten(region, outside, rule, ids)
+    return _top_k(region, outside, ids)
 
 
-class Look:
-    """The operations of a region and of those around it, and how often each value is used."""
-
-    def __init__(self, region: Region, outside: Mapping[int, Operation]) -> None:
-        self.known = {**outside, **region.by_id()}
-        self.uses = Counter(operand for operation in region.everything() for operand in operation.operands)
-        self.uses.update(region.results)
-        for operation in region.everything():
-            for nested in operation.regions:
-                self.uses.update(nested.results)
-
-    def made_by(self, value: int, *opcodes: str, once: bool = False) -> Operation | None:
-        """The operation that makes `value`, if it is one of `opcodes`; `once`: and nothing else uses it."""
-        found = self.known[value]
-        return found if found.opcode in opcodes and not (once and self.uses[value] > 1) else None
-
-    def constant(self, value: int) -> Array | None:
-        found = self.known[value]
-        literal: Literal | None = found.attributes["literal"] if found.opcode == "constant" else None
-        return None if literal is None or literal.per_row is not None else literal.constant
-
-    def scalar(self, value: int) -> float | None:
-        """What all elements of `value` are, if they are one constant."""
-        found = self.known[value]
-        while found.opcode in ("broadcast", "reshape"):
-            found = self.known[found.operands[0]]
-        values = self.constant(found.id)
-        return float(values.reshape(())) if values is not None and values.size == 1 else None
-
-    def along_last(self, value: int) -> int | None:
-        """The vector that `value` repeats along all axes but the last."""
-        found = self.known[value]
-        if found.opcode != "broadcast" or found.attributes["dimensions"] != (found.shape.rank - 1,):
-            return None
-        return found.operands[0]
-
-
-_LAYERS = ("dense", "conv2d")
 _Rule = Callable[[Look, Operation], Operation | None]
 
 
-def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule) -> Region:
+def _rewritten(region: Region, outside: Mapping[int, Operation], rule: _Rule, ids: Iterator[int]) -> Region:
     """`region` with what `rule` gives instead of an operation; what nothing uses any more goes."""
-    look = Look(region, outside)
+    look = Look(region, outside, ids)
     made: list[Operation] = []
     for operation in region.operations:
         new = rule(look, operation)
         if new is not None:
             look.known[operation.id] = new
+        made += look.new
+        look.new.clear()
         made.append(new or operation)
     return Region(operations=used(made, region.results), results=region.results)
 
@@ -148,44 +113,9 @@ def _window(before: Shape, after: Shape, sides: tuple[tuple[int, ...], ...]) -> 
     )  # fmt: skip
 
 
-def _bias(look: Look, operation: Operation) -> Operation | None:
-    if operation.opcode != "add":
-        return None
-    for layer, other in (operation.operands, operation.operands[::-1]):
-        # Only if nothing else uses the layer: it would be computed twice, with and without its bias.
-        found, vector = look.made_by(layer, *_LAYERS, once=True), look.along_last(other)
-        plain = found is not None and len(found.operands) == 2 and found.attributes["activation"] == "none"
-        if plain and found is not None and vector is not None and look.constant(vector) is not None:
-            return replace(found, id=operation.id, operands=(*found.operands, vector), node=operation.node)
-    return None
-
-
-def _activation(look: Look, operation: Operation) -> Operation | None:
-    value, name = _activated(look, operation)
-    found = look.made_by(value, *_LAYERS, once=True) if value is not None else None
-    if found is None or found.attributes["activation"] != "none":
-        return None
-    return replace(found, id=operation.id, attributes={**found.attributes, "activation": name})
-
-
-def _activated(look: Look, operation: Operation) -> tuple[int | None, str]:
-    match operation.opcode:
-        case "tanh":
-            return operation.operands[0], "tanh"
-        case "logistic":
-            return operation.operands[0], "sigmoid"
-        case "maximum":
-            first, second = operation.operands
-            if look.scalar(second) == 0.0:
-                return first, "relu"
-            if look.scalar(first) == 0.0:
-                return second, "relu"
-    return None, ""
-
-
-def _top_k(region: Region, outside: Mapping[int, Operation]) -> Region:
+def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
     """Sorts by value of elements and their indices, of which the first ones are used, or all."""
-    look = Look(region, outside)
+    look = Look(region, outside, ids)
     changed: dict[int, Operation] = {}
     for sort in region.operations:
         largest = _is_sort_with_indices(look, sort)

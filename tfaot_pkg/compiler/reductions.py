@@ -66,7 +66,7 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
             emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(body.extents[axis])}; ++i{axis}) {{")
         for access in body.accesses:
             emitter.address(access, is_written=False)
-        lines = [*emitter.loads(body.accesses, body), *emitter.counts(body.counted, len(order)), *body.statements()]
+        lines = emitter.inside(body.accesses, body.counted, len(order), body)
         with emitter.each((body.extents[-1],), body):
             for line in lines:
                 emitter.line(line)
@@ -113,7 +113,7 @@ def _reduce_rows(
             emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extent)}; ++i{axis}) {{")
         for access in accesses:
             emitter.address(access, is_written=False)
-        lines = [*emitter.loads(accesses, body), *emitter.counts(counted, len(axes.extents)), *body.statements()]
+        lines = emitter.inside(accesses, counted, len(axes.extents), body)
         size = cpp(inner.extents[-1])
         emitter.line(f"total = {combine}{{}}(total, reduced<{combine}>({size}, [&](auto at) {{")
         for line in lines:
@@ -150,7 +150,7 @@ def _reduce_columns(
             emitter.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extents[axis])}; ++i{axis}) {{")
         for access in accesses:
             emitter.address(access, is_written=False)
-        lines = [*emitter.loads(accesses, body), *emitter.counts(counted, rank), *body.statements()]
+        lines = emitter.inside(accesses, counted, rank, body)
         with emitter.each((extents[-1],), body):
             for line in lines:
                 emitter.line(line)

@@ -191,10 +191,22 @@ TFAOT_INLINE Vector byLane(Vector x, Function function) {
   return load(values);
 }
 
+#if defined(__AVX512F__)
+TFAOT_INLINE Vector squareRoot(Vector x) { return _mm512_maskz_sqrt_ps(kAllLanes, x); }
+TFAOT_INLINE Vector roundedDown(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_FLOOR); }
+TFAOT_INLINE Vector roundedUp(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_CEIL); }
+TFAOT_INLINE Vector roundedToEven(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_RINT); }
+#elif defined(__AVX2__)
+TFAOT_INLINE Vector squareRoot(Vector x) { return _mm256_sqrt_ps(x); }
+TFAOT_INLINE Vector roundedDown(Vector x) { return _mm256_floor_ps(x); }
+TFAOT_INLINE Vector roundedUp(Vector x) { return _mm256_ceil_ps(x); }
+TFAOT_INLINE Vector roundedToEven(Vector x) { return _mm256_round_ps(x, _MM_FROUND_CUR_DIRECTION); }
+#else
 TFAOT_INLINE Vector squareRoot(Vector x) { return byLane(x, [](float value) { return __builtin_sqrtf(value); }); }
 TFAOT_INLINE Vector roundedDown(Vector x) { return byLane(x, [](float value) { return __builtin_floorf(value); }); }
 TFAOT_INLINE Vector roundedUp(Vector x) { return byLane(x, [](float value) { return __builtin_ceilf(value); }); }
 TFAOT_INLINE Vector roundedToEven(Vector x) { return byLane(x, [](float value) { return __builtin_rintf(value); }); }
+#endif
 
 inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity
 

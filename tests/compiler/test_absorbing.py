@@ -1,0 +1,142 @@
+"""What follows a layer becomes part of it, and gives the same numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.program import Program, Size, verify
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+
+_RANDOM = np.random.default_rng(4)
+_WEIGHTS = _RANDOM.normal(size=(9, 21)).astype(np.float32)
+_FACTORS, _OFFSETS = (_RANDOM.uniform(-2, 2, 21).astype(np.float32) for _ in range(2))
+
+
+def _dense(writer: Writer) -> int:
+    x = writer.input(9)
+    weights = writer.constant(_WEIGHTS)
+    return writer.add("dot", (N, 21), x, weights, contracting=((1,), (0,)), batch=((), ()))
+
+
+def _along(writer: Writer, values: object) -> int:
+    return writer.add("broadcast", (N, 21), writer.constant(values), dimensions=(1,))
+
+
+def _elu(writer: Writer, x: int) -> int:
+    test = writer.add("compare", (N, 21), x, writer.spread(0.0, 21), dtype="pred", direction="GT", type="FLOAT")
+    return writer.add("select", (N, 21), test, x, writer.add("exponential-minus-one", (N, 21), x))
+
+
+def _slope(writer: Writer, x: int) -> int:
+    return writer.add("maximum", (N, 21), x, writer.add("multiply", (N, 21), writer.spread(0.25, 21), x))
+
+
+def _clip(writer: Writer, x: int) -> int:
+    above = writer.add("maximum", (N, 21), writer.spread(-0.5, 21), x)
+    return writer.add("minimum", (N, 21), above, writer.spread(1.5, 21))
+
+
+def _clamp(writer: Writer, x: int) -> int:
+    return writer.add("clamp", (N, 21), writer.spread(-0.5, 21), x, writer.spread(1.5, 21))
+
+
+def _swish(writer: Writer, x: int) -> int:
+    return writer.add("multiply", (N, 21), x, writer.add("logistic", (N, 21), x))
+
+
+def _gelu(writer: Writer, x: int) -> int:
+    scaled = writer.add("multiply", (N, 21), x, writer.spread(math.sqrt(0.5), 21))
+    gate = writer.add("add", (N, 21), writer.spread(1.0, 21), writer.add("erf", (N, 21), scaled))
+    half = writer.add("multiply", (N, 21), writer.spread(0.5, 21), x)
+    return writer.add("multiply", (N, 21), half, gate)
+
+
+_AFTER: Mapping[str, Callable[[Writer, int], int]] = {
+    "clamp": _clamp,
+    "clip": _clip,
+    "divided": lambda writer, x: writer.add("divide", (N, 21), x, writer.spread(3.0, 21)),
+    "elu": _elu,
+    "gelu": _gelu,
+    "normalized": lambda writer, x: writer.add(
+        "add", (N, 21), writer.add("multiply", (N, 21), x, _along(writer, _FACTORS)), _along(writer, _OFFSETS)
+    ),
+    "relu": lambda writer, x: writer.add("maximum", (N, 21), x, writer.spread(0.0, 21)),
+    "sigmoid": lambda writer, x: writer.add("logistic", (N, 21), x),
+    "slope": _slope,
+    "subtracted": lambda writer, x: writer.add("subtract", (N, 21), x, _along(writer, _OFFSETS)),
+    "swish": _swish,
+    "tanh": lambda writer, x: writer.add("tanh", (N, 21), x),
+}
+
+
+def _opcodes(program: Program) -> list[str]:
+    return [each.opcode for each in program.entry.operations if each.opcode not in ("parameter", "constant")]
+
+
+@pytest.mark.parametrize("name", _AFTER)
+def test_what_follows_a_layer_becomes_part_of_it(compiled: Compile, name: str) -> None:
+    writer = Writer()
+    program = writer.program(_AFTER[name](writer, _dense(writer)))
+    made = recognize(simplify(program))
+    verify(made)
+    assert _opcodes(made) == ["dense"]
+    values = np.random.default_rng(7).normal(size=(13, 9)).astype(np.float32)
+    wanted = interpret.run(program, 13, [values])[0]
+    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
+
+
+def test_a_layer_that_others_use_stays_as_it_is(compiled: Compile) -> None:
+    writer = Writer()
+    layer = _dense(writer)
+    halved = writer.add("multiply", (N, 21), layer, writer.spread(0.5, 21))
+    made = recognize(simplify(writer.program(halved, layer)))
+    assert _opcodes(made) == ["dense", "broadcast", "multiply"]
+    values = np.random.default_rng(7).normal(size=(13, 9)).astype(np.float32)
+    half, whole = compiled(made, 4)(values)
+    np.testing.assert_array_equal(half, whole * np.float32(0.5))
+
+
+def test_layers_of_reshaped_rows_take_their_activation(compiled: Compile) -> None:
+    """As `tf.tensordot` writes it: rows of all items, then items again."""
+    writer = Writer()
+    x = writer.input(5, 9)
+    rows = writer.add("reshape", (Size(0, 5), 9), x)
+    product = writer.add(
+        "dot", (Size(0, 5), 21), rows, writer.constant(_WEIGHTS), contracting=((1,), (0,)), batch=((), ())
+    )
+    items = writer.add("reshape", (N, 5, 21), product)
+    program = writer.program(writer.add("maximum", (N, 5, 21), items, writer.spread(0.0, 5, 21)))
+    made = recognize(simplify(program))
+    assert _opcodes(made) == ["reshape", "dense"]
+    values = np.random.default_rng(7).normal(size=(13, 5, 9)).astype(np.float32)
+    wanted = interpret.run(program, 13, [values])[0]
+    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-6, atol=2e-6)
+
+
+def test_reshapes_of_what_a_loop_computes_take_no_memory() -> None:
+    writer = Writer()
+    x = writer.input(6, 4)
+    root = writer.add("sqrt", (N, 6, 4), x)
+    flat = writer.add("reshape", (N, 24), root)
+    weights = writer.constant(np.ones((24, 3), np.float32))
+    program = writer.program(writer.add("dot", (N, 3), flat, weights, contracting=((1,), (0,)), batch=((), ())))
+    # The square roots, and what the product gives.
+    assert emit(recognize(simplify(program)), "program", 4).scratch == 4 * 24 * 4 + 4 * 3 * 4
+
+
+@pytest.mark.parametrize(("size", "rows"), [(16, 64), (1 << 12, 16), (1 << 18, 1)])
+def test_as_many_rows_at_a_time_as_the_cache_holds(size: int, rows: int) -> None:
+    writer = Writer()
+    x = writer.input(size)
+    shared = writer.add("exponential", (N, size), writer.add("multiply", (N, size), x, x))
+    program = writer.program(writer.add("add", (N, size), writer.add("tanh", (N, size), shared), shared))
+    assert f"std::size_t row = 0; row < rows; row += {rows})" in emit(simplify(program), "program").source

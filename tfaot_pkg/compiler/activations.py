@@ -1,0 +1,146 @@
+"""Activations found in a program, as the kernel library names them (`Activation` in kernels.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import isclose, prod, sqrt
+
+import numpy as np
+
+from tfaot_pkg.compiler.look import Look
+from tfaot_pkg.compiler.program import Operation
+
+
+def activated(look: Look, operation: Operation) -> tuple[int, str] | None:
+    """The value that `operation` activates, and how; nothing outside of the activation may use that value."""
+    for pattern in _PATTERNS.get(operation.opcode, ()):
+        found = pattern(look, operation)
+        if found is not None and look.uses[found[0]] == found[2]:
+            return found[0], found[1]
+    return None
+
+
+_Found = tuple[int, str, int]  # the value, the activation, and how often that uses the value
+
+
+def _alone(name: str) -> Callable[[Look, Operation], _Found]:
+    return lambda _look, operation: (operation.operands[0], name, 1)
+
+
+def _relu(look: Look, operation: Operation) -> _Found | None:
+    for value, other in _both(operation):
+        if look.scalar(other) == 0.0:
+            return value, "relu", 1
+        if (slope := _scale(look, other, value)) is not None and 0.0 < slope < 1.0:
+            return value, f"leakyRelu({_number(slope)})", 2
+    return None
+
+
+def _clip(look: Look, operation: Operation) -> _Found | None:
+    if operation.opcode == "clamp":
+        low, value, high = operation.operands
+        return _clipped(value, look.scalar(low), look.scalar(high))
+    inner_opcode = "maximum" if operation.opcode == "minimum" else "minimum"
+    for inner, bound in _both(operation):
+        made = look.made_by(inner, inner_opcode, once=True)
+        for value, other in _both(made) if made is not None else ():
+            first, last = look.scalar(other), look.scalar(bound)
+            found = _clipped(value, first, last) if operation.opcode == "minimum" else _clipped(value, last, first)
+            if found is not None:
+                return found
+    return None
+
+
+def _clipped(value: int, low: float | None, high: float | None) -> _Found | None:
+    if low is None or high is None or not low <= high:
+        return None
+    return value, f"clipped({_number(low)}, {_number(high)})", 1
+
+
+def _elu(look: Look, operation: Operation) -> _Found | None:
+    """ELU, x > 0 ? x : exp(x) - 1, or a slope times x."""
+    compare, value, other = operation.operands
+    test = look.made_by(compare, "compare", once=True)
+    if test is None or test.operands[0] != value or look.scalar(test.operands[1]) != 0.0:
+        return None
+    if test.attributes["direction"] not in ("GT", "GE"):
+        return None
+    below = look.made_by(other, "exponential-minus-one", once=True)
+    # ELU and a slope give zero for zero whichever side it is on.
+    if below is not None and below.operands == (value,) and test.attributes["direction"] == "GT":
+        return value, "elu", 3
+    slope = _scale(look, other, value)
+    return None if slope is None else (value, f"leakyRelu({_number(slope)})", 3)
+
+
+def _swish(look: Look, operation: Operation) -> _Found | None:
+    for value, other in _both(operation):
+        gate = look.made_by(other, "logistic", once=True)
+        if gate is not None and gate.operands == (value,):
+            return value, "swish", 2
+    return None
+
+
+def _gelu(look: Look, operation: Operation) -> _Found | None:
+    """GELU: x / 2 * (1 + erf(x / sqrt(2))), in any order of the factors."""
+    numbers, rest = _factors(look, operation.id)
+    if len(rest) != 2 or not isclose(prod(numbers), 0.5):
+        return None
+    for value, other in (rest, rest[::-1]):
+        total = look.made_by(other, "add", once=True)
+        for one, gate in _both(total) if total is not None else ():
+            erf = look.made_by(gate, "erf", once=True)
+            if erf is None or look.scalar(one) != 1.0:
+                continue
+            scale = _scale(look, erf.operands[0], value)
+            if scale is not None and isclose(scale, sqrt(0.5), rel_tol=1e-6):
+                return value, "gelu_erf", 2
+    return None
+
+
+_PATTERNS: Mapping[str, tuple[Callable[[Look, Operation], _Found | None], ...]] = {
+    "clamp": (_clip,),
+    "logistic": (_alone("sigmoid"),),
+    "maximum": (_relu, _clip),
+    "minimum": (_clip,),
+    "multiply": (_swish, _gelu),
+    "select": (_elu,),
+    "tanh": (_alone("tanh"),),
+}
+
+
+def _both(operation: Operation) -> Iterator[tuple[int, int]]:
+    first, second = operation.operands
+    yield first, second
+    yield second, first
+
+
+def _scale(look: Look, product: int, value: int) -> float | None:
+    """The number that `product` is `value` times."""
+    quotient = look.made_by(product, "divide", once=True)
+    if quotient is not None and quotient.operands[0] == value:
+        number = look.scalar(quotient.operands[1])
+        return 1.0 / number if number else None
+    numbers, rest = _factors(look, product)
+    return float(prod(numbers)) if rest == [value] and numbers else None
+
+
+def _factors(look: Look, product: int) -> tuple[list[float], list[int]]:
+    """The numbers and the values that `product` is made of, through products that nothing else uses."""
+    numbers: list[float] = []
+    values: list[int] = []
+    for operand in look.known[product].operands if look.known[product].opcode == "multiply" else ():
+        number = look.scalar(operand)
+        if number is not None:
+            numbers.append(number)
+        elif look.made_by(operand, "multiply", once=True) is not None:
+            inner = _factors(look, operand)
+            numbers += inner[0]
+            values += inner[1]
+        else:
+            values.append(operand)
+    return numbers, values
+
+
+def _number(value: float) -> str:
+    return f"{float(np.float32(value)).hex()}f"

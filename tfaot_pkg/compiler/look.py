@@ -1,0 +1,58 @@
+"""What passes ask about a region: what makes a value, how often it is used, whether it is constant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Region, Shape, Size
+
+
+class Look:
+    """The operations of a region and of those around it, and how often each value is used."""
+
+    def __init__(self, region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> None:
+        self.known = {**outside, **region.by_id()}
+        self.uses = Counter(operand for operation in region.everything() for operand in operation.operands)
+        self.uses.update(region.results)
+        for operation in region.everything():
+            for nested in operation.regions:
+                self.uses.update(nested.results)
+        self.new: list[Operation] = []  # constants that a rule made
+        self._ids = ids
+
+    def made_by(self, value: int, *opcodes: str, once: bool = False) -> Operation | None:
+        """The operation that makes `value`, if it is one of `opcodes`; `once`: and nothing else uses it."""
+        found = self.known[value]
+        return found if found.opcode in opcodes and not (once and self.uses[value] > 1) else None
+
+    def constant(self, value: int) -> Array | None:
+        found = self.known[value]
+        literal: Literal | None = found.attributes["literal"] if found.opcode == "constant" else None
+        return None if literal is None or literal.per_row is not None else literal.constant
+
+    def scalar(self, value: int) -> float | None:
+        """What all elements of `value` are, if they are one constant."""
+        found = self.known[value]
+        while found.opcode in ("broadcast", "reshape"):
+            found = self.known[found.operands[0]]
+        values = self.constant(found.id)
+        return float(values.reshape(())) if values is not None and values.size == 1 else None
+
+    def along_last(self, value: int) -> int | None:
+        """The vector that `value` repeats along all axes but the last."""
+        found = self.known[value]
+        if found.opcode != "broadcast" or found.attributes["dimensions"] != (found.shape.rank - 1,):
+            return None
+        return found.operands[0]
+
+    def add_constant(self, values: Array, like: Operation) -> int:
+        dtype = next(name for name, each in NUMPY_TYPES.items() if each == values.dtype)
+        shape = Shape(dtype, tuple(Size(size) for size in values.shape))
+        made = Operation(
+            id=next(self._ids), opcode="constant", type=shape, attributes={"literal": Literal(values)}, node=like.node
+        )
+        self.known[made.id] = made
+        self.new.append(made)
+        return made.id
