@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.commands import run_command
 from tests.kept import digest_of_tool, kept
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.process import run
+from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
@@ -90,7 +90,10 @@ def recipe(name: str) -> Path:
 def tfaot(home: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> str:
     """What `tfaot-pkg ARGUMENTS` prints, with TFAOT_HOME=home and the variables `env`."""
     variables = {**os.environ, "TFAOT_HOME": str(home), **(env or {})}
-    return run([sys.executable, "-m", "tfaot_pkg", *arguments], cwd=REPOSITORY, env=variables, timeout=1800).stdout
+    done = run_command(arguments, cwd=REPOSITORY, env=variables, timeout=1800)
+    if done.returncode:
+        raise CommandFailed(done.args, REPOSITORY, f"exit code {done.returncode}", done.stdout + done.stderr)
+    return done.stdout
 
 
 def publish_samples(shared_home: Path) -> Published:

@@ -16,6 +16,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from tests.commands import run_command
 from tests.samples import REPOSITORY, Published, recipe, tfaot
 from tests.wording import reported
 from tfaot_pkg.errors import TrustError
@@ -45,8 +46,12 @@ def means(published: Published) -> Means:
 
 def tool(*arguments: str | Path, before: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> tuple[int, Any]:
     """Exit code and JSON answer of `tfaot-pkg ARGUMENTS --json`; `before` goes before Python."""
-    argv = [*before, sys.executable, "-m", "tfaot_pkg", *map(str, arguments), "--json"]
-    done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, check=False)
+    words = [*map(str, arguments), "--json"]
+    if before:
+        argv = [*before, sys.executable, "-m", "tfaot_pkg", *words]
+        done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, check=False)
+    else:
+        done = run_command(words, cwd="/", env=env)
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 

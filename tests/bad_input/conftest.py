@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.commands import run_command
 from tests.kept import digest_of_tool, kept
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -48,6 +49,7 @@ class CommandLine:
     scratch: Path
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     wrapper: Sequence[str | Path] = ()
+    watched: bool = False  # by `running`, which looks at the environment that a process was started with
 
     def with_(self, *, wrapper: Sequence[str | Path] = (), **environment: str) -> CommandLine:
         return dataclasses.replace(
@@ -65,9 +67,12 @@ class CommandLine:
         return [*map(str, self.wrapper), sys.executable, "-m", "tfaot_pkg", *map(str, arguments)]
 
     def run(self, *arguments: str | Path, timeout: float = 900) -> Ended:
-        done = subprocess.run(
-            self.argv(*arguments), env=self.variables, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        if self.wrapper or self.watched:
+            done = subprocess.run(
+                self.argv(*arguments), env=self.variables, capture_output=True, text=True, timeout=timeout, check=False
+            )
+        else:
+            done = run_command(arguments, env=self.variables, timeout=timeout)
         return Ended(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     def works(self, *arguments: str | Path) -> dict[str, Any]:

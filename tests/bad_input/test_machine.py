@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -190,7 +191,8 @@ def test_a_worker_that_is_killed_or_hangs(
     stopper = threading.Thread(target=signal_worker, args=(own.scratch, number))
     stopper.start()
     spec = write_spec(tmp_path / "spec.yaml", models["dense"])
-    patient = own if number != signal.SIGSTOP else own.with_(TFAOT_WORKER_TIMEOUT="4")
+    watched = replace(own, watched=True)
+    patient = watched if number != signal.SIGSTOP else watched.with_(TFAOT_WORKER_TIMEOUT="4")
     error = patient.fails("build", spec, "-o", tmp_path / "prefix", code=13)
     stopper.join()
     said = {"SIGKILL": "was killed", "SIGSEGV": "killed by SIGSEGV", "SIGSTOP": "no answer within 4 s"}

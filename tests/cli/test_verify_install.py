@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import run_command
 from tests.registry.conftest import write_tree
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.package.tree import PackageTree
@@ -14,8 +14,7 @@ from tfaot_pkg.prefix.install import install_built
 
 
 def tfaot(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "tfaot_pkg", *map(str, words)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return run_command(words, timeout=60)
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.commands import run_command
 from tests.wording import reported
 from tfaot_pkg.cmsdist.importing import Imported, ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
@@ -255,8 +255,7 @@ def test_faults_of_the_aot_config_are_told_with_its_own_lines(tmp_path: Path) ->
 
 def tfaot_pkg(*arguments: str | Path) -> tuple[int, str]:
     """The exit code, and what was printed."""
-    argv = [sys.executable, "-m", "tfaot_pkg", *map(str, arguments)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = run_command(arguments, timeout=60)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import run_command
 from tests.registry.conftest import Package, package_of
 from tests.registry.tiny import tiny_files
 from tfaot_pkg.registry.entry import RegistryEntry
@@ -61,8 +60,7 @@ def tool(tmp_path: Path, tfaot_home: Path) -> Tool:
 
     def call(*words: str | Path, code: int = 0, env: Mapping[str, str] | None = None) -> Ended:
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})}
-        argv = [sys.executable, "-m", "tfaot_pkg", *map(str, words)]
-        done = subprocess.run(argv, cwd=work, env=variables, capture_output=True, text=True, timeout=100, check=False)
+        done = run_command(words, cwd=work, env=variables, timeout=100)
         assert done.returncode == code, done.stdout + done.stderr
         return Ended(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from tests.bad_input.conftest import write_spec
+from tests.commands import run_command
 from tests.conan.test_upload import PASSWORD, USER, Server
 from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of, stub_decision
 from tests.registry.signing import clock_at, keys_in, make_signed, open_signed
@@ -47,10 +47,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def tfaot(home: Path, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TFAOT_HOME": str(home), "PYTHONPATH": str(REPOSITORY), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", "tfaot_pkg", *map(str, arguments)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return run_command(arguments, env=environment)
 
 
 @pytest.mark.slow

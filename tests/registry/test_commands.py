@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import run_command
 from tests.registry.signing import clock_at, make_signed
 
 MakePackage = Callable[..., Any]
@@ -25,15 +26,8 @@ def tfaot(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any], str]]:
     """`tfaot("registry", "verify", ...)`: exit code, JSON document, standard error."""
 
     def run(*arguments: str | Path, **environment: str) -> tuple[int, dict[str, Any], str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "tfaot_pkg", *map(str, arguments), "--json"],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TFAOT_HOME": str(tmp_path / "home"), **environment},
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        variables = {**os.environ, "TFAOT_HOME": str(tmp_path / "home"), **environment}
+        done = run_command([*arguments, "--json"], cwd=tmp_path, env=variables)
         return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
     return run

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import run_command
 from tests.registry.conftest import package_of
 from tests.registry.tiny import tiny_files
 from tests.remote.conftest import SignedFolder, signed_folder
@@ -49,8 +49,7 @@ def test_search_show_install_and_verify_from_a_server(
     url: str, signed: SignedFolder, tmp_path: Path, tfaot_home: Path
 ) -> None:
     def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "tfaot_pkg", *map(str, arguments)]
-        done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+        done = run_command(arguments, cwd=REPOSITORY, timeout=60)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -66,8 +65,7 @@ def test_search_show_install_and_verify_from_a_server(
 
 def test_an_unsigned_registry_is_verified_by_its_name_as_far_as_digests_go(tmp_path: Path, tfaot_home: Path) -> None:
     def cli(*arguments: str | Path, code: int = 0) -> str:
-        argv = [sys.executable, "-m", "tfaot_pkg", *map(str, arguments)]
-        done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+        done = run_command(arguments, cwd=REPOSITORY, timeout=60)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
