@@ -71,6 +71,7 @@ def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
     for parameter, state in zip(region.parameters, states, strict=True):
         known = emitter.pointers if state.buffers else emitter.scalars
         known[parameter.id] = state.name
+        emitter.carried.add(parameter.id)
 
 
 def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:

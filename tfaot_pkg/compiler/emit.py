@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler import control, layers, moving, reductions
+from tfaot_pkg.compiler import control, layers, moving, ordering, reductions, scattering, windows
 from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.program import Operation, Program
 
@@ -42,6 +42,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "concatenate": moving.concatenate,
     "conditional": control.conditional,
     "conv2d": layers.conv2d,
+    "convolution": windows.convolution,
     "dense": layers.dense,
     "dot": layers.dot,
     "dynamic-update-slice": moving.dynamic_update_slice,
@@ -50,13 +51,19 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "max_pool": layers.max_pool,
     "pad": moving.pad,
     "reduce": reductions.reduce,
+    "reduce-window": windows.reduce_window,
+    "scatter": scattering.scatter,
     "softmax": layers.softmax,
+    "sort": ordering.sort,
 }
 """What computes an operation into memory, and gives the address."""
 
 _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "conditional": control.conditional_values,
     "reduce": reductions.reduce_together,
+    "reduce-window": windows.reduce_windows,
+    "scatter": scattering.scatter_together,
+    "sort": ordering.sort_together,
     "top_k": layers.top_k,
     "while": control.while_loop,
 }

@@ -31,6 +31,8 @@ ALIGNMENT = 64
 _CACHE = 256 * 1024
 """Bytes of values between loops: with weights and stacks beside them, in the second cache of any CPU of ten years."""
 _BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+_DEEPEST = 64
+"""Operations that one element may be computed from in one go. Deeper ones would meet Python's limit of recursion."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,9 @@ class Emitter:
         self._depth = 1
         self.known: dict[int, Operation] = {}
         self.uses: Counter[int] = Counter()
+        self._reads: Counter[int] = Counter()  # how often it would be computed if that were done where it is used
+        self._depths: dict[int, int] = {}
+        self.carried: set[int] = set()  # parameters that are the state of a loop
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, str] = {}  # C++ expressions
         self.buffers: dict[str, Buffer] = {}
@@ -92,6 +97,7 @@ class Emitter:
             for nested in operation.regions:
                 self.uses.update(nested.results)
         self.uses.update(program.entry.results)
+        self._count_reads()
         for place, parameter in enumerate(program.entry.parameters):
             self.pointers[parameter.id] = f"input_{place}"
         self.region(program.entry)
@@ -108,6 +114,16 @@ class Emitter:
             "statements": self._lines,
         }
         return render("native/program.cc.j2", context), scratch
+
+    def _count_reads(self) -> None:
+        """What only moves elements reads its operand as often as it is read itself."""
+        self._reads.update(self._program.entry.results)
+        for operation in reversed(tuple(self._program.entry.everything())):
+            for nested in operation.regions:
+                self._reads.update(nested.results)
+            moves = operation.opcode in MOVING and not isinstance(operation.type, tuple)
+            for operand in operation.operands:
+                self._reads[operand] += self._reads[operation.id] if moves else 1
 
     def _give(self, place: int, value: int) -> None:
         """Write an output. A value that lies in memory already is copied."""
@@ -151,12 +167,12 @@ class Emitter:
         self.clock += 1
 
     @contextmanager
-    def braces(self, head: str) -> Iterator[None]:
-        self.line(head + " {")
+    def braces(self, head: str, tail: str = "}") -> Iterator[None]:
+        self.line(f"{head} {{")
         self._depth += 1
         yield
         self._depth -= 1
-        self.line("}")
+        self.line(tail)
 
     def region(self, region: Region) -> None:
         for operation in region.operations:
@@ -166,21 +182,31 @@ class Emitter:
                 if operation.opcode not in self._tables.several:
                     raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
                 self._tables.several[operation.opcode](self, operation)
+            elif not operation.shape.rank and operation.opcode in ELEMENTWISE:
+                self._name_scalar(operation)
             else:
                 self.stored(operation.id)
+
+    def _name_scalar(self, operation: Operation) -> None:
+        """A variable for each: expressions within expressions would grow with the square of their number, or worse."""
+        text, name = self.scalar(operation.id), f"s{next(self.new)}"
+        self.line(f"[[maybe_unused]] const auto {name} = {text};")
+        self.scalars[operation.id] = name
 
     def _is_deferred(self, operation: Operation) -> bool:
         """Whether it is computed where it is used."""
         if operation.opcode == "constant":
             return True
-        if isinstance(operation.type, tuple):
+        if isinstance(operation.type, tuple) or operation.opcode not in (*ELEMENTWISE, *MOVING):
             return False
         if not operation.shape.rank and operation.opcode in ELEMENTWISE:
-            return True
-        if operation.opcode in MOVING:
-            return True
+            return False
+        depth = 1 + max((self._depths.get(operand, 0) for operand in operation.operands), default=0)
         # With several uses it would be computed several times.
-        return operation.opcode in ELEMENTWISE and self.uses[operation.id] == 1
+        deferred = depth <= _DEEPEST and (operation.opcode in MOVING or self._reads[operation.id] == 1)
+        if deferred:
+            self._depths[operation.id] = depth
+        return deferred
 
     def buffer(self, dtype: str, elements: Size) -> str:
         if dtype not in C_TYPES:
@@ -211,12 +237,12 @@ class Emitter:
             self.pointers[value] = self.constant(literal(operation))
             return self.pointers[value]
         # Arrays are row-major, so that a reshape is the same memory.
-        if operation.opcode == "reshape":
+        if operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
             return self.stored(operation.operands[0])
         special = self._tables.stored.get(operation.opcode)
         if special is not None:
             pointer = special(self, operation)
-        elif operation.opcode in ELEMENTWISE or operation.opcode in MOVING:
+        elif operation.opcode in ELEMENTWISE or operation.opcode in MOVING or value in self.scalars:
             shape = operation.shape
             pointer = self.buffer(shape.dtype, shape.elements)
             self.loop(shape.sizes, [(value, pointer, Index(ZERO, shape.strides))])
@@ -411,9 +437,11 @@ class Emitter:
 
     def start(self, value: int, length: Size, size: Size) -> str:
         """Where a slice of `size` begins, moved into an axis of `length`."""
-        most = f"static_cast<std::ptrdiff_t>({cpp(length)}) - static_cast<std::ptrdiff_t>({cpp(size)})"
         if length == size:
             return "0"
+        most = f"static_cast<std::ptrdiff_t>({cpp(length)}) - static_cast<std::ptrdiff_t>({cpp(size)})"
+        if self.known[value].shape.dtype[0] == "u":
+            return f"static_cast<std::ptrdiff_t>(std::min<std::uint64_t>({self.scalar(value)}, {most}))"
         return f"std::min<std::ptrdiff_t>(std::max<std::ptrdiff_t>({self.scalar(value)}, 0), {most})"
 
     def _reshaped(self, operation: Operation, operand: Operation, index: tuple[Index, ...], body: Body) -> str | None:

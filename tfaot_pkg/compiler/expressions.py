@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import Literal, Operation, Shape, Unsupported
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape, Unsupported
 
 C_TYPES = {
     "pred": "bool", "s8": "std::int8_t", "s16": "std::int16_t", "s32": "std::int32_t", "s64": "std::int64_t",
@@ -20,24 +20,56 @@ VECTOR_TYPES = {"f32": "Vector", "s32": "Integers", "pred": "Mask"}
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
 
+_OF_TRUTH = {"add": "|", "maximum": "|", "multiply": "&", "minimum": "&"}
+"""The same on truth values. In vectors true is -1, so that arithmetic and comparisons would not do."""
+
 _COMPARED = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+
+_TRUTH_COMPARED = {
+    "LT": "negated({0}) & {1}", "LE": "negated({0}) | {1}", "GT": "{0} & negated({1})", "GE": "{0} | negated({1})",
+}  # fmt: skip
+
+_OF_INTEGERS = {
+    "abs": "magnitudeOf",
+    "add": "sumOf",
+    "divide": "quotientOf",
+    "multiply": "productOf",
+    "negate": "oppositeOf",
+    "subtract": "differenceOf",
+}
+"""Functions of the kernel library that wrap, where C++ leaves open what the operator does."""
 
 _FUNCTIONS = {
     "abs": "magnitude",
+    "atan2": "angleOf",
+    "cbrt": "cubeRootOf",
     "ceil": "roundedUp",
+    "cosine": "cosineOf",
+    "count-leading-zeros": "leadingZerosOf",
     "erf": "errorFunction",
     "exponential": "exponentialOf",
     "exponential-minus-one": "exponentialMinusOne",
     "floor": "roundedDown",
+    "is-finite": "isFinite",
+    "log": "logarithmOf",
+    "log-plus-one": "logarithmOfOnePlus",
     "logistic": "logistic",
     "maximum": "maximum",
     "minimum": "minimum",
     "not": "negated",
+    "popcnt": "onesOf",
     "power": "powerOf",
     "remainder": "remainderOf",
+    "round-nearest-afz": "roundedAway",
     "round-nearest-even": "roundedToEven",
     "select": "chosen",
+    "shift-left": "shiftedLeft",
+    "shift-right-arithmetic": "shiftedWithSign",
+    "shift-right-logical": "shiftedRight",
+    "sign": "signOf",
+    "sine": "sineOf",
     "sqrt": "squareRoot",
+    "tan": "tangentOf",
     "tanh": "hyperbolicTangent",
 }
 
@@ -47,7 +79,7 @@ _FORMS = {
     "rsqrt": "1.0f / squareRoot({0})",
 }
 
-ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, *_FORMS, "compare", "convert"})
+ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, *_FORMS, "bitcast-convert", "compare", "convert"})
 
 MOVING = frozenset({"broadcast", "transpose", "slice", "reverse", "reshape", "iota", "dynamic-slice"})
 
@@ -98,17 +130,35 @@ def number_text(operation: Operation) -> str:
 
 def expression(operation: Operation, operands: Sequence[str], types: Sequence[str], *, by_vectors: bool) -> str:
     """The C++ of one elementwise operation; `by_vectors`: its operands' `types` and its own have vectors."""
-    opcode, dtype = operation.opcode, operation.shape.dtype
+    opcode, dtype, source = operation.opcode, operation.shape.dtype, types[0]
+    if opcode in _OF_TRUTH and dtype == "pred":
+        return f"{operands[0]} {_OF_TRUTH[opcode]} {operands[1]}"
+    if opcode in _OF_INTEGERS and dtype[0] in "su":
+        return f"{_OF_INTEGERS[opcode]}({', '.join(operands)})"
     if opcode in _INFIX:
         return f"{operands[0]} {_INFIX[opcode]} {operands[1]}"
     if opcode in _FUNCTIONS:
         return f"{_FUNCTIONS[opcode]}({', '.join(operands)})"
     if opcode == "compare":
-        return f"{operands[0]} {_COMPARED[operation.attributes['direction']]} {operands[1]}"
-    if opcode != "convert":
+        return _comparison(operation, operands, source)
+    if opcode in _FORMS:
         return _FORMS[opcode].format(*operands)
-    if types[0] == dtype:
+    if source == dtype:
         return operands[0]
+    if opcode == "bitcast-convert":
+        if NUMPY_TYPES[source].itemsize != NUMPY_TYPES[dtype].itemsize:
+            raise Unsupported("a bitcast to a type of another width")
+        to = f"decltype(at.fill({C_TYPES[dtype]}{{}}))" if by_vectors else C_TYPES[dtype]
+        return f"bitsAs<{to}>({operands[0]})"
     if by_vectors:
-        return f"{dtype}Of{types[0].capitalize()}({operands[0]})"
+        return f"{dtype}Of{source.capitalize()}({operands[0]})"
     return f"converted<{C_TYPES[dtype]}>({operands[0]})"
+
+
+def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:
+    direction: str = operation.attributes["direction"]
+    if source == "pred" and direction in _TRUTH_COMPARED:
+        return _TRUTH_COMPARED[direction].format(*operands)
+    if source[0] == "f" and operation.attributes.get("order") == "TOTALORDER":
+        operands = [f"inOrder({operand})" for operand in operands]
+    return f"{operands[0]} {_COMPARED[direction]} {operands[1]}"

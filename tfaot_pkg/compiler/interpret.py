@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler import arithmetic
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Size, Unsupported
 
 Value = Array | tuple[Array, ...]
@@ -73,25 +73,6 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _run, _operation, *operands: function(*operands)
 
 
-def _erf(x: Array) -> Array:
-    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
-
-
-def _divide(first: Array, second: Array) -> Array:
-    if first.dtype.kind == "f":
-        return first / second
-    # As XLA: toward zero, and division by zero gives -1 or the largest unsigned number.
-    safe = np.where(second == 0, 1, second)
-    quotient = (
-        np.sign(first) * np.sign(safe) * (np.abs(first) // np.abs(safe)) if first.dtype.kind == "i" else first // safe
-    )
-    return np.where(second == 0, -1 if first.dtype.kind == "i" else np.iinfo(first.dtype).max, quotient)
-
-
-def _bitwise(logical: Callable[..., Any], bits: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda first, *rest: (logical if first.dtype == np.bool_ else bits)(first, *rest)
-
-
 def _constant(run: _Run, operation: Operation) -> Array:
     literal: Literal = operation.attributes["literal"]
     return literal.constant if literal.per_row is None else literal.constant + literal.per_row * run.batch
@@ -102,15 +83,6 @@ def _broadcast(run: _Run, operation: Operation, operand: Array) -> Array:
     for axis, size in zip(operation.attributes["dimensions"], operand.shape, strict=True):
         sizes[axis] = size
     return np.broadcast_to(operand.reshape(sizes), run.sizes(operation))
-
-
-_COMPARISONS: Mapping[str, Callable[..., Any]] = {
-    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
-}  # fmt: skip
-
-
-def _compare(_run: _Run, operation: Operation, first: Array, second: Array) -> Array:
-    return np.asarray(_COMPARISONS[operation.attributes["direction"]](first, second))
 
 
 def _iota(run: _Run, operation: Operation) -> Array:
@@ -174,8 +146,8 @@ def _reduce(run: _Run, operation: Operation, *operands: Array) -> Value:
 
 
 _UFUNCS: Mapping[str, np.ufunc] = {
-    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "and": np.logical_and,
-    "or": np.logical_or,
+    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 
 
@@ -258,13 +230,25 @@ def _convolution(run: _Run, operation: Operation, array: Array, kernel: Array) -
     return np.transpose(made, np.argsort(attributes["output"]))
 
 
-def _reduce_window(run: _Run, operation: Operation, array: Array, start: Array) -> Array:
-    window = run.fixed(operation.attributes["window"])
-    ufunc = _ufunc(operation.regions[0])
-    if ufunc is None:
-        raise Unsupported("a reduction of windows by several operations")
-    seen = _windows(array, window, start)
-    return np.asarray(ufunc.reduce(seen, axis=tuple(range(array.ndim, 2 * array.ndim)), initial=start[()]))
+def _reduce_window(run: _Run, operation: Operation, *operands: Array) -> Value:
+    """As `_reduce`, window by window; what lies outside of the array is left out."""
+    half, window = len(operands) // 2, run.fixed(operation.attributes["window"])
+    arrays, starts = operands[:half], operands[half:]
+    inside = _windows(np.ones(arrays[0].shape, np.bool_), window, np.False_)
+    seen = [_windows(array, window, start) for array, start in zip(arrays, starts, strict=True)]
+    rank = arrays[0].ndim
+    ufunc = _ufunc(operation.regions[0]) if half == 1 else None
+    if ufunc is not None:
+        axes = tuple(range(rank, 2 * rank))
+        return np.asarray(ufunc.reduce(seen[0], axis=axes, initial=starts[0][()], where=inside))
+    results = [np.empty(each.shape[:rank], each.dtype) for each in seen]
+    for place in np.ndindex(*results[0].shape):
+        state = [np.asarray(start) for start in starts]
+        for each in np.argwhere(inside[place]):
+            state = run.call(operation.regions[0], [*state, *(np.asarray(array[place][tuple(each)]) for array in seen)])
+        for result, value in zip(results, state, strict=True):
+            result[place] = value
+    return tuple(results) if isinstance(operation.type, tuple) else results[0]
 
 
 def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
@@ -291,24 +275,54 @@ def _sort(run: _Run, operation: Operation, *arrays: Array) -> Value:
 
 def _gather(run: _Run, operation: Operation, array: Array, indices: Array) -> Array:
     attributes = operation.attributes
-    sizes, vector = run.fixed(attributes["sizes"]), attributes["vector"]
-    if vector == indices.ndim:
-        indices = indices[..., None]
-    vectors = np.moveaxis(indices, vector, -1)
-    if attributes["operand_batch"]:
-        raise Unsupported("a gather with batch axes")
-    made = np.empty(
-        (*vectors.shape[:-1], *(s for a, s in enumerate(sizes) if a not in attributes["collapsed"])), array.dtype
-    )
+    sizes, vectors = run.fixed(attributes["sizes"]), _vectors(indices, attributes["vector"])
+    gone = (*attributes["collapsed"], *attributes["operand_batch"])
+    kept = [size for axis, size in enumerate(sizes) if axis not in gone]
+    made = np.empty((*vectors.shape[:-1], *kept), array.dtype)
     for place in np.ndindex(*vectors.shape[:-1]):
-        starts = [0] * array.ndim
-        for axis, start in zip(attributes["indexed"], vectors[place], strict=True):
-            starts[axis] = int(start)
-        cut = array[_starts(array, [np.asarray(start) for start in starts], sizes)]
-        made[place] = cut.squeeze(tuple(attributes["collapsed"])) if attributes["collapsed"] else cut
+        starts = _window_starts(operation, array.ndim, vectors[place], place)
+        made[place] = array[_starts(array, [np.asarray(start) for start in starts], sizes)].reshape(kept)
     count = vectors.ndim - 1
     outer = [axis for axis in range(operation.shape.rank) if axis not in attributes["offset"]]
     return np.moveaxis(made, range(count), outer) if count else made
+
+
+def _vectors(indices: Array, vector: int) -> Array:
+    """Indices with their vectors along the last axis."""
+    return np.moveaxis(indices[..., None] if vector == indices.ndim else indices, vector, -1)
+
+
+def _window_starts(operation: Operation, rank: int, vector: Array, place: Sequence[int]) -> list[int]:
+    attributes = operation.attributes
+    starts = [0] * rank
+    for axis, start in zip(attributes["indexed"], vector, strict=True):
+        starts[axis] = int(start)
+    for axis, among in zip(attributes["operand_batch"], attributes["index_batch"], strict=True):
+        starts[axis] = place[among - (among > attributes["vector"])]
+    return starts
+
+
+def _scatter(run: _Run, operation: Operation, *operands: Array) -> Value:
+    """One update after the other; a window that reaches outside changes nothing."""
+    half, attributes = len(operands) // 2, operation.attributes
+    results, vectors = [each.copy() for each in operands[:half]], _vectors(operands[half], attributes["vector"])
+    updates, rank = operands[half + 1 :], operands[0].ndim
+    outer = [axis for axis in range(updates[0].ndim) if axis not in attributes["window"]]
+    gone = {*attributes["inserted"], *attributes["operand_batch"]}
+    sizes = iter(updates[0].shape[axis] for axis in attributes["window"])
+    window = [1 if axis in gone else next(sizes) for axis in range(rank)]
+    moved = [np.moveaxis(each, outer, range(len(outer))) for each in updates]
+    for place in np.ndindex(*vectors.shape[:-1]):
+        starts = _window_starts(operation, rank, vectors[place], place)
+        if any(s < 0 or s + w > n for s, w, n in zip(starts, window, results[0].shape, strict=True)):
+            continue
+        parts = [each[place].reshape(window) for each in moved]
+        for inner in np.ndindex(*window):
+            at = tuple(s + i for s, i in zip(starts, inner, strict=True))
+            arguments = [np.asarray(each[at]) for each in results] + [np.asarray(each[inner]) for each in parts]
+            for result, value in zip(results, run.call(operation.regions[0], arguments), strict=True):
+                result[at] = value
+    return tuple(results) if isinstance(operation.type, tuple) else results[0]
 
 
 def _conditional(run: _Run, operation: Operation, which: Array, *operands: Array) -> Value:
@@ -329,61 +343,31 @@ def _set_dimension_size(_run: _Run, operation: Operation, operand: Array, size: 
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "abs": _elementwise(np.abs),
-    "add": _elementwise(np.add),
-    "and": _elementwise(_bitwise(np.logical_and, np.bitwise_and)),
+    **{opcode: _elementwise(function) for opcode, function in arithmetic.FUNCTIONS.items()},
+    "bitcast-convert": lambda _run, operation, x: arithmetic.bitcast(operation, x),
+    "compare": lambda _run, operation, first, second: arithmetic.compare(operation, first, second),
+    "convert": lambda _run, operation, x: arithmetic.convert(operation, x),
     "broadcast": _broadcast,
     "call": _call,
-    "ceil": _elementwise(np.ceil),
-    "clamp": _elementwise(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
-    "compare": _compare,
     "concatenate": lambda _run, operation, *parts: np.concatenate(parts, operation.attributes["dimensions"][0]),
     "conditional": _conditional,
     "constant": _constant,
-    "convert": lambda _run, operation, x: x.astype(NUMPY_TYPES[operation.shape.dtype]),
     "convolution": _convolution,
-    "copy": _elementwise(lambda x: x),
-    "cosine": _elementwise(np.cos),
-    "divide": _elementwise(_divide),
     "dot": _dot,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
-    "erf": _elementwise(_erf),
-    "exponential": _elementwise(np.exp),
-    "exponential-minus-one": _elementwise(np.expm1),
-    "floor": _elementwise(np.floor),
     "gather": _gather,
     "get-tuple-element": lambda _run, operation, value: value[operation.attributes["index"]],
     "iota": _iota,
-    "is-finite": _elementwise(np.isfinite),
-    "log": _elementwise(np.log),
-    "log-plus-one": _elementwise(np.log1p),
-    "logistic": _elementwise(lambda x: 1 / (1 + np.exp(-x.astype(np.float64)))),
-    "maximum": _elementwise(np.maximum),
-    "minimum": _elementwise(np.minimum),
-    "multiply": _elementwise(np.multiply),
-    "negate": _elementwise(np.negative),
-    "not": _elementwise(lambda x: np.logical_not(x) if x.dtype == np.bool_ else np.bitwise_not(x)),
-    "or": _elementwise(_bitwise(np.logical_or, np.bitwise_or)),
     "pad": _pad,
-    "power": _elementwise(np.power),
     "reduce": _reduce,
     "reduce-window": _reduce_window,
-    "remainder": _elementwise(np.fmod),
     "reshape": lambda run, operation, x: x.reshape(run.sizes(operation)),
     "reverse": lambda _run, operation, x: np.flip(x, operation.attributes["dimensions"]),
-    "round-nearest-even": _elementwise(np.rint),
-    "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x)),
-    "select": _elementwise(np.where),
+    "scatter": _scatter,
     "set-dimension-size": _set_dimension_size,
-    "sign": _elementwise(np.sign),
-    "sine": _elementwise(np.sin),
     "slice": _slice,
     "sort": _sort,
-    "sqrt": _elementwise(np.sqrt),
-    "subtract": _elementwise(np.subtract),
-    "tanh": _elementwise(np.tanh),
     "transpose": lambda _run, operation, x: x.transpose(operation.attributes["dimensions"]),
     "while": _while,
-    "xor": _elementwise(_bitwise(np.logical_xor, np.bitwise_xor)),
 }

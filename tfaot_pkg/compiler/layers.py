@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import literal
-from tfaot_pkg.compiler.program import Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.products import product, turned
+from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.kernels.layer import conv2d_scratch
 from tfaot_pkg.worker_program.packing import PANEL, packed_conv2d, packed_dense
 
@@ -83,18 +84,18 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     first, second = (emitter.known[operand] for operand in operation.operands)
     free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
     free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
+    if _grows(second, free_right) and operation.shape.dtype == "f32" and not _grows(first, free_left):
+        return turned(emitter, operation)
     rows = _ordered(emitter, first, [*left_batch, *free_left, *left])
     columns = _ordered(emitter, second, [*right_batch, *right, *free_right])
-    if operation.shape.dtype != "f32":
-        raise Unsupported(f"a product of {operation.shape.dtype}")
 
     def size(operand: Operation, axes: Sequence[int]) -> Size:
         return Shape("f32", tuple(operand.shape.sizes[axis] for axis in axes)).elements
 
     batch, m, k, n = size(first, left_batch), size(first, free_left), size(first, left), size(second, free_right)
-    panels = Size(-(-n.constant // PANEL) * PANEL, n.per_row and (-(-n.per_row // PANEL) * PANEL))
-    if n.per_row:
-        raise Unsupported("a product whose columns grow with the batch")
+    if {operation.shape.dtype, first.shape.dtype, second.shape.dtype} != {"f32"}:
+        return product(emitter, operation, rows, columns, (batch, m, k, n))
+    panels = Size(-(-n.constant // PANEL) * PANEL)
     packed_at = emitter.buffer("f32", panels * k)
     target = emitter.buffer("f32", operation.shape.elements)
     for pointer in (rows, columns):
@@ -108,6 +109,10 @@ def dot(emitter: Emitter, operation: Operation) -> str:
     for pointer in (rows, columns, packed_at, target):
         emitter.touch(pointer)
     return target
+
+
+def _grows(operand: Operation, axes: Sequence[int]) -> bool:
+    return any(operand.shape.sizes[axis].per_row for axis in axes)
 
 
 def _ordered(emitter: Emitter, operand: Operation, order: list[int]) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tfaot_pkg.compiler.affine import Index, as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter
-from tfaot_pkg.compiler.program import ZERO, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
 
 
 def gather(emitter: Emitter, operation: Operation) -> str:
     """Slices of an array, one for each vector of indices."""
     attributes, (array, indices) = operation.attributes, (emitter.known[operand] for operand in operation.operands)
-    if attributes["operand_batch"] or attributes["vector"] != indices.shape.rank - 1 or indices.shape.dtype != "s32":
-        raise Unsupported("a gather with batch axes, or whose indices do not lie in the last axis")
     at, shape = emitter.stored(indices.id), operation.shape
     source_is_stored = emitter.stored(array.id)
     target = emitter.buffer(shape.dtype, shape.elements)
@@ -21,21 +22,31 @@ def gather(emitter: Emitter, operation: Operation) -> str:
         emitter.touch(pointer)
     for axis in outer:
         emitter.line(f"for (std::size_t g{axis} = 0; g{axis} < {cpp(shape.sizes[axis])}; ++g{axis}) {{")
-    terms = [f"g{axis} * {cpp(stride)}" for axis, stride in zip(outer, indices.shape.strides[:-1], strict=True)]
-    emitter.line(f"const std::int32_t* const index = {' + '.join([at, *terms])};")
+    vector, strides_of_index = attributes["vector"], indices.shape.strides
+    counters = dict(zip((axis for axis in range(indices.shape.rank) if axis != vector), outer, strict=True))
+    terms = [f"g{counter} * {cpp(strides_of_index[axis])}" for axis, counter in counters.items()]
+    type_ = C_TYPES[indices.shape.dtype]
+    emitter.line(f"[[maybe_unused]] const {type_}* const index = {' + '.join([at, *terms])};")
+    step = strides_of_index[vector] if vector < indices.shape.rank else ONE
     # Operations that are made up here: a slice at the indices, because the emitter knows how to write slices.
     starts = []
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
-        place = attributes["indexed"].index(axis) if axis in attributes["indexed"] else None
-        emitter.scalars[starts[-1]] = "0" if place is None else f"index[{place}]"
-        emitter.known[starts[-1]] = Operation(id=starts[-1], opcode="parameter", type=Shape("s32", ()))
+        start, dtype = "0", "s32"
+        if axis in attributes["indexed"]:
+            start, dtype = f"index[{cpp(step * Size(attributes['indexed'].index(axis)))}]", indices.shape.dtype
+        elif axis in attributes["operand_batch"]:
+            among = attributes["index_batch"][attributes["operand_batch"].index(axis)]
+            start, dtype = f"g{counters[among]}", "u64"
+        emitter.scalars[starts[-1]] = start
+        emitter.known[starts[-1]] = Operation(id=starts[-1], opcode="parameter", type=Shape(dtype, ()))
     cut, given = next(emitter.fresh), next(emitter.fresh)
     emitter.known[cut] = Operation(
         id=cut, opcode="dynamic-slice", type=Shape(shape.dtype, sizes), operands=(array.id, *starts),
         attributes={"sizes": sizes},
     )  # fmt: skip
-    kept = tuple(size for axis, size in enumerate(sizes) if axis not in attributes["collapsed"])
+    gone = {*attributes["collapsed"], *attributes["operand_batch"]}
+    kept = tuple(size for axis, size in enumerate(sizes) if axis not in gone)
     emitter.known[given] = Operation(id=given, opcode="reshape", type=Shape(shape.dtype, kept), operands=(cut,))
     strides = tuple(shape.strides[axis] for axis in attributes["offset"])
     runtime = tuple((f"g{axis}", shape.strides[axis]) for axis in outer)
@@ -48,10 +59,10 @@ def gather(emitter: Emitter, operation: Operation) -> str:
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
-    """dynamic-update-slice: in place if nothing else reads the array."""
+    """dynamic-update-slice: in place if it is the state of a loop that nothing else reads."""
     array, update, *starts = operation.operands
     shape, part = operation.shape, emitter.known[update].shape
-    in_place = emitter.known[array].opcode == "parameter" and array in emitter.pointers and emitter.uses[array] == 1
+    in_place = array in emitter.carried and array in emitter.pointers and emitter.uses[array] == 1
     if in_place:
         target = emitter.pointers[array]
     else:
@@ -83,9 +94,9 @@ def concatenate(emitter: Emitter, operation: Operation) -> str:
 def pad(emitter: Emitter, operation: Operation) -> str:
     array, value = operation.operands
     shape, part = operation.shape, emitter.known[array].shape
-    padding = operation.attributes["padding"]
-    if any(isinstance(each, Size) or each < 0 for sizes in padding for each in sizes):
-        raise Unsupported("a negative padding, or one that depends on the batch")
+    padding = tuple(tuple(as_size(each) for each in sizes) for sizes in operation.attributes["padding"])
+    if any(_is_negative(each) for sizes in padding for each in sizes):
+        return _cropped(emitter, operation, padding)
     target = emitter.buffer(shape.dtype, shape.elements)
     # All of it is filled first; then the array is written over its part.
     filling = next(emitter.fresh)
@@ -93,12 +104,34 @@ def pad(emitter: Emitter, operation: Operation) -> str:
         id=filling, opcode="broadcast", type=shape, operands=(value,), attributes={"dimensions": ()}
     )
     emitter.loop(shape.sizes, [(filling, target, Index(ZERO, shape.strides))])
-    index = Index(ZERO, ())
     offset, factors = ZERO, []
     for (low, _, inner), stride in zip(padding, shape.strides, strict=True):
-        offset = offset + Size(low) * stride
-        factors.append(Size(inner + 1) * stride)
+        offset = offset + low * stride
+        factors.append((inner + ONE) * stride)
     index = Index(offset, tuple(factors))
     emitter.loop(part.sizes, [(array, target, index)])
     emitter.touch(target)
     return target
+
+
+def _is_negative(size: Size) -> bool:
+    if size.constant * size.per_row < 0:
+        raise Unsupported("a padding that is negative for some batch sizes")
+    return size.constant < 0 or size.per_row < 0
+
+
+def _cropped(emitter: Emitter, operation: Operation, padding: tuple[tuple[Size, ...], ...]) -> str:
+    """A padding that takes away at a side: the part of a larger array."""
+    kept = tuple(tuple(ZERO if _is_negative(each) else each for each in sizes) for sizes in padding)
+    sizes, slices = [], []
+    for size, (low, high, _), (before, behind, _) in zip(operation.shape.sizes, padding, kept, strict=True):
+        front, back = before + low * Size(-1), behind + high * Size(-1)
+        sizes.append(front + size + back)
+        slices.append((front, front + size, 1))
+    whole, part = next(emitter.fresh), next(emitter.fresh)
+    shape = Shape(operation.shape.dtype, tuple(sizes))
+    emitter.known[whole] = replace(operation, id=whole, type=shape, attributes={"padding": kept})
+    emitter.known[part] = replace(
+        operation, id=part, opcode="slice", operands=(whole,), attributes={"slices": tuple(slices)}
+    )
+    return emitter.stored(part)

@@ -5,6 +5,7 @@ Values stay the same to the bit, except those of folded functions such as `expon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -12,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Unsupported, used
+from tfaot_pkg.compiler import interpret, recognize
+from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Size, Unsupported, used
 
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
+_MOST_STEPS = 1 << 24
+"""Elements that are read to fold one operation."""
+_SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort", "while"})
+"""Operations that NumPy's interpreter does not compute array by array: they are not folded."""
 _IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
 
 
@@ -168,6 +173,8 @@ class _Rewrite:
         operands = [self.made[operand] for operand in operation.operands]
         if operation.opcode in _IMPURE or isinstance(operation.type, tuple) or not operands:
             return operation
+        if operation.opcode in _SLOW or _steps(operation) > _MOST_STEPS:
+            return operation
         literals = [each.attributes["literal"] for each in operands if each.opcode == "constant"]
         elements = operation.shape.elements
         if len(literals) < len(operands) or any(literal.per_row is not None for literal in literals):
@@ -179,6 +186,21 @@ class _Rewrite:
         except Unsupported:
             return operation
         return constant(np.asarray(value), operation.shape, operation.node)
+
+
+def _steps(operation: Operation) -> int:
+    """How often the elements of its operands are read, if that may be more often than once each."""
+    if operation.opcode == "reduce" and recognize.reducer(operation) is None:
+        return _MOST_STEPS + 1
+    window = operation.attributes.get("window", ())
+    if not window:
+        return 0
+    if operation.opcode == "reduce-window" and recognize.reducer(operation) is None:
+        return _MOST_STEPS + 1
+    sizes = [side[0] for side in window]
+    if not all(isinstance(size, int) for size in sizes):
+        return _MOST_STEPS + 1
+    return operation.shape.elements.constant * int(math.prod(sizes))
 
 
 def constant(value: Any, shape: Shape, node: str = "") -> Operation:
@@ -307,8 +329,9 @@ def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operat
     """Arrays are as long as they are: a size that is the array's says nothing."""
     (axis,) = operation.attributes["dimensions"]
     size, length = rewrite.made[operation.operands[1]], operand.shape.sizes[axis]
-    if size.opcode == "constant" and not length.per_row and size.attributes["literal"].per_row is None:
-        if int(size.attributes["literal"].constant) == length.constant:
+    if size.opcode == "constant":
+        literal: Literal = size.attributes["literal"]
+        if Size(int(literal.constant), 0 if literal.per_row is None else int(literal.per_row)) == length:
             return operand.id
     return operation
 

@@ -1,0 +1,163 @@
+// arithmetic.h: integers as HLO computes them, and the rarer functions of floats.
+//
+// Nothing is undefined: sums and products wrap, x / 0 is -1 (the largest number if unsigned), x % 0 is x, and a shift
+// by at least the width of the type leaves zeros, or signs.
+#ifndef TFAOT_KERNELS_ARITHMETIC_H_
+#define TFAOT_KERNELS_ARITHMETIC_H_
+
+#include "elementwise.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+template <class Element>
+using IfInteger = std::enable_if_t<std::is_integral_v<Element> && !std::is_same_v<Element, bool>>;
+
+/// Unsigned, and so wide that C++ does not promote it to a signed type.
+template <class Element>
+using Wide = std::conditional_t<(sizeof(Element) < sizeof(std::uint64_t)), std::uint32_t, std::uint64_t>;
+
+template <class Element>
+inline constexpr int kBits = 8 * static_cast<int>(sizeof(Element));
+
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element sumOf(Element a, Element b) {
+  return static_cast<Element>(static_cast<Wide<Element>>(a) + static_cast<Wide<Element>>(b));
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element differenceOf(Element a, Element b) {
+  return static_cast<Element>(static_cast<Wide<Element>>(a) - static_cast<Wide<Element>>(b));
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element productOf(Element a, Element b) {
+  return static_cast<Element>(static_cast<Wide<Element>>(a) * static_cast<Wide<Element>>(b));
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element oppositeOf(Element a) {
+  return differenceOf(Element{0}, a);
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element magnitudeOf(Element a) {
+  return a < Element{0} ? oppositeOf(a) : a;
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element quotientOf(Element a, Element b) {
+  if (b == Element{0}) return static_cast<Element>(-1);
+  // The most negative number has no opposite.
+  if (std::is_signed_v<Element> && b == static_cast<Element>(-1)) return oppositeOf(a);
+  return static_cast<Element>(a / b);
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element signOf(Element a) {
+  return static_cast<Element>((a > Element{0}) - (a < Element{0}));
+}
+/// Of a negative exponent, what truncation leaves of the fraction.
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element powerOf(Element base, Element exponent) {
+  if (exponent < Element{0}) {
+    if (base == static_cast<Element>(-1)) return exponent % 2 == 0 ? Element{1} : base;
+    return base == Element{1} ? base : Element{0};
+  }
+  Element result{1};
+  for (; exponent != Element{0}; exponent = static_cast<Element>(exponent / 2)) {
+    if (exponent % 2 != 0) result = productOf(result, base);
+    base = productOf(base, base);
+  }
+  return result;
+}
+
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE bool isWithin(Element places) {
+  return static_cast<std::make_unsigned_t<Element>>(places) < static_cast<unsigned>(kBits<Element>);
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element shiftedLeft(Element a, Element places) {
+  return isWithin(places) ? static_cast<Element>(static_cast<Wide<Element>>(a) << places) : Element{0};
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element shiftedRight(Element a, Element places) {  // logical
+  using Plain = std::make_unsigned_t<Element>;
+  return isWithin(places) ? static_cast<Element>(static_cast<Plain>(a) >> places) : Element{0};
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element shiftedWithSign(Element a, Element places) {  // arithmetic
+  using Signed = std::make_signed_t<Element>;
+  return static_cast<Element>(static_cast<Signed>(a) >> (isWithin(places) ? static_cast<int>(places) : kBits<Element> - 1));
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element onesOf(Element a) {
+  return static_cast<Element>(__builtin_popcountll(static_cast<std::make_unsigned_t<Element>>(a)));
+}
+template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE Element leadingZerosOf(Element a) {
+  const auto plain = static_cast<std::make_unsigned_t<Element>>(a);
+  return static_cast<Element>(plain == 0 ? kBits<Element> : __builtin_clzll(plain) - (64 - kBits<Element>));
+}
+
+// Of vectors: sums by the wrapping unsigned type, the rest lane by lane.
+TFAOT_INLINE Integers sumOf(Integers a, Integers b) { return bitsAs<Integers>(bitsAs<Unsigned>(a) + bitsAs<Unsigned>(b)); }
+TFAOT_INLINE Integers differenceOf(Integers a, Integers b) { return bitsAs<Integers>(bitsAs<Unsigned>(a) - bitsAs<Unsigned>(b)); }
+TFAOT_INLINE Integers productOf(Integers a, Integers b) { return bitsAs<Integers>(bitsAs<Unsigned>(a) * bitsAs<Unsigned>(b)); }
+TFAOT_INLINE Integers oppositeOf(Integers a) { return differenceOf(Integers{}, a); }
+TFAOT_INLINE Integers magnitudeOf(Integers a) { return chosen(a < 0, oppositeOf(a), a); }
+TFAOT_INLINE Integers signOf(Integers a) { return (a < 0) - (a > 0); }
+#define TFAOT_BY_LANES(name)                                                                           \
+  TFAOT_INLINE Integers name(Integers a, Integers b) {                                                 \
+    return byLanes<std::int32_t>(a, b, [](std::int32_t x, std::int32_t y) { return name(x, y); });     \
+  }
+TFAOT_BY_LANES(quotientOf)
+TFAOT_BY_LANES(powerOf)
+TFAOT_BY_LANES(shiftedLeft)
+TFAOT_BY_LANES(shiftedRight)
+TFAOT_BY_LANES(shiftedWithSign)
+#undef TFAOT_BY_LANES
+TFAOT_INLINE Integers onesOf(Integers a) {
+  return byLanes<std::int32_t>(a, a, [](std::int32_t x, std::int32_t) { return onesOf(x); });
+}
+TFAOT_INLINE Integers leadingZerosOf(Integers a) {
+  return byLanes<std::int32_t>(a, a, [](std::int32_t x, std::int32_t) { return leadingZerosOf(x); });
+}
+
+// Floats. NaN and zeros are their own signs.
+TFAOT_INLINE Vector signOf(Vector x) { return chosen(x > 0.0f, broadcast(1.0f), chosen(x < 0.0f, broadcast(-1.0f), x)); }
+TFAOT_INLINE float signOf(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
+TFAOT_INLINE double signOf(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
+TFAOT_INLINE Mask isFinite(Vector x) { return magnitude(x) < std::numeric_limits<float>::infinity(); }
+TFAOT_INLINE bool isFinite(float x) { return __builtin_fabsf(x) < std::numeric_limits<float>::infinity(); }
+TFAOT_INLINE bool isFinite(double x) { return __builtin_fabs(x) < std::numeric_limits<double>::infinity(); }
+
+/// Integers in the order of floats (elementwise.h).
+TFAOT_INLINE Integers inOrder(Vector x) {
+  const auto bits = bitsAs<Integers>(x);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+TFAOT_INLINE std::int64_t inOrder(double x) {
+  const auto bits = bitsAs<std::int64_t>(x);
+  return bits ^ ((bits >> 63) & 0x7fffffffffffffff);
+}
+
+// By doubles, as `powerOf`: rounding to float hides how the C libraries differ.
+#define TFAOT_BY_DOUBLES(name, function)                                                               \
+  TFAOT_INLINE double name(double x) { return function(x); }                                           \
+  TFAOT_INLINE float name(float x) { return static_cast<float>(function(double{x})); }                 \
+  TFAOT_INLINE Vector name(Vector x) {                                                                 \
+    return byLane(x, [](float value) { return name(value); });                                         \
+  }
+TFAOT_BY_DOUBLES(logarithmOf, std::log)
+TFAOT_BY_DOUBLES(logarithmOfOnePlus, std::log1p)
+TFAOT_BY_DOUBLES(cosineOf, std::cos)
+TFAOT_BY_DOUBLES(sineOf, std::sin)
+TFAOT_BY_DOUBLES(tangentOf, std::tan)
+TFAOT_BY_DOUBLES(cubeRootOf, std::cbrt)
+TFAOT_BY_DOUBLES(roundedAway, std::round)
+#undef TFAOT_BY_DOUBLES
+TFAOT_INLINE double angleOf(double y, double x) { return std::atan2(y, x); }
+TFAOT_INLINE float angleOf(float y, float x) { return static_cast<float>(std::atan2(double{y}, double{x})); }
+TFAOT_INLINE Vector angleOf(Vector y, Vector x) {
+  return byLanes<float>(y, x, [](float a, float b) { return angleOf(a, b); });
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_ARITHMETIC_H_

@@ -1,0 +1,178 @@
+"""HLO's elementwise operations with NumPy: integers wrap, and nothing is undefined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Unsupported
+
+Function = Callable[..., Any]
+
+_COMPARISONS: Mapping[str, Function] = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+}  # fmt: skip
+
+
+def compare(operation: Operation, first: Array, second: Array) -> Array:
+    if operation.attributes.get("order") == "TOTALORDER" and first.dtype.kind == "f":
+        first, second = in_order(first), in_order(second)
+    return np.asarray(_COMPARISONS[operation.attributes["direction"]](first, second))
+
+
+def in_order(x: Array) -> Array:
+    """Integers in the order of floats: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN."""
+    width = 8 * x.dtype.itemsize
+    bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
+    return np.asarray(bits ^ ((bits >> (width - 1)) & np.array(2 ** (width - 1) - 1, bits.dtype)))
+
+
+def convert(operation: Operation, x: Array) -> Array:
+    """To integers towards zero, within their range, NaN to 0."""
+    dtype = NUMPY_TYPES[operation.shape.dtype]
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return x.astype(dtype)
+    range_ = np.iinfo(dtype)
+    most = x >= np.asarray(range_.max, x.dtype)
+    least = x <= np.asarray(range_.min, x.dtype)
+    inside = np.where(most | least | np.isnan(x), 0, x).astype(dtype)
+    return np.where(most, range_.max, np.where(least, range_.min, inside)).astype(dtype)
+
+
+def bitcast(operation: Operation, x: Array) -> Array:
+    dtype = NUMPY_TYPES[operation.shape.dtype]
+    if dtype.itemsize != x.dtype.itemsize:
+        raise Unsupported("a bitcast to a type of another width")
+    return np.ascontiguousarray(x).view(dtype).reshape(x.shape)
+
+
+def _divide(first: Array, second: Array) -> Array:
+    """Toward zero; a division by zero gives -1, or the largest unsigned number."""
+    if first.dtype.kind == "f":
+        return np.asarray(first / second)
+    ones = np.array(-1).astype(first.dtype)
+    if first.dtype.kind == "u":
+        return np.where(second == 0, ones, first // np.where(second == 0, 1, second))
+    # The most negative number has no opposite, and stays what it is.
+    plain = np.where((second == 0) | (second == -1), 1, second).astype(first.dtype)
+    down = first // plain
+    inexact = (down * plain != first) & ((first < 0) != (plain < 0))
+    quotient = np.where(second == -1, np.negative(first), down + inexact)
+    return np.where(second == 0, ones, quotient).astype(first.dtype)
+
+
+def _remainder(first: Array, second: Array) -> Array:
+    """With the sign of what is divided, which a division by zero leaves as it is."""
+    if first.dtype.kind == "f":
+        return np.asarray(np.fmod(first, second))
+    # 1 for -1 too, which overflows beside the most negative number.
+    plain = np.where((second == 0) | ((second == -1) if second.dtype.kind == "i" else False), 1, second)
+    return np.where(second == 0, first, np.fmod(first, plain.astype(second.dtype)))
+
+
+def _power(base: Array, exponent: Array) -> Array:
+    if base.dtype.kind == "f":
+        return np.asarray(np.power(base, exponent))
+    left = np.where(exponent < 0, 0, exponent).astype(exponent.dtype)
+    result, factor = np.ones_like(base), base
+    while np.any(left):
+        result = np.where(left % 2 == 1, result * factor, result)
+        factor, left = factor * factor, left // 2
+    of_one = np.where(base == 1, 1, np.where(base == np.array(-1).astype(base.dtype), 1 - 2 * (exponent % 2), 0))
+    return np.where(exponent < 0, of_one.astype(base.dtype), result)
+
+
+def _shift(first: Array, places: Array, *, left: bool, signed: bool) -> Array:
+    """By at least the width of the type: zeros, or the sign."""
+    width, plain = 8 * first.dtype.itemsize, f"u{first.dtype.itemsize}"
+    beyond = places.view(plain) >= width
+    safe = np.where(beyond, 0, places.view(plain)).astype(plain)
+    if left:
+        return np.where(beyond, 0, first.view(plain) << safe).astype(plain).view(first.dtype)
+    if not signed:
+        return np.where(beyond, 0, first.view(plain) >> safe).astype(plain).view(first.dtype)
+    number = first.view(f"i{first.dtype.itemsize}")
+    most = np.where(beyond, width - 1, safe).astype(number.dtype)
+    return np.asarray(number >> most).astype(number.dtype).view(first.dtype)
+
+
+def _shifting(*, left: bool = False, signed: bool = False) -> Function:
+    def shift(first: Array, places: Array) -> Array:
+        one, other = np.ascontiguousarray(first), np.ascontiguousarray(places)
+        return _shift(one, other, left=left, signed=signed).reshape(first.shape)
+
+    return shift
+
+
+def _count_leading_zeros(x: Array) -> Array:
+    width = 8 * x.dtype.itemsize
+    bits = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(x.shape)
+    return np.asarray(np.vectorize(lambda value: width - int(value).bit_length(), otypes=[x.dtype])(bits))
+
+
+def _ones(x: Array) -> Array:
+    bits = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(x.shape)
+    return np.asarray(np.vectorize(lambda value: int(value).bit_count(), otypes=[x.dtype])(bits))
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def _round_away(x: Array) -> Array:
+    return np.copysign(np.floor(np.abs(x.astype(np.float64)) + 0.5), x)
+
+
+def _bitwise(logical: Function, bits: Function) -> Function:
+    return lambda first, *rest: (logical if first.dtype == np.bool_ else bits)(first, *rest)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "abs": np.abs,
+    "add": np.add,
+    "and": _bitwise(np.logical_and, np.bitwise_and),
+    "atan2": np.arctan2,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "copy": lambda x: x,
+    "cosine": np.cos,
+    "count-leading-zeros": _count_leading_zeros,
+    "divide": _divide,
+    "erf": _erf,
+    "exponential": np.exp,
+    "exponential-minus-one": np.expm1,
+    "floor": np.floor,
+    "is-finite": np.isfinite,
+    "log": np.log,
+    "log-plus-one": np.log1p,
+    "logistic": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "negate": np.negative,
+    "not": lambda x: np.logical_not(x) if x.dtype == np.bool_ else np.bitwise_not(x),
+    "or": _bitwise(np.logical_or, np.bitwise_or),
+    "popcnt": _ones,
+    "power": _power,
+    "remainder": _remainder,
+    "round-nearest-afz": _round_away,
+    "round-nearest-even": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "select": np.where,
+    "shift-left": _shifting(left=True),
+    "shift-right-arithmetic": _shifting(signed=True),
+    "shift-right-logical": _shifting(),
+    "sign": np.sign,
+    "sine": np.sin,
+    "sqrt": np.sqrt,
+    "subtract": np.subtract,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "xor": _bitwise(np.logical_xor, np.bitwise_xor),
+}
+"""What is computed element by element, by opcode."""

@@ -1,0 +1,191 @@
+"""Convolutions and reductions of windows over any number of axes, in any layout: one honest nest of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.plain import address, called, counting, states, targets
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, Unsupported
+from tfaot_pkg.compiler.recognize import reducer
+
+_WHOLE = (1, 1, 0, 0, 1, 1)
+_COMBINED = {"add": "Adding", "multiply": "Multiplying", "maximum": "TakingLargest", "minimum": "TakingSmallest"}
+
+
+def convolution(emitter: Emitter, operation: Operation) -> str:
+    """Each place of the output adds up its window, feature by feature; the innermost loop is over a group's filters."""
+    attributes, dtype = operation.attributes, operation.shape.dtype
+    array, kernel = (emitter.known[operand] for operand in operation.operands)
+    if attributes["batch_groups"] != 1:
+        raise Unsupported(f"a convolution with groups of the batch (node {operation.node!r})")
+    if {array.shape.dtype, kernel.shape.dtype} != {dtype}:
+        raise Unsupported(f"a convolution of several types (node {operation.node!r})")
+    source, filters, (target,) = emitter.stored(array.id), emitter.stored(kernel.id), targets(emitter, operation)
+    into, over, out = (
+        [shape.strides[axis] for axis in attributes[name]]
+        for shape, name in ((array.shape, "input"), (kernel.shape, "kernel"), (operation.shape, "output"))
+    )
+    groups = attributes["feature_groups"]
+    made = _divided(operation.shape.sizes[attributes["output"][1]], groups)
+    features, batch = kernel.shape.sizes[attributes["kernel"][1]], operation.shape.sizes[attributes["output"][0]]
+    spatial = [operation.shape.sizes[axis] for axis in attributes["output"][2:]]
+    lengths = [array.shape.sizes[axis] for axis in attributes["input"][2:]]
+    places = [(f"o{axis}", size) for axis, size in enumerate(spatial)]
+    to = address(target, ("b", out[0]), *((f"o{axis}", stride) for axis, stride in enumerate(out[2:])))
+    each = "each" if dtype == "f32" else "eachAlone"
+    fill = "filled(x)" if dtype == "f32" else "x"
+    with counting(emitter, [("b", batch), *places]):
+        with counting(emitter, [("f", operation.shape.sizes[attributes["output"][1]])]):
+            emitter.line(f"*({to} + f * {cpp(out[1])}) = 0;")
+        with (
+            _window(emitter, attributes["window"], lengths),
+            counting(emitter, [("g", Size(groups)), ("c", features)]),
+        ):
+            at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
+            read = address(source, ("b", into[0]), *at, ("c", into[1]), ("g", features * into[1]))
+            emitter.line(f"const {C_TYPES[dtype]} x = *({read});")
+            steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
+            emitter.line(
+                f"const auto* const weights_at = {address(filters, *steps, ('c', over[1]), ('g', made * over[0]))};"
+            )
+            emitter.line(f"auto* const sums = {to} + g * {cpp(made * out[1])};")
+            with emitter.braces(f"{each}({cpp(made)}, [&](auto at)", "});"):
+                loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
+                if over[0] == ONE and out[1] == ONE:
+                    loaded, old = "at.load(weights_at)", "at.load(sums)"
+                total = f"{old} + {fill} * {loaded}"
+                if dtype[0] != "f":
+                    total = f"sumOf({old}, productOf({fill}, {loaded}))"
+                stride = "" if out[1] == ONE else f", {cpp(out[1])}"
+                emitter.line(f"at.store(sums, {total}{stride});")
+    for pointer in (source, filters, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _divided(size: Size, by: int) -> Size:
+    if size.constant % by or size.per_row % by:
+        raise Unsupported("groups of different sizes")
+    return Size(size.constant // by, size.per_row // by)
+
+
+@contextmanager
+def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence[Size]) -> Iterator[None]:
+    """Loops over the elements of the window at o0, o1 ... : p0, p1 ... are their places; none outside of the array."""
+    sides = list(enumerate(zip(window, lengths, strict=True)))
+    moving = [(axis, side, length) for axis, (side, length) in sides if tuple(side) != _WHOLE]
+    for axis, (side, _) in sides:
+        if tuple(side) == _WHOLE:
+            emitter.line(f"[[maybe_unused]] const std::size_t k{axis} = 0, p{axis} = o{axis};")
+    with counting(emitter, [(f"k{axis}", as_size(side[0])) for axis, side, _ in moving]):
+        for axis, side, length in moving:
+            _, stride, low, _, dilation, base = map(as_size, side)
+            place = f"o{axis} * {cpp(stride)} + k{axis} * {cpp(dilation)}"
+            before = cpp(low) if low.constant >= 0 and low.per_row >= 0 else f"std::size_t({cpp(low)})"
+            # Unsigned: what lies before the array is a large number.
+            place = place if low == ZERO else f"{place} - {before}"
+            emitter.line(f"const std::size_t q{axis} = {place};")
+            inside = f"q{axis} >= {cpp(length * base)}"
+            emitter.line(f"if ({inside}{f' || q{axis} % {cpp(base)} != 0' if base != ONE else ''}) continue;")
+            emitter.line(f"const std::size_t p{axis} = q{axis}{f' / {cpp(base)}' if base != ONE else ''};")
+        yield
+
+
+def reduce_window(emitter: Emitter, operation: Operation) -> str:
+    if _by_vectors(operation):
+        return _reduce_rows(emitter, operation)
+    return _reduce_alone(emitter, operation)[0]
+
+
+def reduce_windows(emitter: Emitter, operation: Operation) -> None:
+    """Several arrays at once."""
+    emitter.results[operation.id] = states(operation, _reduce_alone(emitter, operation))
+
+
+def _by_vectors(operation: Operation) -> bool:
+    """Whether windows lie side by side along the last axis, and one of the kernel library's functions combines them."""
+    if len(operation.operands) != 2 or operation.shape.dtype != "f32" or reducer(operation) not in _COMBINED:
+        return False
+    return bool(operation.attributes["window"]) and tuple(operation.attributes["window"][-1]) == _WHOLE
+
+
+def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
+    combine, shape = _COMBINED[reducer(operation) or ""], operation.shape
+    array = emitter.known[operation.operands[0]].shape
+    source, start = emitter.stored(operation.operands[0]), emitter.scalar(operation.operands[1])
+    (target,), outer = targets(emitter, operation), list(range(shape.rank - 1))
+    size, window = cpp(shape.sizes[-1]), operation.attributes["window"]
+    with counting(emitter, [(f"o{axis}", shape.sizes[axis]) for axis in outer]):
+        to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer))
+        emitter.line(f"float* const row = {to};")
+        emitter.line(f"each({size}, [&](auto at) {{ at.store(row, filled({start})); }});")
+        with _window(emitter, window[:-1], array.sizes[:-1]):
+            emitter.line(
+                f"const float* const in = {address(source, *((f'p{axis}', array.strides[axis]) for axis in outer))};"
+            )
+            emitter.line(f"each({size}, [&](auto at) {{ at.store(row, {combine}{{}}(at.load(row), at.load(in))); }});")
+    for pointer in (source, target):
+        emitter.touch(pointer)
+    return target
+
+
+def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
+    """Whatever the region computes, window by window; one running result if each window holds the one before it."""
+    half = len(operation.operands) // 2
+    arrays = [emitter.known[operand].shape for operand in operation.operands[:half]]
+    sources = [emitter.stored(operand) for operand in operation.operands[:half]]
+    starts = [emitter.scalar(operand) for operand in operation.operands[half:]]
+    made, window, shape = targets(emitter, operation), operation.attributes["window"], operation.shapes[0]
+    names, types = [f"r{next(emitter.new)}" for _ in arrays], [C_TYPES[each.dtype] for each in arrays]
+    running = _running_axis(window, arrays[0].sizes, shape.sizes)
+    places = [(f"o{axis}", size) for axis, size in enumerate(shape.sizes)]
+
+    def combine() -> None:
+        inside = [
+            f"*({address(source, *((f'p{axis}', stride) for axis, stride in enumerate(array.strides)))})"
+            for source, array in zip(sources, arrays, strict=True)
+        ]
+        next_ = called(emitter, operation.regions[0], [*names, *inside])
+        for type_, name, value in zip(types, names, next_, strict=True):
+            emitter.line(f"const {type_} {name}_next = {value};")
+        for name in names:
+            emitter.line(f"{name} = {name}_next;")
+
+    def write() -> None:
+        for pointer, name in zip(made, names, strict=True):
+            to = address(pointer, *((f"o{axis}", stride) for axis, stride in enumerate(shape.strides)))
+            emitter.line(f"*({to}) = {name};")
+
+    outer = [place for axis, place in enumerate(places) if axis != running]
+    with counting(emitter, outer):
+        for type_, name, start in zip(types, names, starts, strict=True):
+            emitter.line(f"{type_} {name} = {start};")
+        if running is None:
+            with _window(emitter, window, arrays[0].sizes):
+                combine()
+            write()
+        else:
+            with counting(emitter, [places[running]]):
+                for axis in range(shape.rank):
+                    emitter.line(f"[[maybe_unused]] const std::size_t p{axis} = o{axis};")
+                combine()
+                write()
+    for pointer in (*sources, *made):
+        emitter.touch(pointer)
+    return made
+
+
+def _running_axis(window: Sequence[Sequence[Any]], sizes: Sequence[Size], made: Sequence[Size]) -> int | None:
+    """The axis along which each window ends at its place and starts at the first element, as in a running sum."""
+    moving = [axis for axis, side in enumerate(window) if tuple(side) != _WHOLE]
+    if len(moving) != 1:
+        return None
+    size, stride, low, high, dilation, base = map(as_size, window[moving[0]])
+    length = sizes[moving[0]]
+    plain = stride == dilation == base == ONE and high == ZERO and length == size == made[moving[0]]
+    return moving[0] if plain and low + ONE == size else None
