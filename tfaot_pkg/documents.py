@@ -27,7 +27,7 @@ from tfaot_pkg.keys import canonical_json
 
 _T = TypeVar("_T")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-_PLACE = re.compile(r"(.*?)(?: - at `([^`]*)`)?", re.DOTALL)
+_PLACE = re.compile(r"(.*?)(?: - at (`key` in )?`([^`]*)`)?", re.DOTALL)
 _NUMBERS = ("format", "schema")
 """Fields with the number of a document's format; their default is the number that this version reads."""
 
@@ -61,7 +61,8 @@ def convert(kind: type[_T], value: object, place: str = "$") -> _T:
     import msgspec  # takes 25 ms, which commands without documents save (decision 037)
 
     try:
-        return msgspec.convert(value, kind, dec_hook=_from_text)
+        # In JSON all keys are strings, those of `Mapping[int, float]` too.
+        return msgspec.convert(value, kind, dec_hook=_from_text, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(_said(str(error), place)) from error
 
@@ -176,7 +177,8 @@ def _said(message: str, place: str) -> str:
     found = _PLACE.fullmatch(message)
     assert found is not None
     text = found[1].replace("`", "")
-    return f"{place}{(found[2] or '$')[1:]}: {text[:1].lower()}{text[1:]}"
+    what = "a key: " if found[2] else ""
+    return f"{place}{(found[3] or '$')[1:]}: {what}{text[:1].lower()}{text[1:]}"
 
 
 def _no_number(name: str) -> NoReturn:

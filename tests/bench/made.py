@@ -33,8 +33,8 @@ def bench(*rows: Row, roof: Mapping[int, float] | None = None, cpu: str = "a CPU
             "cpu": cpu, "cores": 2, "target": "x86-64-v3", "caches": {"L1": "48K"}, "memory_gib": 16.0, "kernel": "6.1",
             "hypervisor": False, "compiler": "g++ 12", "core": 1, "load": 0.1,
         },
-        roofs=(Roof(limits=limits, nanoseconds=roof or {1: 1000.0, 4: 3000.0}),),
-        rows=rows,
+        roofline=(Roof.of(limits, roof or {1: 1000.0, 4: 3000.0}),),
+        engines=rows,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def _texts(svg: bytes) -> set[str]:
 
 def test_no_two_engines_look_the_same() -> None:
     found = _every_engine()
-    looks = [_look(each, found) for each in found.rows]
+    looks = [_look(each, found) for each in found.engines]
     assert len(set(looks)) == len(looks) == 11
 
 
@@ -36,7 +36,7 @@ def test_the_latency_plot_has_plain_numbers_every_engine_and_the_roofline() -> N
     found = _every_engine()
     texts = _texts(latency_plot([found], ".svg"))
     assert {*map(str, SIZES), "batch size", "µs per item"} <= texts
-    assert {each.title for each in found.rows} <= texts
+    assert {each.title for each in found.engines} <= texts
     assert "beyond the roofline of one core (x86-64-v3)" in texts
     ticks = {text for text in texts if re.fullmatch(r"[\d.e+-]+", text)}
     assert ticks == {"1", "3", *map(str, SIZES)}

@@ -12,7 +12,8 @@ from tests.bench.made import AGREES, LITERT, OURS, XLA, bench, cells, row
 from tests.wording import reported
 from tfaot_pkg.bench import table
 from tfaot_pkg.bench.results import Bench, Difference, Row, cell_of
-from tfaot_pkg.documents import plain
+from tfaot_pkg.documents import convert, plain, read
+from tfaot_pkg.errors import SpecError
 
 WRONG = Difference(max_absolute=0.5, max_relative=0.25, failures=3)
 
@@ -25,20 +26,26 @@ def test_a_cell_is_the_median_minimum_and_p95_of_all_chunks_and_the_median_of_ea
 
 def test_results_are_read_as_they_were_written() -> None:
     found = bench(row(OURS, cells(1200, 3600)), row("iree", {}, reason="no such operation"))
-    assert Bench.from_dict(json.loads(json.dumps(plain(found)))) == found
+    assert convert(Bench, json.loads(json.dumps(plain(found)))) == found
 
 
 def test_an_infinite_error_is_null_in_files() -> None:
     cell = cell_of(1, [[1.0]], replace(WRONG, max_absolute=math.inf))
     found = bench(Row(name=OURS, title="", how="", cells=(cell,)))
     text = json.dumps(plain(found), allow_nan=False)
-    assert Bench.from_dict(json.loads(text)).rows[0].cells == (cell,)
+    assert '"max_absolute": null' in text and '"max_relative": 0.25' in text
+    assert convert(Bench, json.loads(text)).engines[0].cells == (cell,)
+    assert table.resources(found).rows[0][-1] == "inf!"
 
 
-def test_results_of_another_format_are_refused() -> None:
-    document = {**bench(row(OURS, cells(1, 2))).as_dict(), "format": 99}
-    with reported(ValueError):
-        Bench.from_dict(document)
+@pytest.mark.parametrize(
+    ("wrong", "text"), [('"format": 1', '"format": 99'), ('"median": 1', '"median": "1"'), ('"1": 1000.0', '"a": 1')]
+)
+def test_results_of_another_format_or_with_a_wrong_value_are_refused(wrong: str, text: str) -> None:
+    document = json.dumps(plain(bench(row(OURS, cells(1, 2)))))
+    assert wrong in document
+    with reported(SpecError):
+        read(Bench, document.replace(wrong, text), "old.json", error=SpecError, hint="measure again")
 
 
 def test_the_table_tells_ours_over_the_best_peer_over_xla_alone_and_over_the_roofline() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.bad_input.conftest import CommandLine
 from tests.bench.made import OURS, bench, cells, row
+from tfaot_pkg.documents import plain
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from tests.bench.made import OURS, bench, cells, row
         (["--plot", "spec.yaml/plot.svg"], 20, "is no folder"),
         (["--output", "."], 20, "it is a folder"),
         (["--since", "none.json"], 10, "No such file"),
-        (["--since", "spec.yaml"], 10, "not what --output writes"),
+        (["--since", "spec.yaml"], 10, "spec.yaml is damaged"),
     ],
     ids=["peer", "size", "zero", "large", "target", "core", "plot", "place", "folder", "since", "since-form"],
 )
@@ -40,7 +41,7 @@ def test_a_wrong_word_is_told_at_once(
 
 
 def test_results_of_another_model_are_refused_before_anything_is_built(bare: CommandLine, tmp_path: Path) -> None:
-    (tmp_path / "old.json").write_text(json.dumps(bench(row(OURS, cells(1, 2))).as_dict()))
+    (tmp_path / "old.json").write_text(json.dumps(plain(bench(row(OURS, cells(1, 2))))))
     spec = tmp_path / "spec.yaml"
     spec.write_text("model: {name: tagger, version: 1.0.0, saved_model: .}\ncompilation: {batch_sizes: [1]}\n")
     bare.fails("bench", spec, "--since", tmp_path / "old.json", code=10, says=["of the model made, not of tagger"])

@@ -74,12 +74,12 @@ def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
 def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
     """Bars for each engine and model: memory that a process needs beyond an empty one, and what must be shipped."""
     with mpl.rc_context(_STYLE):
-        heights = [1.0 + 0.3 * sum(bool(row.cells) for row in bench.rows) for bench in benches]
+        heights = [1.0 + 0.3 * sum(bool(row.cells) for row in bench.engines) for bench in benches]
         figure = Figure(figsize=(12, 0.6 + sum(heights)), layout="constrained")
         grid = figure.subplots(len(benches), 2, squeeze=False, height_ratios=heights)
         for (left, right), bench in zip(grid, benches, strict=True):
             # Bars are drawn from the bottom up.
-            rows = [row for row in bench.rows if row.cells][::-1]
+            rows = [row for row in bench.engines if row.cells][::-1]
             _bars(left, rows, lambda row: (row.memory - row.memory_empty) / 1024)
             _bars(right, rows, _shipped, lambda row: row.model_bytes / 2**20)
             right.set_yticklabels([])
@@ -91,7 +91,7 @@ def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
 
 
 def _all_rows(benches: Sequence[Bench]) -> list[Row]:
-    return [row for bench in benches for row in bench.rows]
+    return [row for bench in benches for row in bench.engines]
 
 
 def _columns(count: int) -> int:
@@ -114,7 +114,7 @@ def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
     """The lines by title."""
     sizes = list(bench.batch_sizes)
     handles = {}
-    for row in sorted((row for row in bench.rows if row.cells), key=lambda row: -_rank(row.name)):
+    for row in sorted((row for row in bench.engines if row.cells), key=lambda row: -_rank(row.name)):
         values = [cell.median / 1e3 / cell.batch_size for cell in row.cells]
         line = _line(axes, row, bench, [cell.batch_size for cell in row.cells], values)
         handles[row.title] = line
@@ -127,7 +127,7 @@ def _latency_panel(axes: Any, bench: Bench) -> dict[str, Any]:
         axes.fill_between(edges, [low[0], *low, low[-1]], bottom, color=_ROOF, zorder=0, linewidth=0)
         axes.plot(edges, [low[0], *low, low[-1]], color=_MUTED, linewidth=1.0, zorder=1)
         axes.text(
-            math.sqrt(sizes[0] * sizes[-1]), bottom * 1.15, f"beyond the roofline of one core ({roof.limits.target})",
+            math.sqrt(sizes[0] * sizes[-1]), bottom * 1.15, f"beyond the roofline of one core ({roof.target})",
             ha="center", va="bottom", fontsize=8.5, color=_MUTED,
         )  # fmt: skip
     axes.set_xscale("log", base=2)
@@ -170,7 +170,7 @@ def _line(axes: Any, row: Row, bench: Bench, sizes: list[int], values: list[floa
 def _look(row: Row, bench: Bench) -> tuple[str, str, str]:
     """Colour, marker and line. Where code for several targets is shown, the highest has the strongest."""
     if row.target and row.name.startswith((OURS, "xla")):
-        family = [each.name for each in bench.rows if each.name.startswith(row.name.removesuffix(row.target))][::-1]
+        family = [each.name for each in bench.engines if each.name.startswith(row.name.removesuffix(row.target))][::-1]
         place = min(family.index(row.name), 1)
         return (_OURS[place], "o", "-") if row.is_ours else (_XLA[place], "P", "--")
     return _PEERS.get(row.name, (_XLA[1], "P", ":"))

@@ -12,9 +12,8 @@ import os
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.targets import TARGETS, runs_here
@@ -29,13 +28,6 @@ class Limits:
     target: str
     flops: float
     bandwidths: Mapping[int, float]
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "target": self.target,
-            "gflops": round(self.flops / 1e9, 1),
-            "read_gbytes": {str(size): round(rate / 1e9, 1) for size, rate in self.bandwidths.items()},
-        }
 
 
 def bytes_moved(work: Work, signature: Signature, batch_size: int) -> int:
@@ -60,15 +52,13 @@ def least_time(work: Work, signature: Signature, batch_size: int, limits: Limits
     return 1e9 * max(operations(work, batch_size) / limits.flops, moved / limits.bandwidths[moved])
 
 
-FORMAT = 1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One engine at one batch size: nanoseconds of a run, and how far its answers are from TensorFlow's.
 
     `median`, `minimum` and `p95` are over all chunks of all rounds; `rounds` are the medians of each round. `failures`
-    counts the values that are further from TensorFlow's than the spec's validation allows.
+    counts the values that are further from TensorFlow's than the spec's validation allows. A difference of None is
+    infinite: JSON has no infinity.
     """
 
     batch_size: int
@@ -76,8 +66,8 @@ class Cell:
     minimum: float
     p95: float
     rounds: tuple[float, ...]
-    max_absolute: float
-    max_relative: float
+    max_absolute: float | None
+    max_relative: float | None
     failures: int = 0
 
 
@@ -129,14 +119,29 @@ OURS = "tfaot"
 class Roof:
     """The roofline at one target: nanoseconds by batch size."""
 
-    limits: Limits
+    target: str
+    gflops: float
+    read_gbytes: Mapping[int, float]
     nanoseconds: Mapping[int, float]
+
+    @classmethod
+    def of(cls, limits: Limits, nanoseconds: Mapping[int, float]) -> Roof:
+        return cls(
+            target=limits.target,
+            gflops=round(limits.flops / 1e9, 1),
+            read_gbytes={size: round(rate / 1e9, 1) for size, rate in limits.bandwidths.items()},
+            nanoseconds={size: round(time, 1) for size, time in nanoseconds.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One model. `weights` are bytes of constants, `largest_tensors` of inputs and outputs of the largest batch."""
+    """One model. `weights` are bytes of constants, `largest_tensors` of inputs and outputs of the largest batch.
 
+    Its fields are those of the file that `tfaot-pkg bench -o` writes.
+    """
+
+    format: int = 1
     model: str
     description: str
     weights: int
@@ -144,50 +149,16 @@ class Bench:
     batch_sizes: tuple[int, ...]
     rounds: int
     machine: Mapping[str, object]
-    roofs: tuple[Roof, ...]
-    rows: tuple[Row, ...]
+    roofline: tuple[Roof, ...]
+    engines: tuple[Row, ...]
 
     def row(self, name: str) -> Row | None:
-        return next((row for row in self.rows if row.name == name), None)
+        return next((row for row in self.engines if row.name == name), None)
 
     def roof(self, target: str) -> Roof | None:
         """That of `target`; the highest if `target` is empty, as for engines that choose their code themselves."""
-        return next(
-            (roof for roof in self.roofs if roof.limits.target == target), self.roofs[-1] if self.roofs else None
-        )
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "format": FORMAT,
-            "model": self.model,
-            "description": self.description,
-            "weights": self.weights,
-            "largest_tensors": self.largest_tensors,
-            "batch_sizes": list(self.batch_sizes),
-            "rounds": self.rounds,
-            "machine": dict(self.machine),
-            "roofline": [
-                {**roof.limits.as_dict(), "nanoseconds": {str(n): round(t, 1) for n, t in roof.nanoseconds.items()}}
-                for roof in self.roofs
-            ],
-            "engines": [_row_dict(row) for row in self.rows],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Bench:
-        """KeyError, TypeError, ValueError if `data` is of another form."""
-        if data["format"] != FORMAT:
-            raise ValueError(f"format {data['format']}, this tool reads {FORMAT}")
-        return cls(
-            **{name: data[name] for name in _PLAIN},
-            batch_sizes=tuple(data["batch_sizes"]),
-            roofs=tuple(map(_roof_from, data["roofline"])),
-            rows=tuple(map(_row_from, data["engines"])),
-        )
-
-
-_ERRORS = ("max_absolute", "max_relative")
-_PLAIN = ("model", "description", "weights", "largest_tensors", "rounds", "machine")
+        highest = self.roofline[-1] if self.roofline else None
+        return next((roof for roof in self.roofline if roof.target == target), highest)
 
 
 def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], difference: Difference) -> Cell:
@@ -199,37 +170,14 @@ def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], difference: Diff
         minimum=round(every[0], 1),
         p95=round(every[min(len(every) - 1, int(0.95 * len(every)))], 1),
         rounds=tuple(round(statistics.median(times), 1) for times in rounds),
-        **asdict(difference),
+        max_absolute=_finite(difference.max_absolute),
+        max_relative=_finite(difference.max_relative),
+        failures=difference.failures,
     )
 
 
-def _row_dict(row: Row) -> dict[str, object]:
-    return {**asdict(row), "cells": [_cell_dict(cell) for cell in row.cells]}
-
-
-def _cell_dict(cell: Cell) -> dict[str, object]:
-    """JSON has no infinity: null."""
-    errors = {name: getattr(cell, name) for name in _ERRORS}
-    finite = {name: error if math.isfinite(error) else None for name, error in errors.items()}
-    return {**asdict(cell), "rounds": list(cell.rounds), **finite}
-
-
-def _row_from(data: Mapping[str, Any]) -> Row:
-    return Row(**{**data, "cells": tuple(map(_cell_from, data["cells"]))})
-
-
-def _cell_from(data: Mapping[str, Any]) -> Cell:
-    errors = {name: math.inf if data[name] is None else data[name] for name in _ERRORS}
-    return Cell(**{**data, "rounds": tuple(data["rounds"]), **errors})
-
-
-def _roof_from(data: Mapping[str, Any]) -> Roof:
-    limits = Limits(
-        target=data["target"],
-        flops=1e9 * data["gflops"],
-        bandwidths={int(size): 1e9 * rate for size, rate in data["read_gbytes"].items()},
-    )
-    return Roof(limits=limits, nanoseconds={int(n): float(t) for n, t in data["nanoseconds"].items()})
+def _finite(difference: float) -> float | None:
+    return difference if math.isfinite(difference) else None
 
 
 def description(core: int, compiler: str) -> dict[str, object]:

@@ -215,8 +215,8 @@ def _bench(
         batch_sizes=schedule.batch_sizes,
         rounds=schedule.rounds,
         machine=description(schedule.core, plan.compiler.version),
-        roofs=tuple(_roof(target, found, frozen, schedule) for target, found in rates.items()),
-        rows=tuple(map(row, contenders)),
+        roofline=tuple(_roof(target, found, frozen, schedule) for target, found in rates.items()),
+        engines=tuple(map(row, contenders)),
     )
 
 
@@ -228,4 +228,4 @@ def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) ->
         bandwidths={amount: statistics.median(found) for amount, found in rates.reads.items()},
     )
     times = {size: least_time(frozen.work, frozen.signature, size, limits) for size in schedule.batch_sizes}
-    return Roof(limits=limits, nanoseconds=times)
+    return Roof.of(limits, times)

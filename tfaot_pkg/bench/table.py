@@ -68,7 +68,7 @@ class Comparison:
 
 def compare(new: Bench, old: Bench) -> Comparison:
     """What changed since `old`, of all engines and batch sizes that both have."""
-    pairs = list(_pairs(new.rows, old.rows))
+    pairs = list(_pairs(new.engines, old.engines))
     # Our own engines may have changed; everything else shows how the machine did.
     stable = [_log_ratio(a, b) for row, a, b in pairs if not row.is_ours] + _roof_ratios(new, old)
     shift = statistics.median(stable) if stable else 0.0
@@ -94,13 +94,13 @@ def _pairs(new: Sequence[Row], old: Sequence[Row]) -> list[tuple[Row, Cell, Cell
 
 
 def _roof_ratios(new: Bench, old: Bench) -> list[float]:
-    before = {roof.limits.target: roof.nanoseconds for roof in old.roofs}
+    before = {roof.target: roof.nanoseconds for roof in old.roofline}
     return [
-        math.log(time / before[roof.limits.target][size])
-        for roof in new.roofs
-        if roof.limits.target in before
+        math.log(time / before[roof.target][size])
+        for roof in new.roofline
+        if roof.target in before
         for size, time in roof.nanoseconds.items()
-        if size in before[roof.limits.target]
+        if size in before[roof.target]
     ]
 
 
@@ -176,20 +176,19 @@ class Table:
 def latencies(bench: Bench) -> Table:
     """Microseconds of one run; then ours over the best peer's, over XLA's alone, and over the roofline."""
     sizes = bench.batch_sizes
-    roofs = [
-        (f"roofline {roof.limits.target}", *(micro(roof.nanoseconds[size]) for size in sizes)) for roof in bench.roofs
-    ]
+    roofs = [(f"roofline {roof.target}", *(micro(roof.nanoseconds[size]) for size in sizes)) for roof in bench.roofline]
     rows = [
-        (row.title, *(micro(cell.median) if (cell := row.cell(size)) else "-" for size in sizes)) for row in bench.rows
+        (row.title, *(micro(cell.median) if (cell := row.cell(size)) else "-" for size in sizes))
+        for row in bench.engines
     ]
     shares = [("ours / best other engine", *(_ratio(ratio_to_peers(bench, size)) for size in sizes))]
-    for row in bench.rows:
+    for row in bench.engines:
         if (plain := bench.row(f"xla-{row.target}")) and row.is_ours and row.cells and plain.cells:
             ratios = [_median(row, size) / _median(plain, size) for size in sizes]
             shares.append((f"{row.title} / {plain.title}", *map(_ratio, ratios)))
     shares += [
         (f"{row.title} / roofline", *(_ratio(share_of_roof(bench, row, size)) for size in sizes))
-        for row in bench.rows
+        for row in bench.engines
         if row.is_ours and row.cells
     ]
     return Table(head=("us per run, batch size", *map(str, sizes)), rows=(*roofs, *rows, *shares))
@@ -198,16 +197,16 @@ def latencies(bench: Bench) -> Table:
 def resources(bench: Bench) -> Table:
     """Memory, sizes, first inference, and the largest error of each engine."""
     head = ("engine", "first run ms", "call us", "peak MB", "above empty MB", "model KB", "runtime MB", "max error")
-    return Table(head=head, rows=tuple(_resources_of(row) for row in bench.rows if row.cells))
+    return Table(head=head, rows=tuple(_resources_of(row) for row in bench.engines if row.cells))
 
 
 def notes(bench: Bench) -> list[str]:
     """Lines: what could not be measured, and why; which engines give other answers than the model."""
-    missing = [f"{row.title}: not measured: {row.reason}" for row in bench.rows if row.reason]
+    missing = [f"{row.title}: not measured: {row.reason}" for row in bench.engines if row.reason]
     wrong = [
         f"{row.title}: its answers differ from TensorFlow's by more than the spec allows, at batch size {sizes}: "
         "its times there are compared with nothing"
-        for row in bench.rows
+        for row in bench.engines
         if (sizes := ", ".join(str(cell.batch_size) for cell in row.cells if cell.failures))
     ]
     return missing + wrong
@@ -215,13 +214,13 @@ def notes(bench: Bench) -> list[str]:
 
 def best_peer(bench: Bench, batch_size: int) -> Row | None:
     """The quickest engine with right answers that is not this tool, with its kernel library or without."""
-    others = [row for row in bench.rows if not row.name.startswith((OURS, "xla"))]
+    others = [row for row in bench.engines if not row.name.startswith((OURS, "xla"))]
     right = [row for row in others if (cell := row.cell(batch_size)) and not cell.failures]
     return min(right, key=lambda row: _median(row, batch_size), default=None)
 
 
 def best_ours(bench: Bench, batch_size: int) -> Row | None:
-    ours = [row for row in bench.rows if row.is_ours and row.cell(batch_size)]
+    ours = [row for row in bench.engines if row.is_ours and row.cell(batch_size)]
     return min(ours, key=lambda row: _median(row, batch_size), default=None)
 
 
@@ -267,5 +266,9 @@ def _resources_of(row: Row) -> tuple[str, ...]:
         f"{(row.memory - row.memory_empty) / 1024:.1f}",
         f"{row.model_bytes / 1024:.0f}",
         f"{row.runtime_bytes / 2**20:.1f}" if row.runtime_bytes else "-",
-        f"{max(cell.max_absolute for cell in row.cells):.1e}{'!' if any(cell.failures for cell in row.cells) else ''}",
+        f"{_largest_difference(row):.1e}{'!' if any(cell.failures for cell in row.cells) else ''}",
     )
+
+
+def _largest_difference(row: Row) -> float:
+    return max(math.inf if cell.max_absolute is None else cell.max_absolute for cell in row.cells)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfaot_pkg.cli.command import Result, Session, command, require_writable
+from tfaot_pkg.documents import fields_of, plain, read
 from tfaot_pkg.errors import SpecError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def bench(
     found = _measured(session, model, request, source, old)
     comparison = compare(found, old) if old else None
     written = _write(found, output, plot)
-    document = {**found.as_dict(), "since": comparison, "files": written}
+    document = {**fields_of(found), "since": comparison, "files": written}
     return Result(
         document=document,
         text=_text(found, comparison, written),
@@ -197,11 +198,12 @@ def _read(path: Path) -> Bench:
     """The results of an earlier run. Raises SpecError."""
     from tfaot_pkg.bench.results import Bench
 
+    hint = "name a file that `tfaot-pkg bench -o` wrote"
     try:
-        return Bench.from_dict(json.loads(path.read_text()))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not what --output writes"
-        raise SpecError(f"--since {path}: {reason}", hint="name a file that `tfaot-pkg bench -o` wrote") from error
+        data = path.read_bytes()
+    except OSError as error:
+        raise SpecError(f"--since {path}: {error.strerror}", hint=hint) from error
+    return read(Bench, data, f"--since {path}", error=SpecError, hint=hint)
 
 
 def _require_places(output: Path | None, plot: Path | None) -> None:
@@ -221,7 +223,7 @@ def _write(found: Bench, output: Path | None, plot: Path | None) -> list[str]:
 
     files: dict[Path, bytes] = {}
     if output:
-        files[output] = (json.dumps(found.as_dict(), indent=1) + "\n").encode()
+        files[output] = (json.dumps(plain(found), indent=1) + "\n").encode()
     if plot:
         from tfaot_pkg.bench.plot import latency_plot, resources_plot
 

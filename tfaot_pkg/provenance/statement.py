@@ -8,12 +8,12 @@ place or person: two builds from the same materials give the same bytes.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.listing import Tree
@@ -182,39 +182,121 @@ def read_statement(data: bytes, what: str) -> Recorded:
     """Read what `statement` wrote; `what` names the package. Raises TrustError if it is anything else."""
     try:
         document = read_json(data)
-        if document["_type"] != STATEMENT_TYPE or document["predicateType"] != PREDICATE_TYPE:
-            raise _unreadable(what, f"it is a {document['predicateType']} in a {document['_type']}")
-        definition = document["predicate"]["buildDefinition"]
-        if definition["buildType"] != BUILD_TYPE:
-            raise _unreadable(what, f"it is of the build type {definition['buildType']}")
-        return _recorded(document["predicate"], document["subject"])
-    # Whoever publishes a package writes this document, so it may have any form.
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
-        raise _unreadable(what, f"{type(error).__name__} {error}") from error
+        # The types first: the fields of another predicate or build have other meanings.
+        found = convert(_AnyStatement, document)
+        if str(found) != f"{PREDICATE_TYPE} in a {STATEMENT_TYPE}":
+            raise ValueError(f"it is a {found}")
+        build = convert(_AnyPredicate, found.predicate, "$.predicate").buildDefinition.buildType
+        if build != BUILD_TYPE:
+            raise ValueError(f"it is of the build type {build}")
+        return convert(_Statement, document).recorded()
+    except ValueError as error:
+        raise TrustError(
+            f"the provenance of {what} is not one that this version can read: {error}",
+            hint="upgrade tfaot-pkg; if that does not help, ask who published the package",
+        ) from error
 
 
-def _recorded(predicate: Mapping[str, Any], subjects: Sequence[Mapping[str, Any]]) -> Recorded:
-    definition = predicate["buildDefinition"]
-    external, internal = definition["externalParameters"], definition["internalParameters"]
-    model = next(each for each in definition["resolvedDependencies"] if each["name"] == "model")
-    return Recorded(
-        key=str(internal["key"]),
-        tool=str(predicate["runDetails"]["builder"]["version"]["tfaot-pkg"]),
-        spec=dict(external["spec"]),
-        defines={str(name): str(value) for name, value in external["defines"].items()},
-        source=str(model["digest"][TREE_DIGEST]),
-        tensorflow=str(internal["toolchain"]["tensorflow"]),
-        toolchain=str(internal["toolchain"]["identity"]),
-        pinned=internal["toolchain"]["pinned"] is True,
-        compiler=dict(internal["compiler"]),
-        validation_inputs=dict(internal["validationInputs"]),
-        # The first subject is the tree, whose digest has another name.
-        files={str(each["name"]): str(each["digest"]["sha256"]) for each in subjects if "sha256" in each["digest"]},
-    )
+# The parts of the document that are read, with the names of its fields.
 
 
-def _unreadable(what: str, why: str) -> TrustError:
-    return TrustError(
-        f"the provenance of {what} is not one that this version can read: {why}",
-        hint="upgrade tfaot-pkg; if that does not help, ask who published the package",
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AnyStatement:
+    _type: str
+    predicateType: str  # noqa: N815
+    predicate: object = None
+
+    def __str__(self) -> str:
+        return f"{self.predicateType} in a {self._type}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AnyDefinition:
+    buildType: str  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AnyPredicate:
+    buildDefinition: _AnyDefinition  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Digested:
+    """A file, or another resource."""
+
+    name: str
+    digest: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _External:
+    spec: Mapping[str, Any]
+    defines: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ToolchainUsed:
+    tensorflow: str
+    identity: str
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Internal:
+    key: str
+    toolchain: _ToolchainUsed
+    compiler: Mapping[str, Any]
+    validationInputs: Mapping[str, Any]  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Definition:
+    externalParameters: _External  # noqa: N815
+    internalParameters: _Internal  # noqa: N815
+    resolvedDependencies: tuple[_Digested, ...]  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Builder:
+    version: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    builder: _Builder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Predicate:
+    buildDefinition: _Definition  # noqa: N815
+    runDetails: _Run  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement:
+    subject: tuple[_Digested, ...]
+    predicate: _Predicate
+
+    def recorded(self) -> Recorded:
+        """Raises ValueError if a value without a type of its own is missing."""
+        definition, version = self.predicate.buildDefinition, self.predicate.runDetails.builder.version
+        external, internal = definition.externalParameters, definition.internalParameters
+        model = next((each for each in definition.resolvedDependencies if each.name == "model"), None)
+        if model is None or TREE_DIGEST not in model.digest:
+            raise ValueError(f"no resolved dependency is the model with its {TREE_DIGEST}")
+        if "tfaot-pkg" not in version:
+            raise ValueError("$.predicate.runDetails.builder.version does not name tfaot-pkg")
+        return Recorded(
+            key=internal.key,
+            tool=version["tfaot-pkg"],
+            spec=external.spec,
+            defines=external.defines,
+            source=model.digest[TREE_DIGEST],
+            tensorflow=internal.toolchain.tensorflow,
+            toolchain=internal.toolchain.identity,
+            pinned=internal.toolchain.pinned,
+            compiler=internal.compiler,
+            validation_inputs=internal.validationInputs,
+            # The first subject is the tree, whose digest has another name.
+            files={each.name: each.digest["sha256"] for each in self.subject if "sha256" in each.digest},
+        )

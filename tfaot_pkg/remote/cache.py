@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
-from tfaot_pkg.documents import read_json
+from tfaot_pkg.documents import convert, read_json, write
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.folders import Folders
-from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.storage import locked, make_folder, storage_errors, sync_folder, write_file
@@ -37,6 +37,14 @@ class Copy:
     body: bytes
     etag: str
     seen: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
+    """The first line of a copy's file; the body follows."""
+
+    etag: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +75,16 @@ class RemoteCache:
                 return None
         head, _, body = data.partition(b"\n")
         try:
-            note = read_json(head)
-            # A damaged copy is no copy: the server is asked for the whole file.
-            if note["sha256"] == sha256_bytes(body):
-                return Copy(body=body, etag=str(note["etag"]), seen=seen)
-        except (ValueError, KeyError, TypeError):
-            pass
-        return None
+            note = convert(_Note, read_json(head))
+        except ValueError:
+            return None
+        # A damaged copy is no copy: the server is asked for the whole file.
+        return Copy(body=body, etag=note.etag, seen=seen) if note.sha256 == sha256_bytes(body) else None
 
     def keep_copy(self, path: str, copy: Copy) -> None:
-        head = canonical_json({"etag": copy.etag, "sha256": sha256_bytes(copy.body)})
+        head = write(_Note(etag=copy.etag, sha256=sha256_bytes(copy.body)))
         with self._storage():
-            write_file(self._mutable(path), head + b"\n" + copy.body)
+            write_file(self._mutable(path), head + copy.body)
 
     def still_so(self, path: str) -> None:
         """The server says that the copy is what it has now."""
