@@ -16,9 +16,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tfaot_pkg.documents import iso, read_json
+from tfaot_pkg.documents import iso, read, write
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.keys import canonical_json, sha256_bytes
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.trust.keys import KEYS_HINT, ROLES, ROOT
 from tfaot_pkg.trust.revision import NewFile, add_signatures, copy_of, to_bytes
 from tfaot_pkg.trust.roles import LIMITS, Lifetimes, metadata_path, tuf_role
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
     from tuf.api.metadata import Metadata, Root
 
-_FORMAT = 1
+_WHOLE = "it is what --pending FILE wrote, complete and unchanged"
 # The present root, up to two new ones, and the document around them.
 LIMIT = 4 * LIMITS[ROOT]
 """Bytes of a succession's file that are read at most."""
@@ -171,21 +171,14 @@ class Succession:
         return (*lines, f"root: version {self.final.version}, until {iso(self.final.expires)}")
 
     def to_bytes(self) -> bytes:
-        document = {
-            "format": _FORMAT,
-            "base": self.base.to_dict(),
-            "steps": [step.to_dict() for step in self.steps],
-        }
-        return canonical_json(document) + b"\n"
+        return write(_File(base=self.base.to_dict(), steps=tuple(step.to_dict() for step in self.steps)))
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> Succession:
         """Read what `to_bytes` gave. Signatures are not looked at. Raises TrustError."""
+        document = read(_File, data, f"the change of keys {where}", error=TrustError, hint=_WHOLE)
         try:
-            document = read_json(data)
-            if document["format"] != _FORMAT:
-                raise ValueError(f"format {document['format']}")
-            base, *steps = (_root(item) for item in (document["base"], *document["steps"]))
+            base, *steps = (_root(item) for item in (document.base, *document.steps))
             if not 1 <= len(steps) <= 2 or any(
                 b.signed.version != a.signed.version + 1 for a, b in pairwise([base, *steps])
             ):
@@ -193,9 +186,18 @@ class Succession:
         except Exception as error:  # python-tuf's parsers raise anything for what they were not made for
             raise TrustError(
                 f"{where} is not a change of keys, or is damaged ({type(error).__name__}: {error})",
-                hint="it is what --pending FILE wrote, complete and unchanged",
+                hint=_WHOLE,
             ) from error
         return cls(base=base, steps=tuple(steps))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A succession as a document, which holds metadata in TUF's own form."""
+
+    base: dict[str, Any]
+    steps: tuple[dict[str, Any], ...]
+    format: int = 1
 
 
 def _root(item: dict[str, Any]) -> Metadata[Root]:
