@@ -132,7 +132,7 @@ def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
     assert shown == [layer for layer in layers if layer]
 
 
-@pytest.mark.sweep("make-a-package.md")
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", RUN)

@@ -33,8 +33,8 @@ SPEC = """
 model: {name: dense, version: 1.0.0, saved_model: saved_model}
 compilation: {batch_sizes: [2], targets: [x86-64-v3]}
 validation: {samples: 4}
-package: {tools: true}
 """
+WITH_TOOLS = SPEC + "package: {tools: true}\n"
 WITH_FILE = SPEC.replace("{samples: 4}", "{inputs: inputs.npz}")
 ROWS = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
@@ -131,6 +131,7 @@ def test_a_model_that_is_exported_again_after_it_was_read_changes_nothing(line: 
     assert not line.kept("validation")
 
 
+@pytest.mark.nightly
 def test_validation_inputs_that_change_before_they_are_read_are_an_error(line: Line) -> None:
     line.spec.write_text(WITH_FILE)
     line.inputs(4)
@@ -142,6 +143,7 @@ def test_validation_inputs_that_change_before_they_are_read_are_an_error(line: L
 
 def test_all_code_that_runs_in_a_stage_is_in_its_digest(line: Line) -> None:
     """Of functions that are called in this process, by the step in which they are."""
+    line.spec.write_text(WITH_TOOLS)
     ran: dict[str, set[str]] = defaultdict(set)
     current = [""]
 

@@ -18,6 +18,9 @@ from tfaot_pkg.process import CommandFailed, run
 
 Compare = Callable[..., tuple[int, str]]
 HERE = Path(__file__).resolve().parent
+# Plugins take longer to load than these tests to run.
+ALONE = ["-p", "no:cacheprovider", "-p", "xdist"]
+VARIABLES = {"PYTHONPATH": str(HERE.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 _SWEEP = """
 import pytest
@@ -51,8 +54,8 @@ def collect(folder: Path, files: dict[str, str], *arguments: str) -> set[str]:
         "from tests.sweeps import pytest_collection_modifyitems, pytest_itemcollected\n"
     )
     (folder / "pytest.ini").write_text("[pytest]\ntestpaths = .\nmarkers =\n    nightly: n\n    sweep: s\n")
-    argv = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "--collect-only", "-p", "no:cacheprovider"]
-    variables = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    argv = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "--collect-only", *ALONE]
+    variables = {**os.environ, **VARIABLES}
     printed = run([*argv, *arguments], cwd=folder, env=variables, timeout=60).stdout
     return set(re.findall(r"^test_.*::(.*)$", printed, re.MULTILINE))
 
@@ -159,9 +162,9 @@ def compare(tmp_path: Path) -> Compare:
         for part, default in {"WORDS": "more", "SECOND": "worded('two')"}.items():
             text = text.replace(part, changed.get(part.lower(), default))
         (tmp_path / "test_words.py").write_text(text)
-        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+        argv = [sys.executable, "-m", "pytest", "-q", *ALONE, *arguments]
         try:
-            return 0, run(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(HERE.parent)}, timeout=60).stdout
+            return 0, run(argv, cwd=tmp_path, env={**os.environ, **VARIABLES}, timeout=60).stdout
         except CommandFailed as failed:
             return 1, failed.output
 

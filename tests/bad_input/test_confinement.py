@@ -52,6 +52,7 @@ def doctor(tfaot: CommandLine) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.nightly
 def test_without_any_a_build_is_refused_unless_the_user_agrees_which_then_stays_known(
     *, own: CommandLine, models: Mapping[str, Path], in_namespace: Callable[[str], list[str]], tmp_path: Path
 ) -> None:

@@ -107,7 +107,7 @@ def test_no_room_for_the_cache(
     assert not (tmp_path / "prefix").exists()
 
 
-@pytest.mark.sweep("16k")
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", ["4k", "16k", "100k"])
 def test_no_room_in_the_registry_or_the_prefix(
     *,

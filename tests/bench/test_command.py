@@ -82,6 +82,7 @@ def test_inputs_without_batch_axis_and_an_earlier_run(
     assert done.code == 28 and f"tfaot-{TARGET}, batch size 1: slower" in done.stdout
 
 
+@pytest.mark.nightly
 def test_a_peer_that_cannot_be_installed_is_a_line_with_the_reason(
     tfaot: CommandLine, spec_of: Callable[..., Path], toolchain_python: Path, tmp_path: Path
 ) -> None:

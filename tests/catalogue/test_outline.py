@@ -328,6 +328,7 @@ def test_a_residual_network_of_hundreds_of_operations_is_drawn_block_by_block(
     assert [rows[name] for name in numbers] == sorted(rows[name] for name in numbers)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

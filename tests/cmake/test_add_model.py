@@ -93,7 +93,7 @@ def linked(project: Project) -> int:
     return (project.build / "program").stat().st_mtime_ns
 
 
-@pytest.mark.sweep("Ninja")
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)
@@ -150,7 +150,7 @@ def programs_work(project: Project) -> None:
     assert [each["batch_size"] for each in json.loads(printed)["measurements"]] == [1, 2]
 
 
-@pytest.mark.sweep("Ninja")
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)

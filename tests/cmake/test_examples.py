@@ -15,7 +15,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.process import run
 
 
-@pytest.mark.sweep("g++")
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -76,6 +76,7 @@ def test_a_required_model_is_fetched_once_verified_and_linked(
     assert one.calls() == 1
 
 
+@pytest.mark.nightly
 def test_a_newer_version_comes_with_an_update_and_only_then(
     registry: FolderRegistry, project: MakeProject, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_newer_version_comes_with_an_update_and_only_then(
     assert "--target x86-64-v2 --target x86-64-v3 --toolchain <2.20" in one.counter.read_text()
 
 
+@pytest.mark.nightly
 def test_what_was_removed_from_the_prefix_is_fetched_again(registry: FolderRegistry, project: MakeProject) -> None:
     one = project("one")
     one.write(require(registry))
@@ -173,6 +175,7 @@ def test_a_tampered_package_does_not_configure(registry: FolderRegistry, project
     assert not (one.build / "tfaot-packages").exists()
 
 
+@pytest.mark.nightly
 def test_parts_of_a_project_share_one_version_or_it_is_an_error(
     registry: FolderRegistry, project: MakeProject, tmp_path: Path
 ) -> None:
@@ -191,6 +194,7 @@ def test_parts_of_a_project_share_one_version_or_it_is_an_error(
     assert f"it was required with other arguments in {one.source}" in plain(one.configure(code=1).text)
 
 
+@pytest.mark.nightly
 def test_another_copy_that_was_found_earlier_does_not_win(
     registry: FolderRegistry, project: MakeProject, tmp_path: Path
 ) -> None:
@@ -200,7 +204,7 @@ def test_another_copy_that_was_found_earlier_does_not_win(
     assert f"in {one.build}/tfaot-packages/" in one.configure(f"-DCMAKE_PREFIX_PATH={tmp_path}/other").text
 
 
-@pytest.mark.sweep("True")
+@pytest.mark.nightly
 @pytest.mark.parametrize("shared", [False, True])
 def test_two_projects_are_configured_at_the_same_time(
     shared: bool, registry: FolderRegistry, project: MakeProject, tmp_path: Path
@@ -317,7 +321,7 @@ def publish_former(registry: FolderRegistry, folder: Path, version: str) -> None
         commit.apply({index_path(old): index.to_bytes()})
 
 
-@pytest.mark.sweep("tfaot-model-jet_tagger-former", "tfaot-model-jet-tagger-new")
+@pytest.mark.sweep("tfaot-model-jet_tagger-former")
 @pytest.mark.parametrize("published", ["former", "new"])
 @pytest.mark.parametrize("name", ["tfaot-model-jet-tagger", "tfaot-model-jet_tagger"])
 def test_either_spelling_of_a_name_finds_what_was_published_under_either(

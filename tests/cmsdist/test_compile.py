@@ -151,6 +151,7 @@ def test_the_class_for_cmssw_says_what_it_has_and_refuses_what_it_has_not(
     ]
 
 
+@pytest.mark.nightly
 def test_a_plug_in_holds_two_models_and_loads_without_looking_for_any(
     config: Callable[..., Path], dense: Path, answers: tuple[str, np.ndarray], shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def checked(spec: ModelSpec, folders: Folders) -> object:
     return check_model(spec, Pipeline(folders=folders, progress=Silent()), table=False)
 
 
+@pytest.mark.sweep("checked")
 @pytest.mark.parametrize("ask", [built, checked])
 def test_an_unknown_flag_is_refused_where_the_kernel_library_computes_the_whole_model(
     ask: Callable[[ModelSpec, Folders], object], spec: ModelSpec, folders: Folders
@@ -80,6 +81,7 @@ def test_an_unknown_flag_is_refused_where_the_kernel_library_computes_the_whole_
         ask(with_flags(spec, "--xla_none=1"), folders)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
 def test_what_a_toolchain_does_not_take_is_named_and_what_it_takes_is_tried_once(
     version: str, spec: ModelSpec, folders: Folders, tmp_path: Path
@@ -108,6 +110,7 @@ def test_what_a_toolchain_does_not_take_is_named_and_what_it_takes_is_tried_once
     assert told.steps == ["flags"]
 
 
+@pytest.mark.nightly
 def test_check_tells_of_tolerances_of_0_and_of_licences(spec: ModelSpec, folders: Folders) -> None:
     pipeline = Pipeline(folders=folders, progress=Silent())
 

@@ -45,6 +45,7 @@ def test_a_verified_prefix_becomes_packages_that_the_example_uses(shared_home: P
         assert printed == "accuracy on 360 held-out images: 99.2 %\n"
 
 
+@pytest.mark.nightly
 def test_conan_builds_the_model_from_the_repository_as_a_remote(
     shared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_the_package_id_does_not_depend_on_compiler_build_type_or_base(package: 
         assert set(binary["info"]["settings"]) == {"os", "arch"}
 
 
+@pytest.mark.nightly
 def test_making_the_same_package_again_gives_the_same_revisions(
     affine: Packaged, package: ConanPackage, home: ConanHome
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_missing_prefix_is_a_conan_error_with_its_log(affine: Packaged, home: 
     assert caught.value.log is not None and "no built package lies in" in caught.value.log.read_text()
 
 
+@pytest.mark.nightly
 def test_a_program_uses_packages_of_two_models_through_cmake_deps(
     package: ConanPackage, home: ConanHome, make_model: Callable[..., Packaged], tmp_path: Path
 ) -> None:

@@ -191,6 +191,7 @@ def test_a_wrong_password_is_said_and_stands_in_no_log(server: Server, send: Upl
     assert PASSWORD not in repr(Credentials(user=USER, password=PASSWORD))
 
 
+@pytest.mark.nightly
 def test_a_user_who_may_only_read_is_refused(server: Server, send: Upload) -> None:
     server.start()
     with reported(ConanError):
@@ -212,7 +213,7 @@ def test_a_server_that_is_down_is_an_error_of_the_network_and_the_same_call_work
 
 
 # The third file is the recipe's first; the seventh a binary's archive, after which Conan sends the manifest all the same.
-@pytest.mark.sweep("TEST_FAIL_AT-7")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("harm", "number"), [("TEST_DIE_AT", "3"), ("TEST_FAIL_AT", "7")])
 def test_an_upload_that_was_cut_is_completed_by_the_same_call(
     harm: str, number: str, server: Server, send: Upload, elsewhere: Elsewhere, package: ConanPackage

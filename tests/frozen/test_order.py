@@ -65,7 +65,7 @@ CASES = {
 }
 
 
-@pytest.mark.sweep("swapped")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_positions_are_those_of_the_spec_everywhere(
     name: str, models: Mapping[str, Path], shared_home_folder: Path, tmp_path: Path

@@ -50,6 +50,7 @@ def tfaot(home: Path, *arguments: str | Path, **variables: str) -> subprocess.Co
     return run_command(arguments, env=environment)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -31,6 +31,7 @@ def test_a_verified_model_is_published_under_a_version_that_names_toolchain_and_
     assert set(outcome.figures.latency) == {"x86-64-v3"}
 
 
+@pytest.mark.nightly
 def test_a_package_beyond_the_limit_is_its_models_fault_wherever_it_is_met(
     shared_home: Path, models: Mapping[str, Path], tmp_path: Path
 ) -> None:

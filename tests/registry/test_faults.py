@@ -226,6 +226,7 @@ def test_every_file_is_durable_before_its_name_and_the_commit_comes_last(
         assert targets[-2].endswith(".snapshot.json") and targets[-1] == "metadata/timestamp.json"
 
 
+@pytest.mark.sweep("signed")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["unsigned", "signed"])
 def test_eight_processes_that_publish_forty_packages_lose_none(
@@ -256,6 +257,7 @@ def test_eight_processes_that_publish_forty_packages_lose_none(
     assert [len(opened.entries(f"model{number}")) for number in range(10)] == [4] * 10
 
 
+@pytest.mark.sweep("signed")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["unsigned", "signed"])
 def test_a_reader_sees_a_consistent_registry_at_every_moment(

@@ -144,6 +144,7 @@ def test_scales_and_offsets_are_folded_into_weights_where_that_is_right(
     assert {_scope(layer.name) for layer in heads if layer.reads != ("x", 0)} == not_inputs
 
 
+@pytest.mark.nightly
 def test_equal_parameters_are_one(build: Callable[..., Model]) -> None:
     layers = build("structure").frozen.layers
     twice = [layer for layer in layers if _scope(layer.name) == "weights_twice"]

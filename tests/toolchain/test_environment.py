@@ -131,6 +131,7 @@ def test_two_builds_at_once_make_it_once(tiny: Tiny, tmp_path: Path) -> None:
     assert _has_tensorflow(_make(tiny, tmp_path))
 
 
+@pytest.mark.sweep("bin/pip")
 @pytest.mark.parametrize("progress", ["pyvenv.cfg", "bin/pip"])
 def test_what_a_killed_build_left_is_repaired_by_the_next(tiny: Tiny, tmp_path: Path, progress: str) -> None:
     maker = _start(tiny, tmp_path)

@@ -31,6 +31,7 @@ def spec_of(models: Mapping[str, Path], tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.mark.nightly
 def test_measured_costs_reach_the_library_the_key_and_the_provenance(
     tfaot: CommandLine, spec_of: Callable[..., Path], models: Mapping[str, Path], tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_flags_reach_only_the_units_that_they_are_for(shop: Workshop) -> None:
     assert plain[UNITS[0]] == changed[UNITS[0]] and plain[UNITS[1]] != changed[UNITS[1]]
 
 
+@pytest.mark.nightly
 def test_flags_that_are_not_there_change_nothing_or_are_the_specs_are_not_used(shop: Workshop) -> None:
     unknown, idle, given = (
         (f"--{name}",)
