@@ -123,6 +123,7 @@ def test_other_requirements_make_another_environment(tiny: Tiny, tmp_path: Path,
     assert identity_of(tiny.toolchain, other) != made.identity
 
 
+@pytest.mark.nightly
 def test_two_builds_at_once_make_it_once(tiny: Tiny, tmp_path: Path) -> None:
     makers = [_start(tiny, tmp_path) for _ in range(2)]
     outputs = [maker.communicate(timeout=100)[0].split("\n") for maker in makers]
@@ -184,6 +185,7 @@ def test_a_package_with_another_hash_is_refused_and_named(tiny: Tiny, tmp_path: 
     assert _environments(tmp_path) == []
 
 
+@pytest.mark.nightly
 def test_an_index_that_cannot_be_reached_is_a_network_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Tiny
 ) -> None:
