@@ -13,6 +13,7 @@ from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape
 def while_loop(emitter: Emitter, operation: Operation) -> None:
     """The state of the loop is in variables, or in two buffers each that take turns."""
     body, condition = operation.regions
+    emitter.flush()
     for value in sorted(operation.captured()):
         _prepare(emitter, value)
     states = [
@@ -24,6 +25,7 @@ def while_loop(emitter: Emitter, operation: Operation) -> None:
         emitter.region(condition)
         emitter.line(f"if (!({emitter.scalar(condition.results[0])})) break;")
         _bind(emitter, body, states)
+        _want(emitter, body, states)
         emitter.region(body)
         _next(emitter, body, states)
     emitter.pointers, emitter.scalars = outer
@@ -63,7 +65,7 @@ def _state(emitter: Emitter, parameter: Operation, value: int) -> State:
     emitter.line(f"[[maybe_unused]] auto* {name}_next = {buffers[1]};")
     for buffer in buffers:
         emitter.touch(buffer)
-    emitter.aliases[name] = buffers
+    emitter.aliases[name] = emitter.aliases[f"{name}_next"] = buffers
     return State(name, shape, buffers)
 
 
@@ -74,6 +76,13 @@ def _bind(emitter: Emitter, region: Region, states: Sequence[State]) -> None:
         emitter.carried.add(parameter.id)
 
 
+def _want(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
+    """Let the body write the next state where it belongs."""
+    for result, state in zip(body.results, states, strict=True):
+        if state.buffers and emitter.known[result].shape == state.shape:
+            emitter.want(result, f"{state.name}_next")
+
+
 def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
     """Give the results of one turn to the next one."""
     parameters = [parameter.id for parameter in body.parameters]
@@ -82,6 +91,8 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
         if result == parameter or emitter.pointers.get(result) == state.name:
             continue
         changed.append(state)
+        if state.buffers and emitter.stored(result) == f"{state.name}_next":
+            continue
         if state.buffers:
             emitter.loop(state.shape.sizes, [(result, f"{state.name}_next", Index(ZERO, state.shape.strides))])
         else:
@@ -117,6 +128,7 @@ def conditional_values(emitter: Emitter, operation: Operation) -> None:
 def _branches(emitter: Emitter, operation: Operation) -> list[State]:
     """Whatever branch is taken writes the results. A number without a branch takes the last one, as HLO has it."""
     which, *given = operation.operands
+    emitter.flush()
     for value in (*sorted(operation.captured()), which, *given):
         _prepare(emitter, value)
     is_pred = emitter.known[which].shape.dtype == "pred"

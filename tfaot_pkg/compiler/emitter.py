@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-import numpy as np
-
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -25,29 +20,13 @@ from tfaot_pkg.compiler.expressions import (
 )
 from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.writer import Writer
 from tfaot_pkg.package.render import render
 
-ALIGNMENT = 64
-_CACHE = 256 * 1024
-"""Bytes of values between loops: with weights and stacks beside them, in the second cache of any CPU of ten years."""
-_BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 _DEEPEST = 64
 """Operations that one element may be computed from in one go. Deeper ones would meet Python's limit of recursion."""
-
-
-@dataclass(slots=True)
-class Buffer:
-    """Memory of a value in scratch, from the statement that fills it to the last one that reads it."""
-
-    name: str
-    dtype: str
-    elements: Size
-    first: int
-    last: int
-    offset: int = 0
-
-    def bytes(self, rows: int) -> int:
-        return max(1, self.elements.at(rows)) * NUMPY_TYPES[self.dtype].itemsize
+_TOGETHER = 8
+"""Values that one loop computes at most, so that registers hold what they share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +46,10 @@ class Tables:
     several: Mapping[str, Callable[[Emitter, Operation], None]]
 
 
-class Emitter:
+class Emitter(Writer):
     def __init__(self, program: Program, tables: Tables) -> None:
+        super().__init__()
         self._program, self._tables = program, tables
-        self._lines: list[str] = []
-        self._depth = 1
         self.known: dict[int, Operation] = {}
         self.uses: Counter[int] = Counter()
         self._reads: Counter[int] = Counter()  # how often it would be computed if that were done where it is used
@@ -79,14 +57,11 @@ class Emitter:
         self.carried: set[int] = set()  # parameters that are the state of a loop
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, str] = {}  # C++ expressions
-        self.buffers: dict[str, Buffer] = {}
-        self.constants: list[tuple[int, Array]] = []
-        self._constant_end = 0
-        self.clock = 0
-        self.new = count()
         self.fresh = count(1 + max(operation.id for operation in program.entry.everything()))
-        self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.results: dict[int, list[State]] = {}  # of operations that give several arrays
+        self.places: dict[int, str] = {}  # where a value is wanted: an output, or the next state of a loop
+        self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
+        self._users: dict[int, list[Operation]] = {}
 
     def function(self, name: str, block: int | None) -> tuple[str, int]:
         """The source that defines `name`, and the bytes of scratch memory."""
@@ -94,24 +69,28 @@ class Emitter:
         for operation in program.entry.everything():
             self.known[operation.id] = operation
             self.uses.update(operation.operands)
+            for operand in operation.operands:
+                self._users.setdefault(operand, []).append(operation)
             for nested in operation.regions:
                 self.uses.update(nested.results)
         self.uses.update(program.entry.results)
         self._count_reads()
         for place, parameter in enumerate(program.entry.parameters):
             self.pointers[parameter.id] = f"input_{place}"
+        for place, result in enumerate(program.entry.results):
+            self.want(result, f"output_{place}")
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-        block = block or self._chosen_block()
-        scratch = self._planned(block)
+        block = block or self.chosen_block()
+        scratch = self.planned(block)
         context: dict[str, object] = {
             "name": name,
             "block": block,
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
             "outputs": [_border(self.known[result].shape) for result in program.entry.results],
             "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in self.buffers.values()],
-            "statements": self._lines,
+            "statements": self.lines,
         }
         return render("native/program.cc.j2", context), scratch
 
@@ -126,53 +105,11 @@ class Emitter:
                 self._reads[operand] += self._reads[operation.id] if moves else 1
 
     def _give(self, place: int, value: int) -> None:
-        """Write an output. A value that lies in memory already is copied."""
+        """Write an output. A value that lies elsewhere already is copied."""
         shape = self.known[value].shape
+        if shape.rank and self.stored(value) == f"output_{place}":
+            return
         self.loop(shape.sizes, [(value, f"output_{place}", Index(ZERO, shape.strides))])
-
-    def _chosen_block(self) -> int:
-        """The most rows whose values stay in the cache between the loops.
-
-        Values may take as much as the weights, which each pass reads anyway.
-        """
-        most = max(_CACHE, self._constant_end)
-        return next((rows for rows in _BLOCKS if self._planned(rows) <= most), _BLOCKS[-1])
-
-    def _planned(self, block: int) -> int:
-        """Offsets of all buffers for `block` rows: each in the first gap between those that live when it does.
-
-        Gives the bytes of all.
-        """
-        placed: list[Buffer] = []
-        end = 0
-        # The largest first: smaller ones fit into the gaps between these.
-        for buffer in sorted(self.buffers.values(), key=lambda b: -b.bytes(block)):
-            beside = sorted(
-                (b.offset, b.offset + b.bytes(block))
-                for b in placed
-                if b.first <= buffer.last and buffer.first <= b.last
-            )
-            offset = 0
-            for start, stop in beside:
-                if offset + buffer.bytes(block) <= start:
-                    break
-                offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
-            buffer.offset = offset
-            placed.append(buffer)
-            end = max(end, offset + buffer.bytes(block))
-        return end
-
-    def line(self, text: str) -> None:
-        self._lines.append("  " * self._depth + text)
-        self.clock += 1
-
-    @contextmanager
-    def braces(self, head: str, tail: str = "}") -> Iterator[None]:
-        self.line(f"{head} {{")
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self.line(tail)
 
     def region(self, region: Region) -> None:
         for operation in region.operations:
@@ -184,8 +121,48 @@ class Emitter:
                 self._tables.several[operation.opcode](self, operation)
             elif not operation.shape.rank and operation.opcode in ELEMENTWISE:
                 self._name_scalar(operation)
+            elif operation.opcode in ELEMENTWISE:
+                self._wait(operation)
             else:
                 self.stored(operation.id)
+        self.flush()
+
+    def _wait(self, operation: Operation) -> None:
+        """Values of one shape wait for each other: one loop computes them all, what they share once."""
+        other = self._waiting and self.known[self._waiting[0]].type != operation.type
+        if other or len(self._waiting) >= _TOGETHER or self._depth_of(operation) > _DEEPEST:
+            self.flush()
+        self._depths[operation.id] = self._depth_of(operation)
+        self._waiting.append(operation.id)
+
+    def flush(self) -> None:
+        """Compute the values that wait."""
+        waiting = [value for value in self._waiting if not self._is_inside(value)]
+        for value in self._waiting:
+            del self._depths[value]
+        self._waiting = []
+        if waiting:
+            shape = self.known[waiting[0]].shape
+            pointers = [self.target(self.known[value]) for value in waiting]
+            self.loop(shape.sizes, [(v, p, Index(ZERO, shape.strides)) for v, p in zip(waiting, pointers, strict=True)])
+            self.pointers.update(zip(waiting, pointers, strict=True))
+
+    def _is_inside(self, value: int) -> bool:
+        """Whether all that use a value are computed in the loop of those that wait, from which it needs no memory."""
+        users = self._users.get(value, [])
+        if value in self.places or not users or len(users) < self.uses[value]:
+            return False
+        shape = self.known[value].shape
+        return all(
+            user.id in self._waiting
+            or (
+                user.opcode in ELEMENTWISE
+                and user.shape.sizes == shape.sizes
+                and self._is_deferred(user)
+                and self._is_inside(user.id)
+            )
+            for user in users
+        )
 
     def _name_scalar(self, operation: Operation) -> None:
         """A variable for each: expressions within expressions would grow with the square of their number, or worse."""
@@ -201,34 +178,44 @@ class Emitter:
             return False
         if not operation.shape.rank and operation.opcode in ELEMENTWISE:
             return False
-        depth = 1 + max((self._depths.get(operand, 0) for operand in operation.operands), default=0)
-        # With several uses it would be computed several times.
-        deferred = depth <= _DEEPEST and (operation.opcode in MOVING or self._reads[operation.id] == 1)
-        if deferred:
+        if operation.opcode in ELEMENTWISE and operation.id in self.places:
+            return False
+        depth = self._depth_of(operation)
+        # With several uses it would be computed several times, unless each uses another part.
+        once = operation.opcode in MOVING or self._reads[operation.id] == 1 or self._is_cut_up(operation)
+        if once and depth <= _DEEPEST:
             self._depths[operation.id] = depth
-        return deferred
+            return True
+        return False
 
-    def buffer(self, dtype: str, elements: Size) -> str:
-        if dtype not in C_TYPES:
-            raise Unsupported(f"arrays of {dtype}")
-        name = f"v{next(self.new)}"
-        self.buffers[name] = Buffer(name, dtype, elements, self.clock, self.clock)
-        return name
+    def _depth_of(self, operation: Operation) -> int:
+        return 1 + max((self._depths.get(operand, 0) for operand in operation.operands), default=0)
 
-    def touch(self, pointer: str) -> None:
-        for name in self.aliases.get(pointer, (pointer,)):
-            if name in self.buffers:
-                self.buffers[name].last = self.clock + 1
+    def _is_cut_up(self, operation: Operation) -> bool:
+        """Whether all uses are slices that do not overlap, as the gates of a recurrent cell."""
+        users = self._users.get(operation.id, [])
+        if len(users) < self.uses[operation.id] or any(user.opcode != "slice" for user in users):
+            return False
+        starts = {user.attributes["slices"] for user in users}
+        parts = sum((user.shape.elements for user in users), start=ZERO)
+        return len(starts) == len(users) and parts == operation.shape.elements
 
-    def constant(self, values: Array) -> str:
-        offset = -(-self._constant_end // ALIGNMENT) * ALIGNMENT
-        self.constants.append((offset, np.ascontiguousarray(values)))
-        self._constant_end = offset + values.nbytes
-        type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
-        return f"reinterpret_cast<const {type_}*>(weights + {offset})"
+    def want(self, value: int, place: str) -> None:
+        """Let what makes `value` write it there."""
+        while value not in self.places:
+            self.places[value] = place
+            operation = self.known[value]
+            if operation.opcode == "reshape":  # the same memory
+                value = operation.operands[0]
+
+    def target(self, operation: Operation) -> str:
+        """Memory for what `operation` gives: where it is wanted, or a buffer."""
+        return self.places.get(operation.id) or self.buffer(operation.shape.dtype, operation.shape.elements)
 
     def stored(self, value: int) -> str:
         """The address of a value, which is computed now if it is not in memory yet."""
+        if value in self._waiting:
+            self.flush()
         if value in self.pointers:
             self.touch(self.pointers[value])
             return self.pointers[value]
@@ -242,17 +229,39 @@ class Emitter:
         special = self._tables.stored.get(operation.opcode)
         if special is not None:
             pointer = special(self, operation)
+        elif operation.opcode in MOVING and (view := self._view(operation)) is not None:
+            pointer = view
         elif operation.opcode in ELEMENTWISE or operation.opcode in MOVING or value in self.scalars:
             shape = operation.shape
-            pointer = self.buffer(shape.dtype, shape.elements)
+            pointer = self.target(operation)
             self.loop(shape.sizes, [(value, pointer, Index(ZERO, shape.strides))])
         else:
             raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
         self.pointers[value] = pointer
         return pointer
 
+    def _view(self, operation: Operation) -> str | None:
+        """The address of what lies in memory already, row-major, as a part of another value."""
+        shape, body = operation.shape, Body(operation.shape.sizes)
+        self.value(operation.id, body.identity(), body)
+        if len(body.accesses) != 1 or body.lines or body.counted:
+            return None
+        (access,) = body.accesses
+        triples = zip(shape.sizes, shape.strides, access.index.factors, strict=True)
+        if any(factor != stride for size, stride, factor in triples if size != ONE):
+            return None
+        terms = address_terms(access.index, 0)
+        if not terms:
+            return access.base
+        name = f"w{next(self.new)}"
+        self.line(f"const {C_TYPES[access.dtype]}* const {name} = {' + '.join([access.base, *terms])};")
+        self.aliases[name] = self.aliases.get(access.base, (access.base,))
+        return name
+
     def is_stored(self, value: int) -> bool:
         operation = self.known[value]
+        if value in self._waiting:
+            return True
         if value in self.pointers or operation.opcode in self._tables.stored:
             return True
         return operation.opcode == "reshape" and self.is_stored(operation.operands[0])
@@ -281,70 +290,6 @@ class Emitter:
                 for line in lines:
                     self.line(line)
 
-    @contextmanager
-    def nest(self, extents: tuple[Size, ...]) -> Iterator[None]:
-        """Loops over all axes but the last, as i0, i1 ..."""
-        depth = 0
-        for axis, extent in enumerate(extents[:-1]):
-            self.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extent)}; ++i{axis}) {{")
-            self._depth, depth = self._depth + 1, depth + 1
-        if not depth:
-            self.line("{")
-            self._depth, depth = self._depth + 1, 1
-        yield
-        for _ in range(depth):
-            self._depth -= 1
-            self.line("}")
-
-    @contextmanager
-    def each(self, extents: tuple[Size, ...], body: Body) -> Iterator[None]:
-        each = "each" if body.by_vectors else "eachAlone"
-        self.line(f"{each}({cpp(extents[-1] if extents else ONE)}, [&](auto at) {{")
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self.line("});")
-
-    def address(self, access: Access, *, is_written: bool) -> None:
-        # Without the last axis, which the inner loop counts.
-        terms = [access.base, *address_terms(access.index, len(access.index.factors) - 1)]
-        const = "" if is_written else "const "
-        self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = {' + '.join(terms)};")
-
-    def inside(
-        self, accesses: Sequence[Access], counted: Sequence[tuple[str, Index]], rank: int, body: Body
-    ) -> list[str]:
-        """The statements inside of the inner loop; what is the same in all its turns is written before it, here."""
-        lines = [*self.loads(accesses, body), *self.counts(counted, rank)]
-        changing = {f"x{access.variable[1:]}" for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
-        changing.update(name for name, _ in counted)
-        for (name, _, made_of), statement in zip(body.lines, body.statements(), strict=True):
-            if changing.isdisjoint(re.findall(r"\b[xy]\d+\b", made_of)):
-                self.line(statement.replace("at.fill(", "filled(" if body.by_vectors else "("))
-            else:
-                changing.add(name)
-                lines.append(statement)
-        return lines
-
-    def loads(self, accesses: Sequence[Access], body: Body) -> Iterator[str]:
-        for access in accesses:
-            last = access.index.factors[-1] if access.index.factors else ZERO
-            name = f"x{access.variable[1:]}"
-            # The same in each step of the inner loop: read once, before it.
-            if last == ZERO:
-                value = f"filled(*{access.variable})" if body.by_vectors else f"*{access.variable}"
-                self.line(f"const auto {name} = {value};")
-            else:
-                stride = "" if last == ONE else f", {cpp(last)}"
-                yield f"const auto {name} = at.load({access.variable}{stride});"
-
-    def counts(self, counted: Sequence[tuple[str, Index]], rank: int) -> Iterator[str]:
-        for name, index in counted:
-            start = " + ".join(address_terms(index, rank - 1)) or "0"
-            step = cpp(index.factors[-1]) if index.factors else "0"
-            first, rest = (f"static_cast<std::int32_t>({number})" for number in (start, step))
-            yield f"const auto {name} = at.count({first}, {rest});"
-
     def value(self, value: int, index: tuple[Index, ...], body: Body) -> str:
         """The name of what `value` is at `index`."""
         key = (value, index)
@@ -355,6 +300,8 @@ class Emitter:
     def _computed(self, value: int, index: tuple[Index, ...], body: Body) -> str:
         operation = self.known[value]
         body.types.add(operation.shape.dtype)
+        if value in self._waiting:
+            self.flush()
         if value in self.scalars:
             return f"at.fill({self.scalars[value]})"
         if operation.opcode == "constant" and not operation.shape.rank:

@@ -24,7 +24,7 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     shape = operation.shape
     rows = shape.elements * Size(1)
     rows = Size(rows.constant // weights.shape[1], rows.per_row // weights.shape[1])
-    target = emitter.buffer("f32", shape.elements)
+    target = emitter.target(operation)
     emitter.touch(source)
     activation = f"Activation::{operation.attributes['activation']}"
     emitter.line(
@@ -40,7 +40,7 @@ def conv2d(emitter: Emitter, operation: Operation) -> str:
     groups, window = operation.attributes["groups"], operation.attributes["window"]
     packed_at = emitter.constant(packed_conv2d(filters, groups=groups))
     bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
-    target = emitter.buffer("f32", operation.shape.elements)
+    target = emitter.target(operation)
     emitter.touch(source)
     names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
     names += "dilation_height dilation_width pad_top pad_left".split()
@@ -60,7 +60,7 @@ def conv2d(emitter: Emitter, operation: Operation) -> str:
 
 
 def max_pool(emitter: Emitter, operation: Operation) -> str:
-    source, target = emitter.stored(operation.operands[0]), emitter.buffer("f32", operation.shape.elements)
+    source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     emitter.touch(source)
     window = ", ".join(map(str, operation.attributes["window"]))
     emitter.line(f"maxPool({{{window}}}, {cpp(operation.shape.sizes[0])}, {source}, {target});")
@@ -70,7 +70,7 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
 
 def softmax(emitter: Emitter, operation: Operation) -> str:
     source, size = emitter.stored(operation.operands[0]), operation.shape.sizes[-1]
-    target = emitter.buffer("f32", operation.shape.elements)
+    target = emitter.target(operation)
     emitter.touch(source)
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
     emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
@@ -97,7 +97,7 @@ def dot(emitter: Emitter, operation: Operation) -> str:
         return product(emitter, operation, rows, columns, (batch, m, k, n))
     panels = Size(-(-n.constant // PANEL) * PANEL)
     packed_at = emitter.buffer("f32", panels * k)
-    target = emitter.buffer("f32", operation.shape.elements)
+    target = emitter.target(operation)
     for pointer in (rows, columns):
         emitter.touch(pointer)
     with emitter.braces(f"for (std::size_t b = 0; b < {cpp(batch)}; ++b)"):

@@ -80,7 +80,7 @@ def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:
 
 def concatenate(emitter: Emitter, operation: Operation) -> str:
     (axis,), shape = operation.attributes["dimensions"], operation.shape
-    target = emitter.buffer(shape.dtype, shape.elements)
+    target = emitter.target(operation)
     start = ZERO
     for operand in operation.operands:
         part = emitter.known[operand].shape

@@ -16,6 +16,7 @@ from itertools import count
 import numpy as np
 
 from tfaot_pkg.compiler.absorbing import absorbed
+from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, used
 
@@ -34,6 +35,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
     region = replace(region, operations=operations)
     for rule in (_dense, _conv2d, _max_pool, _softmax, absorbed):
         region = _rewritten(region, outside, rule, ids)
+    region = hoisted(region, outside, ids)
     return _top_k(region, outside, ids)
 
 

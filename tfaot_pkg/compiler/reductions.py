@@ -26,7 +26,7 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     body = Body(extents)
     identity = body.identity()
     value = emitter.value(operand.id, tuple(identity[order.index(axis)] for axis in range(len(order))), body)
-    target = emitter.buffer("f32", operation.shape.elements)
+    target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
     if operand.shape.rank - 1 in dimensions:
         _reduce_rows(emitter, combine, start, body, value, (target, out, len(kept)))

@@ -1,0 +1,81 @@
+"""Layers of a loop that read one step of an array that the loop does not change: computed before it, for all steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tfaot_pkg.compiler.look import Look
+from tfaot_pkg.compiler.program import ONE, Operation, Region, Shape, Size, used
+
+_MOST = 1 << 14
+"""Elements that one row may have before the loop: more would push the loop's weights out of the cache."""
+
+
+def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
+    """`region` with such layers of its loops before these."""
+    made: list[Operation] = []
+    look = Look(region, outside, ids)
+    for operation in region.operations:
+        if operation.opcode != "while":
+            made.append(operation)
+            continue
+        body = operation.regions[0]
+        before: list[Operation] = []
+        inside: list[Operation] = []
+        within = Look(body, look.known, ids)
+        own = {each.id for each in body.operations}
+        for each in body.operations:
+            found = _steps(within, each, own) if each.opcode == "dense" else None
+            if found is None:
+                inside.append(each)
+                continue
+            layers, step = _before(within, each, found, own, ids)
+            before += layers
+            inside += _step_of(each, layers[-1], step, ids)
+        made += before
+        body = replace(body, operations=used(inside, body.results))
+        made.append(replace(operation, regions=(body, *operation.regions[1:])))
+    return Region(operations=tuple(made), results=region.results)
+
+
+def _steps(look: Look, layer: Operation, own: set[int]) -> Operation | None:
+    """The slice of one step that `layer` reads, from an array of all steps that is made outside."""
+    step = look.known[layer.operands[0]]
+    while step.opcode == "reshape":
+        step = look.known[step.operands[0]]
+    if step.opcode != "dynamic-slice" or step.operands[0] in own:
+        return None
+    steps, inner = look.known[step.operands[0]].shape, look.known[layer.operands[0]].shape.sizes[-1]
+    columns = layer.shape.sizes[-1].constant
+    if step.shape.sizes != (ONE, *steps.sizes[1:]) or steps.sizes[-1] != inner or steps.sizes[0].per_row:
+        return None
+    if any(each in own and look.constant(each) is None for each in layer.operands[1:]):
+        return None
+    rows = Shape("f32", steps.sizes[:-1]).elements
+    return step if rows.constant == 0 and rows.per_row * columns <= _MOST else None
+
+
+def _before(
+    look: Look, layer: Operation, step: Operation, own: set[int], ids: Iterator[int]
+) -> tuple[list[Operation], Operation]:
+    """The layer for all steps, after the constants that it reads."""
+    made: list[Operation] = []
+    operands = [step.operands[0]]
+    for operand in layer.operands[1:]:
+        if operand in own:
+            made.append(replace(look.known[operand], id=next(ids)))
+        operands.append(made[-1].id if operand in own else operand)
+    steps = look.known[step.operands[0]].shape
+    shape = Shape("f32", (*steps.sizes[:-1], layer.shape.sizes[-1]))
+    made.append(replace(layer, id=next(ids), type=shape, operands=tuple(operands)))
+    return made, step
+
+
+def _step_of(layer: Operation, whole: Operation, step: Operation, ids: Iterator[int]) -> Sequence[Operation]:
+    sizes: tuple[Size, ...] = (ONE, *whole.shape.sizes[1:])
+    cut = replace(
+        step, id=next(ids), type=Shape("f32", sizes), operands=(whole.id, *step.operands[1:]),
+        attributes={**step.attributes, "sizes": sizes},
+    )  # fmt: skip
+    return cut, Operation(id=layer.id, opcode="reshape", type=layer.shape, operands=(cut.id,), node=layer.node)

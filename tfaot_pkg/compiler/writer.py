@@ -1,0 +1,176 @@
+"""What the emitter writes: lines of C++, loops, and the memory that these use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.affine import Index, address_terms, cpp
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.loops import Access, Body
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Size, Unsupported
+
+ALIGNMENT = 64
+_CACHE = 256 * 1024
+"""Bytes of values between loops: with weights and stacks beside them, in the second cache of any CPU of ten years."""
+_BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Memory of a value in scratch, from the statement that fills it to the last one that reads it."""
+
+    name: str
+    dtype: str
+    elements: Size
+    first: int
+    last: int
+    offset: int = 0
+
+    def bytes(self, rows: int) -> int:
+        return max(1, self.elements.at(rows)) * NUMPY_TYPES[self.dtype].itemsize
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._depth = 1
+        self.clock = 0
+        self.new = count()
+        self.buffers: dict[str, Buffer] = {}
+        self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
+        self.constants: list[tuple[int, Array]] = []
+        self._constant_end = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self._depth + text)
+        self.clock += 1
+
+    @contextmanager
+    def braces(self, head: str, tail: str = "}") -> Iterator[None]:
+        self.line(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line(tail)
+
+    @contextmanager
+    def nest(self, extents: tuple[Size, ...]) -> Iterator[None]:
+        """Loops over all axes but the last, as i0, i1 ..."""
+        depth = 0
+        for axis, extent in enumerate(extents[:-1]):
+            self.line(f"for (std::size_t i{axis} = 0; i{axis} < {cpp(extent)}; ++i{axis}) {{")
+            self._depth, depth = self._depth + 1, depth + 1
+        if not depth:
+            self.line("{")
+            self._depth, depth = self._depth + 1, 1
+        yield
+        for _ in range(depth):
+            self._depth -= 1
+            self.line("}")
+
+    @contextmanager
+    def each(self, extents: tuple[Size, ...], body: Body) -> Iterator[None]:
+        each = "each" if body.by_vectors else "eachAlone"
+        self.line(f"{each}({cpp(extents[-1] if extents else ONE)}, [&](auto at) {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("});")
+
+    def address(self, access: Access, *, is_written: bool) -> None:
+        # Without the last axis, which the inner loop counts.
+        terms = [access.base, *address_terms(access.index, len(access.index.factors) - 1)]
+        const = "" if is_written else "const "
+        self.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = {' + '.join(terms)};")
+
+    def inside(
+        self, accesses: Sequence[Access], counted: Sequence[tuple[str, Index]], rank: int, body: Body
+    ) -> list[str]:
+        """The statements inside of the inner loop; what is the same in all its turns is written before it, here."""
+        lines = [*self.loads(accesses, body), *self.counts(counted, rank)]
+        changing = {f"x{access.variable[1:]}" for access in accesses if (access.index.factors or (ZERO,))[-1] != ZERO}
+        changing.update(name for name, _ in counted)
+        for (name, _, made_of), statement in zip(body.lines, body.statements(), strict=True):
+            if changing.isdisjoint(re.findall(r"\b[xy]\d+\b", made_of)):
+                self.line(statement.replace("at.fill(", "filled(" if body.by_vectors else "("))
+            else:
+                changing.add(name)
+                lines.append(statement)
+        return lines
+
+    def loads(self, accesses: Sequence[Access], body: Body) -> Iterator[str]:
+        for access in accesses:
+            last = access.index.factors[-1] if access.index.factors else ZERO
+            name = f"x{access.variable[1:]}"
+            # The same in each step of the inner loop: read once, before it.
+            if last == ZERO:
+                value = f"filled(*{access.variable})" if body.by_vectors else f"*{access.variable}"
+                self.line(f"const auto {name} = {value};")
+            else:
+                stride = "" if last == ONE else f", {cpp(last)}"
+                yield f"const auto {name} = at.load({access.variable}{stride});"
+
+    def counts(self, counted: Sequence[tuple[str, Index]], rank: int) -> Iterator[str]:
+        for name, index in counted:
+            start = " + ".join(address_terms(index, rank - 1)) or "0"
+            step = cpp(index.factors[-1]) if index.factors else "0"
+            first, rest = (f"static_cast<std::int32_t>({number})" for number in (start, step))
+            yield f"const auto {name} = at.count({first}, {rest});"
+
+    def buffer(self, dtype: str, elements: Size) -> str:
+        if dtype not in C_TYPES:
+            raise Unsupported(f"arrays of {dtype}")
+        name = f"v{next(self.new)}"
+        self.buffers[name] = Buffer(name, dtype, elements, self.clock, self.clock)
+        return name
+
+    def touch(self, pointer: str) -> None:
+        for name in self.aliases.get(pointer, (pointer,)):
+            if name in self.buffers:
+                self.buffers[name].last = self.clock + 1
+
+    def constant(self, values: Array) -> str:
+        offset = -(-self._constant_end // ALIGNMENT) * ALIGNMENT
+        self.constants.append((offset, np.ascontiguousarray(values)))
+        self._constant_end = offset + values.nbytes
+        type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
+        return f"reinterpret_cast<const {type_}*>(weights + {offset})"
+
+    def chosen_block(self) -> int:
+        """The most rows whose values stay in the cache between the loops.
+
+        Values may take as much as the weights, which each pass reads anyway.
+        """
+        most = max(_CACHE, self._constant_end)
+        return next((rows for rows in _BLOCKS if self.planned(rows) <= most), _BLOCKS[-1])
+
+    def planned(self, block: int) -> int:
+        """Offsets of all buffers for `block` rows: each in the first gap between those that live when it does.
+
+        Gives the bytes of all.
+        """
+        placed: list[Buffer] = []
+        end = 0
+        # The largest first: smaller ones fit into the gaps between these.
+        for buffer in sorted(self.buffers.values(), key=lambda b: -b.bytes(block)):
+            beside = sorted(
+                (b.offset, b.offset + b.bytes(block))
+                for b in placed
+                if b.first <= buffer.last and buffer.first <= b.last
+            )
+            offset = 0
+            for start, stop in beside:
+                if offset + buffer.bytes(block) <= start:
+                    break
+                offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
+            buffer.offset = offset
+            placed.append(buffer)
+            end = max(end, offset + buffer.bytes(block))
+        return end
