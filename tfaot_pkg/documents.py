@@ -182,7 +182,7 @@ def _said(message: str, place: str) -> str:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _finite(text: str) -> float:

@@ -381,7 +381,7 @@ def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise RunError(f"model {model}: input {tensor} got what is no array: {error}") from error
+        raise RunError(f"model {model}: input {tensor} got something other than an array: {error}") from error
     expected = tensor.row_shape if tensor.has_batch_axis else tensor.shape
     got = array.shape[1:] if tensor.has_batch_axis else array.shape
     if got != expected or (tensor.has_batch_axis and array.ndim == 0):

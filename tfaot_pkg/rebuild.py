@@ -139,7 +139,7 @@ def fetch_published(reader: RegistryReader, entry: RegistryEntry, into: Path) ->
     if tree.digest != entry.tree:
         raise TrustError(
             f"the archive of {entry} does not hold what the index says",
-            hint="tell the registry's keeper, such an archive is not made by this tool",
+            hint="tell the registry's maintainer, such an archive is not made by this tool",
         )
     return tree
 

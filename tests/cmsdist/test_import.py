@@ -105,7 +105,7 @@ def test_every_line_that_is_not_translated_has_a_note(tmp_path: Path) -> None:
     wanted = {
         1: ["the package tfaot-model-much is tfaot-model-other here", "the version is 1.0.0, after this line"],
         2: ["the included file compilation_flags.file is not read"],
-        11: ["what follows is not for x86_64"],
+        11: ["the next lines are not for x86_64"],
         15: ["the dependency on mkl is not translated"],
         17: ["this source is not translated: must be an https://"],
         18: ["only the first source is translated, not 'extra.tgz'"],
@@ -158,7 +158,7 @@ def test_an_archive_needs_its_digest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("git+https://github.com/x/y.git?obj=main/V01-00&export=a", "'V01-00' may move"),
+        ("git+https://github.com/x/y.git?obj=main/V01-00&export=a", "'V01-00' may change"),
         ("git+ftp://github.com/x/y.git?obj=main/" + REVISION, "must be an https://, ssh:// or file:// URL"),
         ("https://example.org/%{other}.tgz", "this source is not translated"),
         ("local.tgz", "must be an https://"),
@@ -196,12 +196,12 @@ def test_a_source_that_no_spec_can_hold_is_left_out_with_a_note(source: str, mes
         ("### RPM external tfaot-model-x 1.0\n%if 1\n%else\n%else\n%endif\n", r"x\.spec:4: %else after %else"),
         (
             "### RPM external tfaot-model-x 1.0\n%if %{what}\n%endif\n",
-            r"x\.spec:2: %if %\{what\}: the condition is not",
+            r"x\.spec:2: %if %\{what\}: cannot parse the condition",
         ),
         ("### RPM external tfaot-model-x V01\n%define aot_config a\n" + INCLUDE, r"x\.spec:1: the version must start"),
-        ("### RPM external ... 1.0\n%define aot_config a\n" + INCLUDE, r"x\.spec:1: no model's name can be made of"),
+        ("### RPM external ... 1.0\n%define aot_config a\n" + INCLUDE, r"x\.spec:1: cannot derive a model name from"),
         ("### RPM external x 1.0\n\udcff", r"x\.spec:2: is not UTF-8 text"),
-        ("### RPM external x 1.0\n\0", r"x\.spec:1: is no spec file"),
+        ("### RPM external x 1.0\n\0", r"x\.spec:1: is not a spec file"),
     ],
 )
 def test_what_is_no_spec_file_of_a_model_is_refused_with_its_line(text: str, message: str, tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ def test_other_faults(lab: Lab, text: str, fault: str) -> None:
 def test_a_spec_is_named_by_one_pattern_and_by_itself_once(lab: Lab) -> None:
     text = "registry: r\nmodels:\n" + "".join(f"  - spec: models/{name}/spec.yaml\n" for name in ("*", "a", "a", "[a]"))
     assert faults(lab, text) == [
-        "5: models[2].spec: DIR/models/a/spec.yaml is named by models[1] already",
-        "6: models[3].spec: DIR/models/a/spec.yaml is named by models[0] already",
+        "5: models[2].spec: DIR/models/a/spec.yaml is already named by models[1]",
+        "6: models[3].spec: DIR/models/a/spec.yaml is already named by models[0]",
     ]
 
 

@@ -194,7 +194,7 @@ def pipe(stored: Stored, scratch: Path) -> None:
 
 
 CASES: dict[str, tuple[Callable[[Stored, Path], None], str]] = {
-    "archive": (damaged_archive, "its prefix is no file of the size that its index line says"),
+    "archive": (damaged_archive, "its prefix is not a file of the size that its index line gives"),
     "a file more": (more_in_the_archive, "bin/cmake"),
     "library": (changed_library, "its provenance is about other files"),
     "document": (another_document, "its validation is not the one in its archive"),

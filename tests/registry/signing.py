@@ -34,7 +34,7 @@ def make_signed(
 
 
 def open_signed(folder: Path, *, registry: str = "registry", trust: str = "trust") -> FolderRegistry:
-    """Open it as its keeper; another `trust` is another reader, who has seen nothing yet."""
+    """Open it as its maintainer; another `trust` is another reader, who has seen nothing yet."""
     return FolderRegistry.open(folder / registry, anchor=Anchor(folder=folder / trust), keys=keys_in(folder / "keys"))
 
 

@@ -1,4 +1,4 @@
-"""The commands of a registry's keeper, as they are typed."""
+"""The commands of a registry's maintainer, as they are typed."""
 
 from __future__ import annotations
 

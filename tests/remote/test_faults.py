@@ -73,11 +73,11 @@ CASES = {
     "a tampered index file": Case(path=INDEX, wrong="tampered", code=18, said="was changed", hint="mirror"),
     "a missing index file": Case(path=INDEX, wrong=always(404), code=18, said="signed to have", hint="mirror"),
     "a web page for an index file": Case(path=INDEX, wrong=html, code=17, said="web page", hint="login page"),
-    "a gigabyte for an index file": Case(path=INDEX, wrong="zeros", code=18, said="longer than", hint="keeper"),
+    "a gigabyte for an index file": Case(path=INDEX, wrong="zeros", code=18, said="longer than", hint="maintainer"),
     "a web page for config.json": Case(path=CONFIG, wrong=html, code=17, said="web page", hint="login page"),
     "an unlabelled web page": Case(path=CONFIG, wrong=unlabelled_html, code=17, said="web page", hint="login"),
     "no JSON": Case(
-        path=CONFIG, wrong=always(200, b"nonsense"), code=16, said="not JSON", hint="tell the registry's keeper"
+        path=CONFIG, wrong=always(200, b"nonsense"), code=16, said="not JSON", hint="tell the registry's maintainer"
     ),
     "JSON of something else": Case(
         path=CONFIG, wrong=always(200, b"[1]"), code=16, said="is damaged: $: expected object", hint="check the address"
@@ -86,16 +86,16 @@ CASES = {
         path=CONFIG, wrong=always(200, b'{"format":99}'), code=16, said="format 99", hint="upgrade"
     ),
     "signatures taken away": Case(
-        path=CONFIG, wrong=always(200, b'{"format":1}'), code=18, said="not signed any more", hint="keeper"
+        path=CONFIG, wrong=always(200, b'{"format":1}'), code=18, said="not signed any more", hint="maintainer"
     ),
-    "a gigabyte for config.json": Case(path=CONFIG, wrong="zeros", code=18, said="longer than", hint="keeper"),
-    "a packed gigabyte": Case(path=CONFIG, wrong="packed_zeros", code=18, said="longer than", hint="keeper"),
+    "a gigabyte for config.json": Case(path=CONFIG, wrong="zeros", code=18, said="longer than", hint="maintainer"),
+    "a packed gigabyte": Case(path=CONFIG, wrong="packed_zeros", code=18, said="longer than", hint="maintainer"),
     "an announced gigabyte": Case(
         path=CONFIG,
         wrong=lambda r: head(r, 200, Content_Length=str(1 << 30)),
         code=18,
         said="longer than",
-        hint="keeper",
+        hint="maintainer",
     ),
     "nothing there": Case(path=".*", wrong=always(404), code=16, said="not a registry", hint="check the address"),
     "a server's fault": Case(path=".*", wrong=always(500), code=17, said="500", hint="try again later"),
@@ -130,15 +130,15 @@ CASES = {
     "a redirect to plain http elsewhere": Case(
         path=CONFIG, wrong=always(302, Location="http://example.org/"), code=17, said="refused", hint="maintainer"
     ),
-    "a tampered timestamp": Case(path=TIMESTAMP, wrong="tampered", code=18, said="", hint="keeper"),
+    "a tampered timestamp": Case(path=TIMESTAMP, wrong="tampered", code=18, said="", hint="maintainer"),
     "JSON that is no timestamp": Case(
-        path=TIMESTAMP, wrong=always(200, b"{}"), code=18, said="damaged metadata", hint="keeper"
+        path=TIMESTAMP, wrong=always(200, b"{}"), code=18, said="damaged metadata", hint="maintainer"
     ),
     "a web page for the timestamp": Case(path=TIMESTAMP, wrong=html, code=17, said="web page", hint="login"),
-    "no timestamp": Case(path=TIMESTAMP, wrong=always(404), code=18, said="signed to have", hint="keeper"),
-    "a gigabyte for the timestamp": Case(path=TIMESTAMP, wrong="zeros", code=18, said="longer than", hint="keeper"),
-    "a tampered snapshot": Case(path=SNAPSHOT, wrong="tampered", code=18, said="", hint="keeper"),
-    "a gigabyte for the snapshot": Case(path=SNAPSHOT, wrong="zeros", code=18, said="longer", hint="keeper"),
+    "no timestamp": Case(path=TIMESTAMP, wrong=always(404), code=18, said="signed to have", hint="maintainer"),
+    "a gigabyte for the timestamp": Case(path=TIMESTAMP, wrong="zeros", code=18, said="longer than", hint="maintainer"),
+    "a tampered snapshot": Case(path=SNAPSHOT, wrong="tampered", code=18, said="", hint="maintainer"),
+    "a gigabyte for the snapshot": Case(path=SNAPSHOT, wrong="zeros", code=18, said="longer", hint="maintainer"),
 }
 
 

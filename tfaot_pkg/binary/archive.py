@@ -33,7 +33,7 @@ def members_of(data: memoryview) -> Iterator[tuple[str, memoryview]]:
     if magic == _THIN:
         raise MalformedArchive("it is a thin archive: its objects are elsewhere")
     if magic != _MAGIC:
-        raise MalformedArchive("it is no archive")
+        raise MalformedArchive("it is not an archive")
     long_names = b""
     at = len(_MAGIC)
     while at < len(data):

@@ -316,4 +316,4 @@ def require_writable(path: Path) -> None:
     if path.is_dir():
         raise StorageError(f"cannot write {path}: it is a folder", hint="name a file")
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise StorageError(f"cannot write {path}: {parent} is no folder that can be written to")
+        raise StorageError(f"cannot write {path}: {parent} is not a writable folder")

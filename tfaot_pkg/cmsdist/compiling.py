@@ -216,11 +216,11 @@ def targets_wanted(flags: str, compilation: Compilation) -> Wanted:
         elif name == "multithreading" and value.lower() == "false":
             notes.append("--multithreading False is ignored: an instance runs on one thread in any case")
         elif name in _IN_THE_SPEC:
-            faults.append(f"--{name} belongs into the spec: {_IN_THE_SPEC[name]}")
+            faults.append(f"--{name} belongs in the spec: {_IN_THE_SPEC[name]}")
         elif name not in ("target_triple", "target_cpu"):
-            faults.append(f"--{name} {value}".rstrip() + " has no counterpart here")
+            faults.append(f"--{name} {value}".rstrip() + " has no equivalent in tfaot-pkg")
     if wanted and architecture and TARGETS[wanted].architecture != architecture:
-        faults.append(f"--target_cpu {values['target_cpu']} is no CPU of {architecture}")
+        faults.append(f"--target_cpu {values['target_cpu']} is not a CPU of {architecture}")
     if faults:
         raise SpecError(
             "\n".join(f"--additional-flags: {fault}" for fault in faults),
@@ -251,7 +251,7 @@ def _values(flags: str) -> tuple[dict[str, str], list[str]]:
         word = words.pop(0)
         found = re.fullmatch(r"--([A-Za-z][\w-]*)(?:=(.*))?", word, re.DOTALL)
         if found is None:
-            faults.append(f"{shown(word)} is no flag")
+            faults.append(f"{shown(word)} is not a flag")
             continue
         value = found[2]
         if value is None:
@@ -287,5 +287,5 @@ def _cpu(values: dict[str, str], faults: list[str]) -> str:
     if cpu == "native":
         faults.append("--target_cpu native: code must not depend on the machine that compiles it; name a target")
     elif cpu not in _CPUS:
-        faults.append(f"--target_cpu {shown(cpu)}: it is not known which target this is")
+        faults.append(f"--target_cpu {shown(cpu)}: the target of this CPU is not known")
     return _CPUS.get(cpu, "")

@@ -133,7 +133,7 @@ class DataPackage:
         """The folder of the files, as a path in a build script. Raises SpecError."""
         if not _DATA_PACKAGE.fullmatch(self.name):
             raise SpecError(
-                f"{shown(self.name)} is no data package of CMSDIST", hint="write it as data-PhysicsTools-Taggers"
+                f"{shown(self.name)} is not a data package of CMSDIST", hint="write it as data-PhysicsTools-Taggers"
             )
         subsystem = self.name.removeprefix("data-").replace("-", "/", 1)
         path = _plain(self.path or f"{subsystem}/data/{model}", "the folder in the data package")

@@ -151,7 +151,7 @@ class _Importer:
         if not re.fullmatch(r"[0-9a-fA-F]{40}", revision):
             self._note(
                 tag.line,
-                f"this source is not translated: {shown(revision)} may move; a spec names the full id of a commit",
+                f"this source is not translated: {shown(revision)} may change; a spec needs the full id of a commit",
             )
             return None
         subdir = self._inner_folder(place, "")
@@ -175,7 +175,7 @@ class _Importer:
     def _inner_folder(self, place: Tagged, unpacked: str) -> str | None:
         """The folder of aot_config.yaml within the source; None if it is elsewhere."""
         if place.value.startswith(("/", "$", "~")):
-            self._note(place.line, f"the source is not translated: {shown(place.value)} is no place in it")
+            self._note(place.line, f"the source is not translated: {shown(place.value)} is not a path in it")
             return None
         return _inside(posixpath.join(unpacked, posixpath.dirname(place.value)))
 
@@ -224,7 +224,7 @@ class _Importer:
     def _guessed(self, source: Source | None, place: Tagged) -> ModelSpec:
         name = model_of(self.rpm.name).lower()
         if fault := name_fault(name):
-            raise self.rpm.fault(1, f"no model's name can be made of {shown(self.rpm.name)}: {fault}")
+            raise self.rpm.fault(1, f"cannot derive a model name from {shown(self.rpm.name)}: {fault}")
         lacks = "model's name, signature, batch sizes and flags are guesses"
         where = "--model-files DIR names the folder that holds it" + (", --fetch gets the source" if source else "")
         self._note(place.line, f"{place.value} is not on this machine: {lacks} ({where})")
@@ -254,7 +254,7 @@ class _Importer:
         targets = _TARGETS.get(architecture)
         if targets is None:
             known = " and ".join(sorted({target.architecture for target in TARGETS.values()}))
-            raise SpecError(f"there are no targets for {architecture}: there are some for {known}")
+            raise SpecError(f"there are no targets for {architecture}; supported: {known}")
         return replace(compilation, targets=targets)
 
 

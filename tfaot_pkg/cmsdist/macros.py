@@ -62,7 +62,7 @@ class Macros:
         parts.append(text[position:])
         result = "".join(parts)
         if len(result) > _MAX_LENGTH:
-            raise MacroFault(f"macros give more than {_MAX_LENGTH} characters")
+            raise MacroFault(f"macros expand to more than {_MAX_LENGTH} characters")
         return result
 
     def _one(self, text: str, percent: int, depth: int) -> tuple[str, int]:
@@ -73,7 +73,7 @@ class Macros:
             return "%", start + 1
         if following in ("(", "["):
             kind = "a shell command" if following == "(" else "an expression"
-            raise MacroFault(f"%{following}...: {kind} in a macro is not run; give its value with -D NAME=VALUE")
+            raise MacroFault(f"%{following}...: {kind} in a macro is not executed; give its value with -D NAME=VALUE")
         if following == "{":
             end = _closing(text, start)
             return self._braced(text[start + 1 : end], depth), end + 1
@@ -85,7 +85,7 @@ class Macros:
     def _braced(self, inside: str, depth: int) -> str:
         found = _BRACED.fullmatch(inside)
         if found is None or (found[3] and not found[1]):
-            raise MacroFault(f"%{{{inside}}}: this kind of macro is not understood; give its value with -D NAME=VALUE")
+            raise MacroFault(f"%{{{inside}}}: this kind of macro is not supported; give its value with -D NAME=VALUE")
         marks, name, colon, alternative = found.groups()
         if not marks:
             return self._value(name, inside, depth)
@@ -110,7 +110,7 @@ def _closing(text: str, start: int) -> int:
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if depth == 0:
             return position
-    raise MacroFault(f"a brace does not close: {shown(text[start - 1 :])}")
+    raise MacroFault(f"unclosed brace: {shown(text[start - 1 :])}")
 
 
 def holds(condition: str) -> bool:
@@ -151,7 +151,7 @@ class _Condition:
         return result
 
     def _fault(self) -> MacroFault:
-        return MacroFault(f"%if {self._text}: the condition is not understood")
+        return MacroFault(f"%if {self._text}: cannot parse the condition")
 
     def _next_is(self, *operators: str) -> str:
         """Consume and return the next operator if it is one of these, else return ""."""

@@ -78,11 +78,11 @@ def read_rpm_spec(content: bytes, file: str, defines: Mapping[str, str], wanted:
         line = content.count(b"\n", 0, error.start) + 1
         raise SpecError([Fault(file=file, line=line, path="", message="is not UTF-8 text")]) from None
     if len(content) > MAX_BYTES or "\0" in text:
-        raise SpecError([Fault(file=file, line=1, path="", message="is no spec file")])
+        raise SpecError([Fault(file=file, line=1, path="", message="is not a spec file")])
     lines = text.splitlines()
     header = next(((i, m) for i, line in enumerate(lines, 1) if (m := _HEADER.fullmatch(line))), None)
     if header is None:
-        message = "no line says `### RPM external NAME VERSION`: this is no spec file of CMSDIST"
+        message = "no line says `### RPM external NAME VERSION`: this is not a spec file of CMSDIST"
         raise SpecError([Fault(file=file, line=1, path="", message=message)])
     reader = _Reader(file, header[1], defines)
     reader.read(lines)
@@ -233,7 +233,9 @@ class _Reader:
         listed = (self._architecture if kind.endswith("arch") else "linux") in re.split(r"[\s,]+", words)
         decision = listed != kind.startswith("ifn")
         if not decision and kind.endswith("arch"):
-            self._note(f"what follows is not for {self._architecture}; -D _target_cpu=... chooses another architecture")
+            self._note(
+                f"the next lines are not for {self._architecture}; -D _target_cpu=... chooses another architecture"
+            )
         return decision
 
     def _unknown(self, name: str) -> None:

@@ -261,14 +261,14 @@ def credentials_for(
     user = environ.get(remote.user_variable) or remote.user
     if not user:
         raise ConanError(
-            f"nothing says who uploads to the Conan remote {remote.name}",
+            f"no user given for the Conan remote {remote.name}",
             hint=f"set {remote.user_variable}, or: tfaot-pkg conan-remote add {remote.name} {remote.url} --user NAME",
         )
     password = environ.get(remote.password_variable) or _from_file(remote)
     password = password or ask(f"password of {user} at {remote.name} ({remote.url}): ") or ""
     if not password:
         raise ConanError(
-            f"nothing says the password of {user} at the Conan remote {remote.name}",
+            f"no password given for {user} at the Conan remote {remote.name}",
             hint=f"set {remote.password_variable}, or conan-remote add ... --password-file FILE, or use a terminal",
         )
     return Credentials(user=user, password=password)

@@ -288,7 +288,7 @@ def _command(architecture: str) -> list[str]:
         try:
             command = shlex.split(named)
         except ValueError as error:
-            raise CompilerError(f"CXX is no command: {error}, in {named}", hint="correct or unset CXX") from error
+            raise CompilerError(f"CXX is not a command: {error}, in {named}", hint="correct or unset CXX") from error
         if command and shutil.which(command[0]):
             return command
         raise CompilerError(f"the C++ compiler that CXX names does not exist: {named}", hint="correct or unset CXX")

@@ -133,7 +133,7 @@ def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntr
     if difference:
         raise TrustError(
             f"{package} in {reader.location} is not what was locked: {difference}",
-            hint="a published version never changes: install nothing from there until its keeper has explained it",
+            hint="a published version never changes: install nothing from there until its maintainer has explained it",
         )
     return entry
 

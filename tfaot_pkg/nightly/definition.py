@@ -146,7 +146,7 @@ def _check_files(document: Document, folder: Path) -> None:
         for spec in found:
             first = named.setdefault((several, spec), number)
             if first != number:
-                document.report(path, f"{spec} is named by models[{first}] already")
+                document.report(path, f"{spec} is already named by models[{first}]")
 
 
 def _places(data: Any) -> Iterator[tuple[int, str]]:

@@ -42,7 +42,7 @@ def _quantity(units: dict[str, int]) -> str:
 
 
 def quantity(text: str, units: dict[str, int]) -> float:
-    """The number that a text such as `30 min` stands for, in the unit that counts 1."""
+    """The value of a text such as `30 min`, in the unit whose factor is 1."""
     number, unit = re.fullmatch(r"([0-9.]+) ?([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
     return float(number) * units[unit]
 
@@ -78,7 +78,7 @@ def _date_fault(text: str) -> str:
 
 def _duration(text: str) -> str:
     fault = _like(_quantity(SECONDS), "30 min", "a time with its unit (s, min, h)")(text)
-    return fault or ("" if quantity(text, SECONDS) > 0 else "must be more than 0")
+    return fault or ("" if quantity(text, SECONDS) > 0 else "must be greater than 0")
 
 
 def _size(text: str) -> str:
@@ -129,49 +129,52 @@ class GitSpecForm(Form):
     revision: Annotated[str, checked(revision_fault), _written("[0-9a-fA-F]{40}")] = Field(
         description="Full id of the git commit (40 hexadecimal digits)."
     )
-    path: Annotated[str, checked(inner_path_fault)] = Field(description="The spec's place in it.")
+    path: Annotated[str, checked(inner_path_fault)] = Field(description="The spec's path in the repository.")
 
 
 class KnownBrokenForm(Form):
-    """That a model is known not to build with a toolchain."""
+    """A model does not build with a toolchain, and this is known."""
 
-    since: Day = Field(description="The day that it was found.")
-    issue: Address = Field(description="Where it is told.")
+    since: Day = Field(description="The date on which the failure was found.")
+    issue: Address = Field(description="The address of the issue that describes it.")
 
 
 class ModelEntryForm(Form):
-    """One model, or all whose specs a pattern names."""
+    """One model, or all models whose specs match a pattern."""
 
     spec: Annotated[
         Annotated[Place, Tag("path")] | Annotated[GitSpecForm, Tag("git")], Discriminator(_kind_of_spec)
     ] = Field(
-        description="A spec, relative to this file; a pattern (*, ?, **) that names several; or one in a repository.",
+        description="The path of a spec, relative to this file; a pattern (*, ?, **) that matches several; "
+        "or a spec in a repository.",
         examples=["../recipes/*/all/spec.yaml"],
     )
-    toolchains: Toolchains | None = Field(None, description="Instead of those for all models.")
-    targets: Targets | None = Field(None, description="Instead of those for all models.")
+    toolchains: Toolchains | None = Field(
+        None, description="TensorFlow releases for this model, instead of those for all models."
+    )
+    targets: Targets | None = Field(None, description="Targets for this model, instead of those for all models.")
     defines: dict[Key, str] | None = Field(None, description="Values of `env.*` in the specs, as `-D` gives them.")
     depends: Models | None = Field(
-        None, description="Models that whoever installs it needs with it: published before it."
+        None, description="Models that are installed with this one. They are published first."
     )
     known_broken: dict[Toolchain, KnownBrokenForm] | None = Field(
-        None, description="Toolchains with which it is not tried."
+        None, description="Toolchains with which this model is not built."
     )
 
 
 class PolicyForm(Form):
-    """Limits of a night."""
+    """Limits and options of a night."""
 
     max_failures: Percentage | None = Field(
-        None, description="If more than this share of what was built newly fails, nothing is published."
+        None, description="If a larger share of the builds newly fails, nothing is published."
     )
-    timeout: Duration | None = Field(None, description="Time that a build may take.")
-    memory: Size | None = Field(None, description="Memory that a build may use.")
-    output: Size | None = Field(None, description="Size of what a build may write.")
-    retries: Retries | None = Field(None, description="How often to try again after a fault of a machine.")
-    reproduce: bool | None = Field(None, description="Build twice and compare.")
+    timeout: Duration | None = Field(None, description="The longest time of a build.")
+    memory: Size | None = Field(None, description="The largest amount of memory that a build may use.")
+    output: Size | None = Field(None, description="The largest size of the files that a build may write.")
+    retries: Retries | None = Field(None, description="How often a build is retried after a failure of a machine.")
+    reproduce: bool | None = Field(None, description="Build every model twice, and compare the packages.")
     keep_nights: Kept | None = Field(
-        None, description="How many nights stay, with logs, reports and what was built (by default: all)."
+        None, description="How many nights are kept, with their logs, reports and builds (by default: all)."
     )
     changed_source: Literal["refuse", "build"] | None = Field(
         None,
@@ -182,23 +185,23 @@ class PolicyForm(Form):
         None, description="How long a night waits for the first worker of a cluster that has none (by default 30 min)."
     )
     unverified_targets: Annotated[list[Target], FILLED, DISTINCT] | None = Field(
-        None, description="Targets that are published without validation where a machine cannot run their code."
+        None, description="Targets to publish without validation if the machine cannot run their code."
     )
 
 
 class DefinitionForm(Form):
-    """What a registry is to hold, and how a night goes."""
+    """The models of a registry, and how they are built each night."""
 
     registry: Place = Field(description="The registry's folder, relative to this file.")
-    models: Annotated[list[ModelEntryForm], FILLED] = Field(description="What is kept fresh.")
+    models: Annotated[list[ModelEntryForm], FILLED] = Field(description="The models to build.")
     toolchains: Toolchains | None = Field(
         None, description="TensorFlow releases to build with (by default: each spec's own)."
     )
     targets: Targets | None = Field(None, description="Kinds of CPU (by default: each spec's own).")
     remotes: Annotated[list[Remote], FILLED, DISTINCT] | None = Field(
-        None, description="Conan remotes that get the packages too."
+        None, description="Conan remotes to which the packages are uploaded too."
     )
-    policy: PolicyForm | None = Field(None, description="Limits of a night.")
+    policy: PolicyForm | None = Field(None, description="Limits and options of a night.")
 
 
 SCHEMA_ID = "https://tfaot-pkg.invalid/schema/registry-1.json"

@@ -112,7 +112,7 @@ def _copied(release: Release, folder: Path) -> Release:
             with open(source, "rb", opener=_at_once) as content:
                 # The size first: a file that a builder made larger must not fill the disk.
                 if os.fstat(content.fileno()).st_size != blob.size or not S_ISREG(os.fstat(content.fileno()).st_mode):
-                    raise _tampered(release, f"its {role} is no file of the size that its index line says")
+                    raise _tampered(release, f"its {role} is not a file of the size that its index line gives")
                 if copy_hashed(content, folder / role) != blob.sha256:
                     raise _tampered(release, f"its {role} is not what its index line says")
     return replace(release, blobs=copies)

@@ -69,7 +69,7 @@ def checked(package: Package, tree: Tree, folder: Path, *, headers: Path | None 
         raise TrustError(
             f"the files of {package} are not the tree that was promised (digest {tree.digest[:12]}, promised: "
             f"{package.tree[:12]})",
-            hint="nothing was installed; tell the registry's keeper",
+            hint="nothing was installed; tell the registry's maintainer",
         )
     for member in tree.members:
         # A manifest decides what is removed later, so it must not come from a package.

@@ -242,7 +242,7 @@ def parse_grace(text: str) -> timedelta:
     """`7d`, `12h`, `30m`, `0s`. Raises RegistryError."""
     form = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
     if form is None:
-        raise RegistryError(f"{text!r} is no period", hint="write a number and a unit: 7d, 12h, 30m, 0s")
+        raise RegistryError(f"{text!r} is not a period", hint="write a number and a unit: 7d, 12h, 30m, 0s")
     return timedelta(**{_UNITS[form[2]]: int(form[1])})
 
 

@@ -59,8 +59,8 @@ def verify(where: str, blob: BlobRef, file: BinaryIO) -> None:
 def changed(where: str, blob: BlobRef) -> TrustError:
     return TrustError(
         f"the blob {where} was changed: it is not the {blob.size} bytes with SHA-256 {blob.sha256}",
-        hint="nothing of it was used; the registry's keeper mends it: move that file away, then publish the package "
-        "again or copy the blob from a mirror",
+        hint="nothing of it was used; the registry's maintainer repairs it: move that file away, then publish the "
+        "package again or copy the blob from a mirror",
     )
 
 

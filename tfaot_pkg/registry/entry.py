@@ -243,7 +243,7 @@ def _entry_from(value: dict[str, object]) -> RegistryEntry:
             raise ValueError(f"$.{name}: must be 64 hexadecimal digits")
     for role in entry.blobs:
         if not _ROLE.fullmatch(role):  # files are called after them
-            raise ValueError(f"$.blobs: {role!r} is no role")
+            raise ValueError(f"$.blobs: {role!r} is not a role")
     return entry
 
 

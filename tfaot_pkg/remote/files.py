@@ -272,7 +272,7 @@ class HttpFiles:
     def _changed(self, path: str, digest: str) -> TrustError:
         return TrustError(
             f"{self.address.join(path)} was changed: its SHA-256 is not {digest}",
-            hint="nothing of it was kept; tell the registry's keeper, or use a mirror of the registry",
+            hint="nothing of it was kept; tell the registry's maintainer, or use a mirror of the registry",
         )
 
     def _document(self, path: str, limit: int, etag: str = "") -> Document | None:

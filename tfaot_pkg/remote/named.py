@@ -125,11 +125,9 @@ class Trusting:
         """Exactly one of them. Raises RegistryError."""
         if [self.root is not None, bool(self.fingerprint), self.unsigned].count(True) != 1:
             raise RegistryError(
-                "nothing says whom to trust"
-                if not (self.root or self.fingerprint)
-                else "more than one says whom to trust",
-                hint="give --root FILE (the registry's metadata/1.root.json, from its keeper) or --fingerprint SHA256 "
-                "(its SHA-256); --unsigned takes a registry without signatures, which trusts the server alone",
+                "no trust root given" if not (self.root or self.fingerprint) else "more than one trust root given",
+                hint="give --root FILE (the registry's metadata/1.root.json, from its maintainer) or --fingerprint "
+                "SHA256 (its SHA-256); --unsigned takes a registry without signatures, which trusts the server alone",
             )
         if self.fingerprint and not is_sha256(self.fingerprint.lower()):
             raise RegistryError(
@@ -157,7 +155,7 @@ def add_remote(
     if trusting.unsigned and opened.config.is_signed:
         raise TrustError(
             f"{opened.location} is signed: there is no reason to take it unsigned",
-            hint="get its root, or that root's fingerprint, from its keeper, and give --root or --fingerprint",
+            hint="get its root, or that root's fingerprint, from its maintainer, and give --root or --fingerprint",
         )
     opened.index.search_shards()  # reads and verifies the newest state
     remote = Remote(name=name, address=address, root=root)
@@ -197,7 +195,7 @@ def _root_with(files: Files, fingerprint: str) -> bytes:
         )
     raise TrustError(
         f"{files.location} has no root with the fingerprint {fingerprint}; it has: {', '.join(seen) or 'none'}",
-        hint="compare with what the registry's keeper told you, over another way than this server",
+        hint="compare it with the fingerprint that the maintainer gave you, not over this server",
     )
 
 
@@ -234,7 +232,7 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
     known = remotes.at(address)
     if known is None:
         raise RegistryError(
-            f"{address.url} is not known here, so nothing says whom to trust",
+            f"{address.url} is not a known registry, so it has no trust root",
             hint=f"tfaot-pkg registry add NAME {address.url} --root FILE (or --fingerprint SHA256; "
             "or --unsigned, which trusts that server alone)",
         )

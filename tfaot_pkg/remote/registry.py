@@ -115,7 +115,7 @@ def open_remote(
         raise RegistryError(
             error.message,
             hint="check the address: it is that of the folder that holds the registry's config.json. If it is right, "
-            "tell the registry's keeper",
+            "tell the registry's maintainer",
         ) from error
     if root is None:
         files.confirm()
@@ -124,8 +124,8 @@ def open_remote(
     elif not config.is_signed:
         raise TrustError(
             f"{files.location} is not signed any more, and its root is pinned here",
-            hint="nothing of it was used; ask the registry's keeper. If that is meant, `registry remove` it here and "
-            "add it again with --unsigned",
+            hint="nothing of it was used; ask the registry's maintainer. If that is meant, `registry remove` it here "
+            "and add it again with --unsigned",
         )
     else:
         anchor = Anchor.of(files.location, folders, root)

@@ -191,7 +191,8 @@ def readable_of(python: Path) -> tuple[Path, ...]:
         return _shown([python, *map(Path, answer)])
     except (CommandFailed, ValueError, TypeError) as error:
         raise ToolchainError(
-            f"{python} is no working Python: {error}", hint="name the python program itself, for example ENV/bin/python"
+            f"{python} is not a working Python: {error}",
+            hint="name the python program itself, for example ENV/bin/python",
         ) from error
 
 

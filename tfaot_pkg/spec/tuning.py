@@ -28,7 +28,7 @@ PACKAGED = f"spec{SUFFIX}"
 """The file's name in packages, where the spec is `spec.yaml`."""
 
 _V = TypeVar("_V")
-_HINT = "mend the file, or remove it: `tfaot-pkg tune SPEC` writes a new one"
+_HINT = "correct the file, or remove it: `tfaot-pkg tune SPEC` writes a new one"
 
 
 def tuning_path(spec: Path) -> Path:

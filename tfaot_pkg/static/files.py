@@ -45,7 +45,7 @@ def too_long(where: str, limit: int) -> TrustError:
     """The error for a file of more than `limit` bytes."""
     return TrustError(
         f"{where} is longer than the {limit} bytes that are allowed for it",
-        hint="nothing of it was used; tell the registry's keeper, or read from another mirror",
+        hint="nothing of it was used; tell the registry's maintainer, or read from another mirror",
     )
 
 

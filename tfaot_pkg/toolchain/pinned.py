@@ -77,7 +77,7 @@ def install(
     `pass_fds` stay open in the subprocesses. Raises NetworkError, TrustError, StorageError, ToolchainError.
     """
     if wheelhouse is not None and not wheelhouse.is_dir():
-        raise ToolchainError(f"the wheelhouse {wheelhouse} is no folder", hint="name a folder with wheels in it")
+        raise ToolchainError(f"the wheelhouse {wheelhouse} is not a folder", hint="name a folder with wheels in it")
     if not interpreter.pip:
         raise no_venv(interpreter)
     env = clean_environment(os.environ)
@@ -215,7 +215,8 @@ def inspect(path: Path) -> Interpreter:
     except (CommandFailed, ValueError, TypeError) as error:
         reason = error.reason if isinstance(error, CommandFailed) else "its answer makes no sense"
         raise ToolchainError(
-            f"{path} is no working Python: {reason}", hint="name the python program itself, for example ENV/bin/python"
+            f"{path} is not a working Python: {reason}",
+            hint="name the python program itself, for example ENV/bin/python",
         ) from error
 
 

@@ -185,7 +185,7 @@ class Worker:
                 self.kill()
                 raise ToolchainError(
                     f"TensorFlow's process gave no answer within {self._limits.timeout:g} s and was stopped",
-                    hint="raise TFAOT_WORKER_TIMEOUT (seconds) where the model really needs longer",
+                    hint="raise TFAOT_WORKER_TIMEOUT (seconds) if the model really needs longer",
                     log=self._log,
                     cause="timed out",
                 )

@@ -195,7 +195,7 @@ class SignedIndex:
         elif remembered.read_bytes() != first:
             raise TrustError(
                 f"the root of {self._files.location} is not the one that was seen there first",
-                hint="if the registry was made anew, and its keeper confirms that, forget the old one: delete "
+                hint="if the registry was made anew, and its maintainer confirms that, forget the old one: delete "
                 f"{self._anchor.folder}",
             )
         return first

@@ -60,7 +60,7 @@ class Lifetimes:
             # `isdigit` alone accepts digits of other scripts.
             if role not in ROLES or not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 36_500:
                 raise RegistryError(
-                    f"{word!r} is no lifetime",
+                    f"{word!r} is not a lifetime",
                     hint=f"write ROLE=DAYS with a ROLE of {', '.join(ROLES)} and DAYS from 1 up",
                 )
             days[role] = int(number)
@@ -144,7 +144,7 @@ def signing_time(timestamp: Mapping[str, object]) -> datetime | None:
         return None
 
 
-_ASK = "nothing of it was used; tell the registry's keeper, or read from another mirror"
+_ASK = "nothing of it was used; tell the registry's maintainer, or read from another mirror"
 
 
 def distrust(location: str, error: Exception, now: datetime) -> TrustError:
@@ -160,7 +160,7 @@ def distrust(location: str, error: Exception, now: datetime) -> TrustError:
     if isinstance(error, exceptions.UnsignedMetadataError):
         return TrustError(
             f"{location} is not signed by the keys that are trusted for it: {reason}",
-            hint=f"{_ASK}. If its root was made anew, get the new root's fingerprint from its keeper and pin that",
+            hint=f"{_ASK}. If its root was made anew, get the new root's fingerprint from its maintainer and pin that",
         )
     if isinstance(error, exceptions.LengthOrHashMismatchError):
         return TrustError(f"{location}: a file is not what was signed: {reason}", hint=_ASK)
@@ -176,7 +176,7 @@ def distrust(location: str, error: Exception, now: datetime) -> TrustError:
 def expired(location: str, what: str, now: datetime) -> TrustError:
     return TrustError(
         f"{location} is out of date: {what}; this machine's clock says {iso(now)}",
-        hint="if that clock is right, the registry's keeper has to run `tfaot-pkg registry refresh` "
+        hint="if that clock is right, the registry's maintainer has to run `tfaot-pkg registry refresh` "
         "(or someone shows you an old state); if it is wrong, set it",
     )
 

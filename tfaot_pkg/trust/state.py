@@ -146,7 +146,7 @@ def load_state(files: Files, bootstrap: bytes, floor: Floor) -> SignedState:
         raise TrustError(
             f"{files.location} was rolled back: timestamp {timestamp.signed.version}, snapshot {meta.version}; "
             f"{floor.timestamp} and {floor.snapshot} were there before",
-            hint="restore the newest copy of the registry, or tell its keeper",
+            hint="restore the newest copy of the registry, or tell its maintainer",
         )
     path = metadata_path(SNAPSHOT, meta.version)
     data = _get(files, path, meta.length or limit_of(SNAPSHOT))
