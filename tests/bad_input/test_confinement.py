@@ -71,6 +71,7 @@ def test_without_any_a_build_is_refused_unless_the_user_agrees_which_then_stays_
     assert provenance(tmp_path / "again")["confinement"] == "none"
 
 
+@pytest.mark.nightly
 def test_a_model_in_the_home_folder_is_built(*, own: CommandLine, models: Mapping[str, Path], tmp_path: Path) -> None:
     home = tmp_path / "user"
     shutil.copytree(models["dense"], home / "dense")

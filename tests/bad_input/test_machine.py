@@ -173,7 +173,7 @@ def test_a_folder_that_may_only_be_read(
 # Worker processes
 
 
-@pytest.mark.sweep("1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("memory", ["0.2", "1"])
 def test_a_worker_without_enough_memory(
     own: CommandLine, tmp_path: Path, models: Mapping[str, Path], memory: str
@@ -214,6 +214,7 @@ def signal_worker(scratch: Path, number: signal.Signals) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.nightly
 def test_scratch_of_a_killed_run_is_collected_and_old_logs_go(
     *, own: CommandLine, tmp_path: Path, models: Mapping[str, Path]
 ) -> None:

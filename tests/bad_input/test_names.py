@@ -51,6 +51,7 @@ def prefix(
     return folder / "prefix"
 
 
+@pytest.mark.nightly
 def test_a_consumer_builds_with_cmake_and_reads_the_names_as_they_are(prefix: Path, tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("consumer.cpp"), tmp_path)
     (tmp_path / "CMakeLists.txt").write_text(CMAKE)
@@ -66,6 +67,7 @@ def test_a_consumer_builds_with_cmake_and_reads_the_names_as_they_are(prefix: Pa
     assert not list(tmp_path.rglob("owned"))
 
 
+@pytest.mark.nightly
 def test_every_other_file_is_well_formed_and_says_the_same(prefix: Path, require_program: Callable[[str], str]) -> None:
     tool = ET.parse(prefix / "etc" / "scram.d" / "tfaot-model-odd-names.xml").getroot()
     assert tool.get("name") == "tfaot-model-odd-names"

@@ -277,6 +277,7 @@ def test_cmake_dir_prints_the_folder_of_the_package(tmp_path: Path) -> None:
     assert (folder / "tfaot-pkg-config.cmake").is_file()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(1200)
@@ -321,7 +322,7 @@ def publish_former(registry: FolderRegistry, folder: Path, version: str) -> None
         commit.apply({index_path(old): index.to_bytes()})
 
 
-@pytest.mark.sweep("tfaot-model-jet_tagger-former")
+@pytest.mark.nightly
 @pytest.mark.parametrize("published", ["former", "new"])
 @pytest.mark.parametrize("name", ["tfaot-model-jet-tagger", "tfaot-model-jet_tagger"])
 def test_either_spelling_of_a_name_finds_what_was_published_under_either(

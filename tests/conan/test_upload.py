@@ -178,6 +178,7 @@ def test_what_was_uploaded_is_installed_elsewhere_and_not_sent_again(
         assert (node["binary"], node["package_id"], node["prev"]) == ("Download", one.package_id, one.package_revision)
 
 
+@pytest.mark.nightly
 def test_a_wrong_password_is_said_and_stands_in_no_log(server: Server, send: Upload, home: ConanHome) -> None:
     server.start()
     with reported(ConanError) as caught:

@@ -97,6 +97,7 @@ def test_conan_create_of_a_recipe_in_an_empty_home_builds_and_tests_the_model(
     assert "tfaot-model-wine/1.0.0" in conan(home.root, "list", "tfaot-model-wine/*").stdout
 
 
+@pytest.mark.nightly
 def test_the_steps_of_the_examples_readme_print_the_accuracy_of_tensorflow(
     published: Published, samples: Mapping[str, Sample], tmp_path: Path
 ) -> None:

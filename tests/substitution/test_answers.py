@@ -90,6 +90,7 @@ def test_units_may_choose_apart(build: Callable[..., Model]) -> None:
         _compare(model, "x86-64-v3", batch, outputs_of(model.answers))
 
 
+@pytest.mark.sweep("kernels")
 @pytest.mark.parametrize("option", [{"kernels": "none"}, {"weights": "embedded"}], ids=["kernels", "weights"])
 def test_calls_are_made_only_where_the_spec_lets_them(option: dict[str, str], build: Callable[..., Model]) -> None:
     model = build("structure", targets=("x86-64-v3",), **option)

@@ -176,6 +176,7 @@ def test_ctrl_c_leaves_nothing(tiny: Tiny, tmp_path: Path) -> None:
     assert _environments(tmp_path) == []
 
 
+@pytest.mark.nightly
 def test_a_package_with_another_hash_is_refused_and_named(tiny: Tiny, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "wheels", "tensorflow_cpu", tiny.toolchain.version, {"tensorflow/__init__.py": "#"})
     evil = Tiny(toolchain=tiny.toolchain, requirements=tiny.requirements, wheelhouse=wheel.parent)

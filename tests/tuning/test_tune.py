@@ -132,6 +132,7 @@ def test_a_file_for_layers_that_the_model_has_no_more_is_an_error_that_tuning_me
     assert answer["tuning"]["batch_costs"] == {} and answer["xla_flags"] is None
 
 
+@pytest.mark.nightly
 def test_what_this_machine_cannot_run_is_not_measured_and_said(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:

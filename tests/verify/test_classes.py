@@ -26,7 +26,7 @@ def _class(report: ValidationReport, name: str) -> ClassReport:
     return next(each for each in report.classes if each.name == name)
 
 
-@pytest.mark.sweep("layers-2.17.1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 @pytest.mark.parametrize("name", ["activations", "layers"])
 def test_activations_of_both_kinds_of_code_agree_with_tensorflow_on_all_classes(
@@ -39,7 +39,7 @@ def test_activations_of_both_kinds_of_code_agree_with_tensorflow_on_all_classes(
     assert all(each.elements for each in report.classes)
 
 
-@pytest.mark.sweep("gelu_tanh-2.17.1")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "tensorflow"), [("gelu", NEWEST_VERSION), ("gelu_tanh", DEFAULT_VERSION)])
 def test_what_xla_itself_computes_wrongly_for_large_numbers_is_found(
     name: str, tensorflow: str, corners: Path, shared_home_folder: Path, monkeypatch: pytest.MonkeyPatch
