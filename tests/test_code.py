@@ -69,6 +69,7 @@ def digests_in(copy: Path) -> Mapping[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "changed"),
     [

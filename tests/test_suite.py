@@ -60,6 +60,7 @@ def collect(folder: Path, files: dict[str, str], *arguments: str) -> set[str]:
     return set(re.findall(r"^test_.*::(.*)$", printed, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_of_a_sweep_only_the_named_cases_are_left_by_day(tmp_path: Path) -> None:
     files = {"test_function.py": _SWEEP, "test_module.py": _MODULE}
     by_day = {"test_swept[a-1]", "test_swept[b-1]", "test_swept[b-2]", "test_plain", "test_one", "test_two[x]"}
@@ -68,6 +69,7 @@ def test_of_a_sweep_only_the_named_cases_are_left_by_day(tmp_path: Path) -> None
     assert collect(tmp_path, files, "-m", "nightly") == at_night
 
 
+@pytest.mark.slow
 def test_a_sweep_that_names_a_case_that_is_not_there_stops_a_run_of_all_tests(tmp_path: Path) -> None:
     files = {"test_function.py": _SWEEP.replace('"a-1"', '"a-3"')}
     with reported(CommandFailed):

@@ -11,6 +11,8 @@ from tests.deep import deepen
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.walk import MOST_LEVELS, entries_below, remove_tree, require_flat
 
+pytestmark = pytest.mark.slow
+
 
 def test_entries_come_with_their_folder_first_and_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "root" / "a" / "b").mkdir(parents=True)

@@ -16,6 +16,8 @@ from tfaot_pkg.bench.serving import Program, native_program
 from tfaot_pkg.bench_program.messages import Memory
 from tfaot_pkg.progress import Silent
 
+pytestmark = pytest.mark.slow
+
 ENGINE = Path(__file__).with_name("engine.py")
 SCHEDULE = Schedule(batch_sizes=(1, 4), rounds=3, core=free_core())
 

@@ -18,6 +18,8 @@ from tfaot_pkg.errors import RunError
 from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, runs_here
 
+pytestmark = pytest.mark.slow
+
 HERE = [name for name, target in TARGETS.items() if runs_here(target)]
 _COUNTS = """
 static long count, last;

@@ -356,6 +356,7 @@ def test_a_file_that_is_cut_off_anywhere_ends_in_findings(kind: str, genuine: di
     assert not clean or (kind == "static" and clean == [8]) or kind == "shared"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOOKS)
 @pytest.mark.parametrize("value", [0, 0xFF, 0x7F])
 def test_any_byte_may_be_wrong(kind: str, value: int, genuine: dict[str, bytes]) -> None:
@@ -367,6 +368,7 @@ def test_any_byte_may_be_wrong(kind: str, value: int, genuine: dict[str, bytes])
         assert isinstance(LOOKS[kind](memoryview(changed), RULES), tuple)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOOKS)
 def test_counts_and_offsets_may_be_huge(kind: str, genuine: dict[str, bytes]) -> None:
     content = genuine[kind]

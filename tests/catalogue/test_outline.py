@@ -225,6 +225,7 @@ def test_hundreds_of_operations_without_layers_are_grouped_by_their_kinds() -> N
     assert_readable(nodes)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("ab/", min_size=1, max_size=9), unique=True, min_size=90, max_size=300), st.integers(2, 120))
 def test_whatever_the_names_every_operation_has_a_group_and_there_are_no_more_than_fit(
     names: list[str], room: int

@@ -115,6 +115,7 @@ def test_rendering_twice_gives_the_same_bytes_and_removes_what_is_gone(registry:
     assert done.files == len(before)
 
 
+@pytest.mark.slow
 def test_following_every_change_gives_what_rendering_at_once_gives(registry: FolderRegistry, tmp_path: Path) -> None:
     site = registry.root / FOLDER
     render(registry, site)

@@ -254,6 +254,7 @@ def test_wrong_arguments_are_errors_of_cmake_that_say_what_to_write(
     assert one.calls() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -14,6 +14,8 @@ from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.errors import CompilerError
 from tfaot_pkg.process import run
 
+pytestmark = pytest.mark.slow
+
 DIVISION = 'extern "C" __int128 divide(__int128 a, __int128 b) { return a / b; }\n'  # libgcc computes it
 _DIVIDING = "_divdi3.o"  # libgcc's file of __divti3
 PRODUCT = 'extern "C" float divide(float a, float b) { return a * b; }\n'

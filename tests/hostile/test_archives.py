@@ -78,6 +78,7 @@ def _plain_zeros() -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_a_hostile_source_is_refused(name: str, tmp_path: Path) -> None:
     into = tmp_path / "deep" / "into"

@@ -29,6 +29,8 @@ from tfaot_pkg.http.site import Patience, Site
 from tfaot_pkg.http.transfer import PartialFile, Transfer
 from tfaot_pkg.progress import Silent
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["certificate"]
 
 SITE = Site(noun="source", fault=lambda *_: "", otherwise="", takes_pages=True)

@@ -49,6 +49,7 @@ def _floats() -> Floats:
     )
 
 
+@pytest.mark.slow
 def test_floats_become_the_nearest_half(library: ctypes.CDLL) -> None:
     values = _floats()
     values = values[~np.isnan(values)]

@@ -276,12 +276,14 @@ def parse_groovy(require_program: Callable[[str], str], tmp_path: Path) -> Run:
     return parse
 
 
+@pytest.mark.slow
 @BOTH
 def test_the_jenkinsfile_is_groovy(parse_groovy: Run, fields: dict[str, Any]) -> None:
     done = parse_groovy(only("jenkins", **fields))
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_parser_of_groovy_refuses_what_is_wrong(parse_groovy: Run) -> None:
     done = parse_groovy(only("jenkins").replace("'''", "''", 1))
     assert done.returncode == 1 and "unexpected char: '#'" in done.stderr

@@ -451,6 +451,7 @@ def test_another_place_of_the_checkout_changes_nothing(built: Lab) -> None:
     assert [one.action for one in Lab(moved).plan()] == ["up to date"] * 2
 
 
+@pytest.mark.slow
 def test_planning_imports_no_tensorflow(built: Lab) -> None:
     blocked = built.root / "blocked" / "tensorflow"
     blocked.mkdir(parents=True)

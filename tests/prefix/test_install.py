@@ -308,6 +308,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["install", "upgrade", "two", "uninstall"])
 def test_interrupted_at_any_change_the_same_call_completes_it(
     *,

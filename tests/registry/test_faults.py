@@ -309,6 +309,7 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     assert snapshot(start) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [10, 100, 400])
 def test_a_file_that_may_not_grow_is_a_clear_error_and_changes_nothing(
     start: Path, new: Path, snapshot: Snapshot, limit: int

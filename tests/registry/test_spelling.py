@@ -172,6 +172,7 @@ def contents(prefix: Path) -> dict[str, bytes | str]:
     }
 
 
+@pytest.mark.slow
 def test_an_old_lock_file_installs_the_same_bytes(
     old: FolderRegistry, old_prefix: Path, make_package: MakePackage, tmp_path: Path
 ) -> None:

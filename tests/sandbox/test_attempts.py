@@ -13,6 +13,8 @@ import pytest
 from tests.sandbox.attempts import ALLOWED, REFUSED
 from tests.sandbox.conftest import Place, running_below
 
+pytestmark = pytest.mark.slow
+
 Confined = Callable[..., subprocess.CompletedProcess[str]]
 
 HERE = Path(__file__).resolve().parent

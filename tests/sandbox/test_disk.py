@@ -23,6 +23,8 @@ from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.toolchain.worker import WorkerPool, worker
 from tfaot_pkg.walk import MOST_LEVELS, entries_below, remove_tree
 
+pytestmark = pytest.mark.slow
+
 Confined = Callable[..., subprocess.CompletedProcess[str]]
 MIB = 1 << 20
 LIMIT = 32 * MIB

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from tfaot_pkg.errors import SpecError
 from tfaot_pkg.keys import canonical_json
 from tfaot_pkg.spec import json_schema, parse_spec, spec_document
 from tfaot_pkg.spec.form import CompilationForm, ModelForm, SourceForm, ValidationForm
+
+pytestmark = pytest.mark.slow
 
 EXPRESSIONS = st.sampled_from(
     [

@@ -136,6 +136,7 @@ def test_every_tensor_name_gets_an_identifier_of_its_own_whatever_the_order(name
         assert len(identifier) < 140
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
 def test_the_compiler_agrees_about_keywords(tmp_path: Path) -> None:
     """Each keyword of ours fails as a class name in C++20: none is listed by mistake."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_the_first_spec_is_accepted_and_has_the_defaults() -> None:
 ODD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20).filter(str.strip)
 
 
+@pytest.mark.slow
 @given(key=ODD | st.sampled_from(["{{ x }}", "{% y %}", "no", "1.0", "# x", "a: b"]), tensor=st.text(max_size=10))
 def test_odd_names_of_a_model_are_written_so_that_they_are_read_back(key: str, tensor: str) -> None:
     signature = Signature(inputs=(Tensor(name=tensor, dtype=DType.BOOL, shape=(None,)),), outputs=())

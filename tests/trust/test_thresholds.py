@@ -90,6 +90,7 @@ def test_two_of_three_must_sign(people: People, role: str, make_package: MakePac
     people.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ONLINE)
 def test_one_signature_where_two_are_needed_is_refused_by_readers(
     people: People, role: str, make_package: MakePackage
@@ -128,6 +129,7 @@ def test_every_role_that_release_keys_sign_needs_all_signatures(people: People) 
         newest.write_bytes(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ONLINE)
 def test_a_threshold_goes_up_and_down_and_a_leaked_key_goes(
     people: People, role: str, make_package: MakePackage
@@ -161,6 +163,7 @@ class Watched(FolderFiles):
             assert reader.names() and reader.entries("digits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["release", "timestamp"])
 def test_a_reader_between_any_two_files_of_a_change_finds_all_in_order(people: People, role: str) -> None:
     (first,) = (key.keyid for key in list_keys(people.open("keys")) if key.role == role)
