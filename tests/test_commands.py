@@ -13,6 +13,8 @@ import pytest
 from tests.commands import run_command
 from tfaot_pkg.registry.folder import FolderRegistry
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("words", [["--version"], ["show", "nosuch", "--registry", "here"], ["install", "--nosuch"]])
 def test_it_prints_and_ends_as_one_that_is_started_anew(words: list[str], tmp_path: Path, tfaot_home: Path) -> None:

@@ -16,6 +16,8 @@ from tfaot_pkg.compiler.program import Program, Size, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
+pytestmark = pytest.mark.slow  # each compiles its code
+
 _RANDOM = np.random.default_rng(4)
 _WEIGHTS = _RANDOM.normal(size=(9, 21)).astype(np.float32)
 _FACTORS, _OFFSETS = (_RANDOM.uniform(-2, 2, 21).astype(np.float32) for _ in range(2))

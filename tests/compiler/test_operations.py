@@ -16,6 +16,8 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, verify
 from tfaot_pkg.compiler.simplify import simplify
 
+pytestmark = pytest.mark.slow  # each compiles its code
+
 N = Size(0, 1)
 Sizes = Sequence[int | Size]
 

@@ -32,12 +32,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 
 @dataclass(frozen=True)
 class Stored:
-    """A verified build of the model `dense` in the state folder, and one of `conv` to put in its place."""
+    """A verified build of the model `dense` in the state folder."""
 
     folders: Folders
     state: State
     decision: Decision
-    other: Decision
+    models: Mapping[str, Path]
 
     @property
     def folder(self) -> Path:
@@ -48,19 +48,28 @@ class Stored:
         with Recheck(folders=self.folders)(self.decision, self.state.results.release(self.decision.key)):
             pass
 
+    def with_other(self) -> Stored:
+        """A verified build of another model, which has programs, in the same folder."""
+        root = self.state.root.parent
+        return replace(self, decision=build(root, self.folders, self.models, "two_inputs", tools=True))
+
+
+def build(root: Path, folders: Folders, models: Mapping[str, Path], name: str, **package: bool) -> Decision:
+    """Let a night build and publish the model `name` with its objects; the state is in `root / "state"`."""
+    spec = write_spec(root / f"{name}.yaml", models[name], package={"objects": True, **package})
+    decision = to_build(task_of(spec, name), folders)
+    night = coordinator(root, folders).run(lambda: [decision])
+    assert [one.kind for one in night.outcomes] == ["published"]
+    assert "tfaot-pkg" in night.outcomes[0].builder
+    return decision
+
 
 @pytest.fixture(scope="module")
 def made(shared_home_folder: Path, models: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Stored:
     root, folders = tmp_path_factory.mktemp("made"), home_of(shared_home_folder)
-    decisions = [
-        to_build(task_of(write_spec(root / f"{name}.yaml", models[name], package=package), name), folders)
-        for name, package in (("dense", {"objects": True}), ("two_inputs", {"objects": True, "tools": True}))
-    ]
-    night = coordinator(root, folders).run(lambda: decisions)
-    assert [one.kind for one in night.outcomes] == ["published"] * 2
-    assert "tfaot-pkg" in night.outcomes[0].builder
-    assert len(FolderRegistry.open(root / "registry").names()) == 2
-    return Stored(folders, State(root=root / "state"), *decisions)
+    decision = build(root, folders, models, "dense")
+    assert len(FolderRegistry.open(root / "registry").names()) == 1
+    return Stored(folders, State(root=root / "state"), decision, models)
 
 
 @pytest.fixture
@@ -152,9 +161,9 @@ def another_document(stored: Stored, scratch: Path) -> None:
 
 
 def another_model(stored: Stored, scratch: Path) -> None:
-    other = stored.state.results.folder(stored.other.key)
+    other = stored.with_other()
     shutil.rmtree(stored.folder)
-    shutil.copytree(other, stored.folder)
+    shutil.copytree(other.folder, stored.folder)
 
 
 def another_licence(stored: Stored, scratch: Path) -> None:
@@ -305,7 +314,7 @@ def another_program(root: Path) -> None:
 
 @pytest.mark.nightly
 def test_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
-    with_tools = replace(stored, decision=stored.other)
+    with_tools = stored.with_other()
     tampered(with_tools, tmp_path, another_program)
     with pytest.raises(TrustError, match="two_inputs_test is not what the package's own objects are linked to"):
         with_tools.publish()
