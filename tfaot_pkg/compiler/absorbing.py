@@ -12,6 +12,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.activations import activated
+from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
 
@@ -29,7 +30,29 @@ def absorbed(look: Look, operation: Operation) -> Operation | None:
             made = _offset(look, operation)
         case _:
             made = None
-    return made or _activation(look, operation)
+    return made or _activation(look, operation) or _below_moves(look, operation)
+
+
+def _below_moves(look: Look, operation: Operation) -> Operation | None:
+    """What treats all elements alike may come before they are moved: then it is part of the layer."""
+    values = [operand for operand in operation.operands if look.scalar(operand) is None]
+    if operation.opcode not in ELEMENTWISE or len(values) != 1:
+        return None
+    moves: list[Operation] = []
+    base = look.known[values[0]]
+    while base.opcode in ("reshape", "transpose") and look.uses[base.id] == 1:
+        moves.append(base)
+        base = look.known[base.operands[0]]
+    if not moves or _plain_layer(look, base.id) is None or operation.type != moves[0].type:
+        return None
+    operands = tuple(base.id if operand == values[0] else operand for operand in operation.operands)
+    layer = absorbed(look, replace(operation, id=look.fresh(), type=base.type, operands=operands))
+    if layer is None:
+        return None
+    look.add(layer)
+    for move in moves[:0:-1]:
+        layer = look.add(replace(move, id=look.fresh(), operands=(layer.id,)))
+    return replace(moves[0], id=operation.id, operands=(layer.id,))
 
 
 def _plain_layer(look: Look, value: int) -> Operation | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler import control, layers, moving, ordering, reductions, scattering, windows
+from tfaot_pkg.compiler import batched, control, layers, moving, ordering, reductions, scattering, windows
 from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.program import Operation, Program
 
@@ -44,7 +44,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "conv2d": layers.conv2d,
     "convolution": windows.convolution,
     "dense": layers.dense,
-    "dot": layers.dot,
+    "dot": batched.dot,
     "dynamic-update-slice": moving.dynamic_update_slice,
     "gather": moving.gather,
     "get-tuple-element": control.element_of,

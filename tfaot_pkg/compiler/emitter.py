@@ -101,7 +101,7 @@ class Emitter(Writer):
             for nested in operation.regions:
                 self._reads.update(nested.results)
             moves = operation.opcode in MOVING and not isinstance(operation.type, tuple)
-            for operand in operation.operands:
+            for operand in set(operation.operands):  # x * x reads x once
                 self._reads[operand] += self._reads[operation.id] if moves else 1
 
     def _give(self, place: int, value: int) -> None:
@@ -250,6 +250,10 @@ class Emitter(Writer):
         triples = zip(shape.sizes, shape.strides, access.index.factors, strict=True)
         if any(factor != stride for size, stride, factor in triples if size != ONE):
             return None
+        return self.part(access)
+
+    def part(self, access: Access) -> str:
+        """The address of an access, before any axis is counted."""
         terms = address_terms(access.index, 0)
         if not terms:
             return access.base

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import literal
-from tfaot_pkg.compiler.products import product, turned
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.kernels.layer import conv2d_scratch
-from tfaot_pkg.worker_program.packing import PANEL, packed_conv2d, packed_dense
+from tfaot_pkg.worker_program.packing import packed_conv2d, packed_dense
 
 
 def dense(emitter: Emitter, operation: Operation) -> str:
@@ -76,55 +73,6 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
     emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
     emitter.touch(target)
     return target
-
-
-def dot(emitter: Emitter, operation: Operation) -> str:
-    """A product of two computed arrays: both are brought into rows, the second one is packed for each product."""
-    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
-    first, second = (emitter.known[operand] for operand in operation.operands)
-    free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
-    free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
-    if _grows(second, free_right) and operation.shape.dtype == "f32" and not _grows(first, free_left):
-        return turned(emitter, operation)
-    rows = _ordered(emitter, first, [*left_batch, *free_left, *left])
-    columns = _ordered(emitter, second, [*right_batch, *right, *free_right])
-
-    def size(operand: Operation, axes: Sequence[int]) -> Size:
-        return Shape("f32", tuple(operand.shape.sizes[axis] for axis in axes)).elements
-
-    batch, m, k, n = size(first, left_batch), size(first, free_left), size(first, left), size(second, free_right)
-    if {operation.shape.dtype, first.shape.dtype, second.shape.dtype} != {"f32"}:
-        return product(emitter, operation, rows, columns, (batch, m, k, n))
-    panels = Size(-(-n.constant // PANEL) * PANEL)
-    packed_at = emitter.buffer("f32", panels * k)
-    target = emitter.target(operation)
-    for pointer in (rows, columns):
-        emitter.touch(pointer)
-    with emitter.braces(f"for (std::size_t b = 0; b < {cpp(batch)}; ++b)"):
-        emitter.line(f"pack({columns} + b * {cpp(k * n)}, {cpp(k)}, {cpp(n)}, {packed_at});")
-        emitter.line(
-            f"dense({{{cpp(k)}, {cpp(n)}, {packed_at}, nullptr, Activation::none}}, {cpp(m)}, "
-            f"{rows} + b * {cpp(m * k)}, {target} + b * {cpp(m * n)});"
-        )
-    for pointer in (rows, columns, packed_at, target):
-        emitter.touch(pointer)
-    return target
-
-
-def _grows(operand: Operation, axes: Sequence[int]) -> bool:
-    return any(operand.shape.sizes[axis].per_row for axis in axes)
-
-
-def _ordered(emitter: Emitter, operand: Operation, order: list[int]) -> str:
-    """The address of an array whose axes are brought into `order`."""
-    if order == list(range(len(order))):
-        return emitter.stored(operand.id)
-    made = next(emitter.fresh)
-    shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in order))
-    emitter.known[made] = Operation(
-        id=made, opcode="transpose", type=shape, operands=(operand.id,), attributes={"dimensions": tuple(order)}
-    )
-    return emitter.stored(made)
 
 
 def top_k(emitter: Emitter, operation: Operation) -> None:

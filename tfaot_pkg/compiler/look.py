@@ -19,7 +19,7 @@ class Look:
         for operation in region.everything():
             for nested in operation.regions:
                 self.uses.update(nested.results)
-        self.new: list[Operation] = []  # constants that a rule made
+        self.new: list[Operation] = []  # what a rule made
         self._ids = ids
 
     def made_by(self, value: int, *opcodes: str, once: bool = False) -> Operation | None:
@@ -51,8 +51,16 @@ class Look:
         dtype = next(name for name, each in NUMPY_TYPES.items() if each == values.dtype)
         shape = Shape(dtype, tuple(Size(size) for size in values.shape))
         made = Operation(
-            id=next(self._ids), opcode="constant", type=shape, attributes={"literal": Literal(values)}, node=like.node
+            id=self.fresh(), opcode="constant", type=shape, attributes={"literal": Literal(values)}, node=like.node
         )
-        self.known[made.id] = made
-        self.new.append(made)
-        return made.id
+        return self.add(made).id
+
+    def fresh(self) -> int:
+        return next(self._ids)
+
+    def add(self, operation: Operation) -> Operation:
+        """Put a new operation, which something will use once, before the one that is looked at."""
+        self.known[operation.id] = operation
+        self.uses[operation.id] = 1
+        self.new.append(operation)
+        return operation

@@ -1,5 +1,6 @@
 """Layers found in a program: several operations become one, which the kernel library computes.
 
+- `dot`, with attribute `order`: which axis of HLO's result each axis is.
 - `dense` (input, weights, bias): `[..., k]` by `[k, n]`, plus a bias, with attribute `activation`.
 - `conv2d` (input, weights, bias): NHWC by HWIO, with attributes `window` and `groups` (kernels.h), and `activation`.
 - `max_pool` (input): NHWC, with attribute `window`.
@@ -33,7 +34,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    for rule in (_dense, _conv2d, _max_pool, _softmax, absorbed):
+    for rule in (_dense, _conv2d, _max_pool, _softmax, absorbed, _result_order):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids)
     return _top_k(region, outside, ids)
@@ -83,6 +84,34 @@ def _conv2d(look: Look, operation: Operation) -> Operation | None:
         return None
     made = {"window": window, "groups": attributes["feature_groups"], "activation": "none"}
     return replace(operation, opcode="conv2d", attributes=made)
+
+
+def _result_order(look: Look, operation: Operation) -> Operation | None:
+    """A product that is transposed: written in that order, if its columns stay together, or with operands exchanged."""
+    dot = look.made_by(operation.operands[0], "dot", once=True) if operation.opcode == "transpose" else None
+    if dot is None or "order" in dot.attributes:
+        return None
+    shapes = [look.known[operand].shape for operand in dot.operands]
+    contracting, batch = dot.attributes["contracting"], dot.attributes["batch"]
+    shared = len(batch[0])
+    rows, columns = (shape.rank - shared - len(axes) for shape, axes in zip(shapes, contracting, strict=True))
+    if any(shape.dtype != "f32" for shape in shapes) or any(size.per_row for size in dot.shape.sizes[shared:]):
+        return None
+    order: tuple[int, ...] = operation.attributes["dimensions"]
+    of_rows = range(shared, shared + rows)
+    of_columns = range(shared + rows, shared + rows + columns)
+    if columns and order[-columns:] == tuple(of_columns):
+        return replace(dot, id=operation.id, type=operation.type, attributes={**dot.attributes, "order": order})
+    if not rows or order[-rows:] != tuple(of_rows):
+        return None
+    place = {axis: number for number, axis in enumerate((*range(shared), *of_columns, *of_rows))}
+    attributes = {
+        "contracting": contracting[::-1], "batch": batch[::-1], "order": tuple(place[axis] for axis in order)
+    }  # fmt: skip
+    return replace(
+        dot, id=operation.id, type=operation.type, operands=dot.operands[::-1],
+        attributes={**dot.attributes, **attributes},
+    )  # fmt: skip
 
 
 def _max_pool(look: Look, operation: Operation) -> Operation | None:

@@ -16,6 +16,7 @@
 #include "activations.h"
 #include "convolution.h"
 #include "fusion.h"
+#include "packing.h"
 #include "pooling.h"
 #include "products.h"
 #include "softmax.h"
@@ -38,24 +39,28 @@ void softmax(std::size_t rows, std::size_t size, const float* in, float* out) no
 }
 
 void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept {
-  for (std::size_t panel = 0; panel < columns; panel += kPanel) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      for (std::size_t column = panel; column < panel + kPanel; ++column) {
-        *packed++ = column < columns ? weights[row * columns + column] : 0.0f;
-      }
-    }
-  }
+  pack(weights, rows, columns, columns, 1, packed);
+}
+
+void pack(const float* weights, std::size_t rows, std::size_t columns, std::size_t down, std::size_t right,
+          float* packed) noexcept {
+  packPanels(weights, rows, columns, down, right, packed);
 }
 
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
+  dense(layer, batch, in, layer.inputs, out, layer.outputs);
+}
+
+void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
+           std::size_t outStride) noexcept {
   const Product product = {layer.weights,         layer.bias,     layer.outputs,
                            layer.inputs * kPanel, {layer.inputs}, layer.activation,
                            layer.outputs <= 2 * kPanel};
   for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
     const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
     const float* rows[kRowsAtATime];
-    for (std::size_t i = 0; i < count; ++i) rows[i] = in + (first + i) * layer.inputs;
-    multiply(product, rows, count, {out + first * layer.outputs, layer.outputs});
+    for (std::size_t i = 0; i < count; ++i) rows[i] = in + (first + i) * inStride;
+    multiply(product, rows, count, {out + first * outStride, outStride});
   }
 }
 

@@ -91,6 +91,10 @@ constexpr std::size_t packedSize(std::size_t rows, std::size_t columns) noexcept
 /// write packed weights do the same.
 void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept;
 
+/// The same for a matrix whose element of row i and column j is weights[i * down + j * right].
+void pack(const float* weights, std::size_t rows, std::size_t columns, std::size_t down, std::size_t right,
+          float* packed) noexcept;
+
 /// A dense layer: out = activation(in * weights + bias).
 struct Dense {
   std::size_t inputs;
@@ -103,6 +107,10 @@ struct Dense {
 /// `in`: batch x inputs, `out`: batch x outputs, row-major. A row's result does not depend on the other rows or on
 /// their number, to the bit.
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept;
+
+/// The same for rows that lie `inStride` and `outStride` floats apart.
+void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
+           std::size_t outStride) noexcept;
 
 /// What convolution and pooling share: NHWC arrays and a window that moves over them.
 struct Window {

@@ -1,0 +1,39 @@
+// packing.h: matrices into panels.
+#ifndef TFAOT_KERNELS_PACKING_H_
+#define TFAOT_KERNELS_PACKING_H_
+
+#include "vectors.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// `rows` x `columns`, whose element of row i and column j is from[i * down + j * right], into panels.
+inline void packPanels(const float* from, std::size_t rows, std::size_t columns, std::size_t down, std::size_t right,
+                       float* to) {
+  for (std::size_t panel = 0; panel < columns; panel += kPanel, to += rows * kPanel, from += kPanel * right) {
+    const std::size_t here = columns - panel < kPanel ? columns - panel : kPanel;
+    if (here < kPanel) std::memset(to, 0, rows * kPanel * sizeof(float));
+    if (right == 1) {
+      for (std::size_t i = 0; i < rows; ++i) {
+        if (here == kPanel) {  // of a size that is known: vectors
+          std::memcpy(to + i * kPanel, from + i * down, kPanel * sizeof(float));
+        } else {
+          std::memcpy(to + i * kPanel, from + i * down, here * sizeof(float));
+        }
+      }
+    } else if (here == kPanel) {
+      for (std::size_t i = 0; i < rows; ++i) {
+        for (std::size_t j = 0; j < kPanel; ++j) to[i * kPanel + j] = from[i * down + j * right];
+      }
+    } else {
+      for (std::size_t i = 0; i < rows; ++i) {
+        for (std::size_t j = 0; j < here; ++j) to[i * kPanel + j] = from[i * down + j * right];
+      }
+    }
+  }
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_PACKING_H_

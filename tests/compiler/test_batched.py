@@ -1,0 +1,74 @@
+"""Products of computed arrays: where operands and results lie does not matter, and nothing is copied for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.program import Program, Size, verify
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+
+_QUERIES, _KEYS, _HEADS, _SIZE = 6, 19, 3, 8
+
+
+def _scores(order: tuple[int, ...]) -> Program:
+    """As attention has them: [rows, queries, heads, size] by [rows, keys, heads, size], the result in some order."""
+    writer = Writer()
+    queries, keys = writer.input(_QUERIES, _HEADS, _SIZE), writer.input(_KEYS, _HEADS, _SIZE)
+    sizes: tuple[int | Size, ...] = (N, _HEADS, _QUERIES, _KEYS)
+    product = writer.add("dot", sizes, queries, keys, contracting=((3,), (3,)), batch=((0, 2), (0, 2)))
+    return writer.program(writer.add("transpose", [sizes[axis] for axis in order], product, dimensions=order))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 1, 3, 2), (0, 2, 1, 3), (0, 3, 1, 2), (0, 2, 3, 1)])
+def test_products_of_computed_arrays_read_and_write_any_order(compiled: Compile, order: tuple[int, ...]) -> None:
+    program = _scores(order)
+    made = recognize(simplify(program))
+    verify(made)
+    code = compiled(made, 4)
+    random = np.random.default_rng(3)
+    values = [random.normal(size=(9, items, _HEADS, _SIZE)).astype(np.float32) for items in (_QUERIES, _KEYS)]
+    (wanted,) = interpret.run(program, 9, values)
+    (whole,) = code(*values)
+    np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(code(*(each[2:7] for each in values))[0], whole[2:7])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 1, 3, 2), (0, 2, 1, 3), (0, 3, 1, 2)])
+def test_only_the_second_operand_of_a_product_is_brought_into_another_form(order: tuple[int, ...]) -> None:
+    emitted = emit(recognize(simplify(_scores(order))), "program", 1)
+    packed = {_QUERIES: 16, _KEYS: 32}  # columns as whole panels
+    assert emitted.scratch == 4 * _SIZE * packed[_QUERIES if order.index(2) > order.index(3) else _KEYS]
+
+
+def test_several_inner_axes_and_transposed_rows_are_brought_into_order(compiled: Compile) -> None:
+    writer = Writer()
+    x, y = writer.input(4, 5, 7), writer.input(4, 9, 5)
+    product = writer.add("dot", (N, 7, 9), x, y, contracting=((1, 2), (1, 3)), batch=((0,), (0,)))
+    program = writer.program(product)
+    random = np.random.default_rng(3)
+    values = [random.normal(size=(5, *sizes)).astype(np.float32) for sizes in ((4, 5, 7), (4, 9, 5))]
+    (given,) = compiled(recognize(simplify(program)), 2)(*values)
+    np.testing.assert_allclose(given, np.einsum("nabm,nacb->nmc", *values), rtol=1e-5, atol=1e-5)
+
+
+def test_a_factor_behind_moved_elements_becomes_part_of_the_layer(compiled: Compile) -> None:
+    """The scale of attention's queries, which comes behind their transposition."""
+    writer = Writer()
+    x = writer.input(5, 9)
+    weights = writer.constant(np.random.default_rng(3).normal(size=(9, 24)))
+    rows = writer.add("reshape", (Size(0, 5), 9), x)
+    layer = writer.add("dot", (Size(0, 5), 24), rows, weights, contracting=((1,), (0,)), batch=((), ()))
+    heads = writer.add("reshape", (N, 5, 3, 8), layer)
+    moved = writer.add("transpose", (N, 3, 5, 8), heads, dimensions=(0, 2, 1, 3))
+    program = writer.program(writer.add("multiply", (N, 3, 5, 8), moved, writer.spread(0.3, 3, 5, 8)))
+    made = recognize(simplify(program))
+    assert "multiply" not in [each.opcode for each in made.entry.operations]
+    values = np.random.default_rng(7).normal(size=(6, 5, 9)).astype(np.float32)
+    (wanted,) = interpret.run(program, 6, [values])
+    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,154 @@
+"""Products of two computed arrays, as in attention, by the kernel library.
+
+The second operand is packed for each product of a batch. Rows of the first one and of the result may lie any distance
+apart, and the second one may lie in any order: only inner axes of the first one must lie in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.compiler.affine import Index, cpp, merged
+from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.loops import Body
+from tfaot_pkg.compiler.plain import address, counting
+from tfaot_pkg.compiler.products import product, turned
+from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
+from tfaot_pkg.worker_program.packing import PANEL
+
+_Strides = Sequence[Size]
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """An operand in memory: the distance of neighbours along its axes of the batch, its rows and its columns."""
+
+    pointer: str
+    strides: tuple[_Strides, _Strides, _Strides]
+
+
+def dot(emitter: Emitter, operation: Operation) -> str:
+    (left, right), (left_batch, right_batch) = operation.attributes["contracting"], operation.attributes["batch"]
+    first, second = (emitter.known[operand] for operand in operation.operands)
+    free_left = [axis for axis in range(first.shape.rank) if axis not in (*left, *left_batch)]
+    free_right = [axis for axis in range(second.shape.rank) if axis not in (*right, *right_batch)]
+    if _grows(second, free_right) and operation.shape.dtype == "f32" and not _grows(first, free_left):
+        return turned(emitter, operation)
+    of_left, of_right = (list(left_batch), free_left, list(left)), (list(right_batch), list(right), free_right)
+    batch, m, k = ([first.shape.sizes[axis] for axis in group] for group in of_left)
+    n = [second.shape.sizes[axis] for axis in free_right]
+    if {operation.shape.dtype, first.shape.dtype, second.shape.dtype} != {"f32"}:
+        rows, columns = _ordered(emitter, first, of_left).pointer, _ordered(emitter, second, of_right).pointer
+        return product(emitter, operation, rows, columns, (_elements(batch), _elements(m), _elements(k), _elements(n)))
+    rows_of = _laid(emitter, first, of_left)
+    if rows_of is None or _step(k, rows_of.strides[2]) != ONE:
+        rows_of = _ordered(emitter, first, of_left)
+    columns_of = _laid(emitter, second, of_right)
+    if columns_of is None or None in (_step(k, columns_of.strides[1]), _step(n, columns_of.strides[2])):
+        columns_of = _ordered(emitter, second, of_right)
+    order = operation.attributes.get("order", tuple(range(operation.shape.rank)))
+    strides = [operation.shape.strides[order.index(axis)] for axis in range(operation.shape.rank)]
+    ends = (len(batch), len(batch) + len(m))
+    target = _Laid(emitter.target(operation), (strides[: ends[0]], strides[ends[0] : ends[1]], strides[ends[1] :]))
+    _write(emitter, (batch, m, k, n), rows_of, columns_of, target)
+    return target.pointer
+
+
+def _write(
+    emitter: Emitter,
+    sizes: tuple[list[Size], list[Size], list[Size], list[Size]],
+    rows: _Laid,
+    columns: _Laid,
+    out: _Laid,
+) -> None:
+    batch, m, k, n = sizes
+    products = _loops(batch, [rows.strides[0], columns.strides[0], out.strides[0]])
+    lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
+    down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
+    inner, width = _elements(k), _elements(n)
+    packed = emitter.buffer("f32", Size(-(-width.constant // PANEL) * PANEL) * inner)
+    for pointer in (rows.pointer, columns.pointer, out.pointer):
+        emitter.touch(pointer)
+    outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
+    between = [(f"m{axis}", size) for axis, (size, _) in enumerate(lines[:-1])]
+
+    def at(pointer: str, number: int, *, of_lines: int | None) -> str:
+        steps = [(name, strides[number]) for (name, _), (_, strides) in zip(outer, products, strict=True)]
+        if of_lines is not None:
+            steps += [(name, strides[of_lines]) for (name, _), (_, strides) in zip(between, lines, strict=False)]
+        return address(pointer, *steps)
+
+    count, (row_step, out_step) = lines[-1]
+    with counting(emitter, outer) if outer else emitter.braces(""):
+        emitter.line(
+            f"pack({at(columns.pointer, 1, of_lines=None)}, {cpp(inner)}, {cpp(width)}, "
+            f"{cpp(down or ONE)}, {cpp(right or ONE)}, {packed});"
+        )
+        with counting(emitter, between):
+            emitter.line(
+                f"dense({{{cpp(inner)}, {cpp(width)}, {packed}, nullptr, Activation::none}}, {cpp(count)}, "
+                f"{at(rows.pointer, 0, of_lines=0)}, {cpp(row_step)}, "
+                f"{at(out.pointer, 2, of_lines=1)}, {cpp(out_step)});"
+            )
+    for pointer in (rows.pointer, columns.pointer, packed, out.pointer):
+        emitter.touch(pointer)
+
+
+def _elements(sizes: Sequence[Size]) -> Size:
+    return Shape("f32", tuple(sizes)).elements
+
+
+def _loops(sizes: Sequence[Size], strides: Sequence[_Strides]) -> list[tuple[Size, list[Size]]]:
+    """The axes as few loops: each with its size, and the step of each array."""
+    indices = [Index(ZERO, tuple(each)) for each in strides]
+    axes = merged(tuple(sizes), indices)
+    steps = [[index.factors[axis] for index in indices] for axis in axes.chosen]
+    return [(size, step) for size, step in zip(axes.extents, steps, strict=True) if size != ONE]
+
+
+def _step(sizes: Sequence[Size], strides: _Strides) -> Size | None:
+    """The distance of neighbours along axes that are one; None if they are not."""
+    loops = _loops(sizes, [strides])
+    return ONE if not loops else loops[0][1][0] if len(loops) == 1 else None
+
+
+def _laid(emitter: Emitter, operand: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid | None:
+    """Where an operand lies, if it lies in memory, perhaps as a part of another value, or in another order."""
+    inner = operand
+    while inner.opcode in ("transpose", "reshape"):
+        inner = emitter.known[inner.operands[0]]
+    emitter.stored(inner.id)
+    order = [axis for group in groups for axis in group]
+    body = Body(tuple(operand.shape.sizes[axis] for axis in order))
+    place = body.identity()
+    emitter.value(operand.id, tuple(place[order.index(axis)] for axis in range(len(order))), body)
+    if len(body.accesses) != 1 or body.lines or body.counted:
+        return None
+    (access,) = body.accesses
+    pointer = emitter.part(access)
+    return _Laid(pointer, _grouped(access.index.factors, groups))
+
+
+def _ordered(emitter: Emitter, operand: Operation, groups: tuple[list[int], list[int], list[int]]) -> _Laid:
+    """An operand whose axes are brought into the order of `groups`."""
+    order = [axis for group in groups for axis in group]
+    shape = Shape(operand.shape.dtype, tuple(operand.shape.sizes[axis] for axis in order))
+    if order == list(range(len(order))):
+        return _Laid(emitter.stored(operand.id), _grouped(shape.strides, groups))
+    made = next(emitter.fresh)
+    emitter.known[made] = Operation(
+        id=made, opcode="transpose", type=shape, operands=(operand.id,), attributes={"dimensions": tuple(order)}
+    )
+    return _Laid(emitter.stored(made), _grouped(shape.strides, groups))
+
+
+def _grouped(
+    strides: Sequence[Size], groups: tuple[list[int], list[int], list[int]]
+) -> tuple[_Strides, _Strides, _Strides]:
+    first, second = len(groups[0]), len(groups[0]) + len(groups[1])
+    return strides[:first], strides[first:second], strides[second:]
+
+
+def _grows(operand: Operation, axes: Sequence[int]) -> bool:
+    return any(operand.shape.sizes[axis].per_row for axis in axes)
