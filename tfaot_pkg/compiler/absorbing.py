@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
 
-LAYERS = ("dense", "conv2d")
+LAYERS = ("dense", "conv2d", "transposed_conv2d")
 
 
 def absorbed(look: Look, operation: Operation) -> Operation | None:

@@ -17,6 +17,7 @@ from itertools import count
 import numpy as np
 
 from tfaot_pkg.compiler.absorbing import absorbed
+from tfaot_pkg.compiler.convolutions import conv2d, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, used
@@ -34,7 +35,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    for rule in (_dense, _conv2d, _max_pool, _softmax, absorbed, _result_order):
+    for rule in (_dense, conv2d, _max_pool, _softmax, absorbed, woven, _result_order):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids)
     return _top_k(region, outside, ids)
@@ -66,24 +67,6 @@ def _dense(look: Look, operation: Operation) -> Operation | None:
     if weights is None or weights.ndim != 2 or weights.dtype != np.float32 or left != (first.rank - 1,):
         return None
     return replace(operation, opcode="dense", attributes={"weights_axis": right[0], "activation": "none"})
-
-
-def _conv2d(look: Look, operation: Operation) -> Operation | None:
-    """A convolution over two axes with constant filters, channels last."""
-    if operation.opcode != "convolution" or operation.attributes["batch_groups"] != 1:
-        return None
-    filters, attributes = look.constant(operation.operands[1]), operation.attributes
-    layouts = (attributes["input"], attributes["kernel"], attributes["output"])
-    if filters is None or filters.ndim != 4 or filters.dtype != np.float32 or operation.shape.rank != 4:
-        return None
-    # NHWC, HWIO, NHWC; each lists batch (or filters) and features before the two axes of the image.
-    if layouts != ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)):
-        return None
-    window = _window(look.known[operation.operands[0]].shape, operation.shape, attributes["window"])
-    if window is None:
-        return None
-    made = {"window": window, "groups": attributes["feature_groups"], "activation": "none"}
-    return replace(operation, opcode="conv2d", attributes=made)
 
 
 def _result_order(look: Look, operation: Operation) -> Operation | None:
@@ -121,27 +104,12 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
     plain = all(tuple(sides[axis]) == (1, 1, 0, 0, 1, 1) for axis in (0, 3))
     if not plain or reducer(operation) != "maximum" or look.scalar(operation.operands[1]) != -np.inf:
         return None
-    window = _window(look.known[operation.operands[0]].shape, operation.shape, sides[1:3])
+    window = window_of(look.known[operation.operands[0]].shape, operation.shape, sides[1:3])
     if window is None:
         return None
     return replace(
         operation, opcode="max_pool", operands=operation.operands[:1], attributes={"window": window}, regions=()
     )
-
-
-def _window(before: Shape, after: Shape, sides: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
-    """The kernel library's Window, in its order; None if an axis grows with the batch, or the base is dilated."""
-    if any(size.per_row for size in (*before.sizes[1:], *after.sizes[1:])) or any(side[5] != 1 for side in sides):
-        return None
-    rows, columns = sides
-    if rows[2] < 0 or columns[2] < 0:
-        return None
-    height, width, channels = (size.constant for size in before.sizes[1:])
-    made_height, made_width = (size.constant for size in after.sizes[1:3])
-    return (
-        height, width, channels, made_height, made_width, rows[0], columns[0], rows[1], columns[1], rows[4], columns[4],
-        rows[2], columns[2],
-    )  # fmt: skip
 
 
 def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
