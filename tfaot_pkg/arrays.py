@@ -1,10 +1,11 @@
-"""NumPy arrays: their type, and reading .npz files from programs in the sandbox, which are not trusted."""
+"""NumPy arrays: their type, and reading .npz and .npy files from programs in the sandbox, which are not trusted."""
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -38,3 +39,35 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[str, Array
     with archive.open(info) as stream:
         # Pickles would run code of whoever wrote the file.
         return info.filename.removesuffix(".npy"), np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def mapped_arrays(path: Path) -> list[Array]:
+    """The arrays of a file of .npy arrays, one behind the other, as views of the file: they take no memory.
+
+    Raises ValueError for every fault of the file.
+    """
+    arrays: list[Array] = []
+    end = path.stat().st_size
+    with path.open("rb") as file:
+        while file.tell() < end:
+            arrays.append(_mapped(path, file, end))
+    return arrays
+
+
+def _mapped(path: Path, file: BinaryIO, end: int) -> Array:
+    """The array at the place of `file`, which is moved behind it."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    except Exception as error:  # NumPy reads headers with Python's parser, which raises many kinds of errors
+        raise ValueError(f"not a file of arrays: {error}") from error
+    size, start = math.prod(shape) * dtype.itemsize, file.tell()
+    # Objects are pickles, which would run code of whoever wrote the file.
+    if is_fortran or dtype.hasobject or any(length < 0 for length in shape) or start + size > end:
+        raise ValueError("not a file of arrays: an array of an unknown form, or one that is longer than the file")
+    file.seek(start + size)
+    if not size:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "r", start, shape)

@@ -18,6 +18,7 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.assignment import require_flags
 from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
 from tfaot_pkg.compiled.model import compile_model, compiled_key
+from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ToolchainError
@@ -103,6 +104,7 @@ class Build:
 
     plan: Plan
     frozen: FrozenModel
+    engine: Engine
     library: NativeLibrary
     report: ValidationReport
     tree: PackageTree
@@ -113,8 +115,10 @@ class Build:
         return _confinement(self.frozen, self.report)
 
     @property
-    def kernels(self) -> KernelShare:
-        """What the kernel library computes of the model."""
+    def kernels(self) -> KernelShare | None:
+        """What the kernel library computes of a model that XLA compiles; None for a program."""
+        if self.engine.is_program:
+            return None
         return kernel_share(self.plan.spec, self.frozen.layers, self.plan.toolchain.toolchain)
 
 
@@ -185,7 +189,7 @@ class Pipeline:
             contents = contents_of(plan, frozen, library, environment, programs=programs.paths)
             told = _documented(contents, plan, frozen, library, report, programs.archives, answers)
             tree = make_package(told, self.cache)
-        return Build(plan=plan, frozen=frozen, library=library, report=report, tree=tree)
+        return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
 
     def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> FrozenModel:
         """Validate the library of `plan`, which another machine may have built; return the model, frozen here.

@@ -12,6 +12,7 @@ from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import above_floor, glibc_floor_of
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.compiled.kernel_report import KernelShare
+from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
 from tfaot_pkg.documents import read_json
@@ -37,8 +38,8 @@ from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_ta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """The result of `publish`. `conan` is None if no Conan package was requested, `kernels` and `validated` (how the
-    code of each target was run) are None if nothing was built.
+    """The result of `publish`. `conan` is None if no Conan package was requested, `engine` and `validated` (how the
+    code of each target was run) are None if nothing was built, `kernels` if the model is a program as well.
     """
 
     status: PublishStatus
@@ -46,6 +47,7 @@ class Publication:
     signed: bool
     entry: RegistryEntry
     conan: dict[str, object] | None
+    engine: Engine | None
     kernels: KernelShare | None
     validated: Mapping[str, str] | None
 
@@ -106,6 +108,7 @@ def _publication(
         registry=registry.root,
         signed=registry.is_signed,
         conan=conan,
+        engine=build.engine if build is not None else None,
         kernels=build.kernels if build is not None else None,
         validated=build.report.targets if build is not None else None,
     )

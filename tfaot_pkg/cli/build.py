@@ -188,6 +188,7 @@ def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[
         "status": done.status,
         "confinement": made.confinement.value,
         "validation": made.report,
+        "engine": made.engine,
         "kernels": made.kernels,
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
@@ -256,7 +257,9 @@ def built_text(made: Build) -> str:
     if made.confinement is Level.NONE:
         lines.append("not confined: the model and its library ran without a sandbox")
     lines += findings(report)
-    lines.append(str(made.kernels))
+    lines.append(str(made.engine))
+    if made.kernels is not None:
+        lines.append(str(made.kernels))
     lines += [f"note: {warning}" for warning in report.warnings]
     return "\n".join(lines)
 
@@ -265,6 +268,8 @@ def _published_text(done: Publication, registry: str | None) -> str:
     lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
     if done.validated is not None:
         lines += [f"{label}: {names}" for label, names in verified_rows(done.validated).items() if names]
+    if done.engine is not None:
+        lines.append(str(done.engine))
     if done.kernels is not None:
         lines.append(str(done.kernels))
     if done.conan is not None:

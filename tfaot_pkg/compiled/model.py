@@ -17,13 +17,14 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.assignment import Choices, choices_document, choices_of
 from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
+from tfaot_pkg.compiled.program import Engine, ProgramCode, make_program, program_code, read_engine
 from tfaot_pkg.compiled.substitution import Graphs, all_weights, call_arguments, with_calls
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.kernels.calls import Call
-from tfaot_pkg.keys import Key, key_of
+from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
@@ -135,14 +136,24 @@ class CompiledUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
-    """All units. `weights` are the weights and parameters of the frozen model that are arguments of the units, in their
-    order. Others are not needed, or constants inside of the units, because XLA had to know their values.
+    """All units; if the model is a `program`, they only call it. `engine` says what computes the model.
+
+    `weights` are the weights and parameters of the frozen model that are arguments of the units, in their order.
+    Others are not needed, or constants inside of the units, because XLA had to know their values. A program has
+    constants of its own instead.
     """
 
     folder: Path
     key: Key
     units: tuple[CompiledUnit, ...]
     weights: tuple[Weight, ...]
+    engine: Engine
+    program: ProgramCode | None
+
+    @property
+    def weight_offsets(self) -> list[int]:
+        """Where each weight begins in the library's blob of weights. The constants of a program are one weight."""
+        return weight_offsets(self.weights) if self.program is None else [0]
 
     def of_target(self, target: Target) -> tuple[CompiledUnit, ...]:
         """Ascending in batch size."""
@@ -172,6 +183,8 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "choices": choices_document(spec, toolchain),
             "kernels": resources.digest(resources.kernels()),
             "lowerings": list(toolchain.lowerings),
+            "engine": spec.compilation.engine,
+            "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),
         },
     )
 
@@ -212,8 +225,11 @@ def _make(
     compiler: Compiler,
     step: Step,
 ) -> None:
-    made = pool.new_folder(STAGE)
     toolchain = pool.environment.toolchain
+    if make_program(spec, frozen, toolchain, folder).is_program:
+        step.advance(len(spec.compilation.targets) * len(spec.compilation.batch_sizes), note="one program for all")
+        return
+    made = pool.new_folder(STAGE)
     targets = [TARGETS[name] for name in spec.compilation.targets]
     for target in targets:
         (made / target.name).mkdir()
@@ -284,16 +300,24 @@ def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compil
 
 
 def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices: Choices) -> CompiledModel:
+    program = program_code(folder)
     units = tuple(
         CompiledUnit(
             batch_size=size,
             target=TARGETS[name],
             folder=folder / name,
-            calls=choices.calls[size, name],
+            calls=() if program is not None else choices.calls[size, name],
         )
         for name in spec.compilation.targets
         for size in spec.compilation.batch_sizes
     )
     by_node = {weight.node: weight for weight in all_weights(frozen)}
-    weights = tuple(by_node[node] for node in json.loads((folder / _WEIGHTS).read_text()))
-    return CompiledModel(folder=folder, key=key, units=units, weights=weights)
+    kept = json.loads((folder / _WEIGHTS).read_text()) if program is None else []
+    return CompiledModel(
+        folder=folder,
+        key=key,
+        units=units,
+        weights=tuple(by_node[node] for node in kept),
+        engine=read_engine(folder),
+        program=program,
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg import resources
+from tfaot_pkg.arrays import Array, mapped_arrays
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.kernels.layer import Layer
@@ -19,7 +20,7 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.source.tree import Snapshot, SourceTree
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.graph import (
@@ -34,9 +35,11 @@ from tfaot_pkg.worker_program.messages.graph import (
     Weight,
     Work,
 )
+from tfaot_pkg.worker_program.messages.listing import HloListing
 from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
+_LISTING = "hlo.json"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
@@ -73,6 +76,20 @@ class FrozenModel:
         return self.folder / "graph.pb"
 
     @property
+    def has_listing(self) -> bool:
+        """Whether `listing` and `listed_constants` are there: a model for XLA alone has none."""
+        return (self.folder / _LISTING).exists()
+
+    def listing(self) -> HloListing:
+        """The computation as HLO at several batch sizes."""
+        return decoded(HloListing, json.loads((self.folder / _LISTING).read_text()), _LISTING)
+
+    def listed_constants(self) -> list[Array]:
+        """The values of the listing's parameters that are no inputs. Raises ValueError for a file of another form."""
+        path = self.folder / "constants.bin"
+        return mapped_arrays(path) if path.exists() else []
+
+    @property
     def weights_file(self) -> Path | None:
         path = self.folder / "weights.bin"
         return path if path.exists() else None
@@ -106,11 +123,17 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
             "order": {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)},
             "weights": spec.compilation.weights,
+            "listed": _is_listed(spec.compilation),
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
             "worker": worker_program_digest(),
         },
     )
+
+
+def _is_listed(compilation: Compilation) -> bool:
+    """Whether a program may be made of the model (compiled/program.py)."""
+    return compilation.engine != "xla"
 
 
 def freeze(
@@ -143,7 +166,11 @@ def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folde
     made = pool.new_folder(STAGE)
     with snapshot.named() as model:
         request = Freeze(
-            model=chosen(spec, model), weights=spec.compilation.weights, threshold=SHARED_FROM, out=str(made)
+            model=chosen(spec, model),
+            weights=spec.compilation.weights,
+            threshold=SHARED_FROM,
+            out=str(made),
+            constants=_is_listed(spec.compilation),
         )
         frozen = pool.get().call(request, Frozen)
     # Before the files are checked: the worker still runs, and could change its own copy afterwards.
@@ -153,6 +180,8 @@ def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folde
         _require_weights(frozen.model, folder)
         stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows)
         (folder / "frozen.json").write_text(encoded(stored))
+        if _is_listed(spec.compilation):
+            (folder / _LISTING).write_text(encoded(frozen.hlo))
         # Read back at once: what cannot be read must fail here, and not in the next run from the cache.
         _read(folder, key)
 

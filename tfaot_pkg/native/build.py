@@ -22,7 +22,8 @@ from tfaot_pkg import resources
 from tfaot_pkg.batching.costs import batch_costs
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit, weight_offsets
+from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit
+from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.documents import plain
@@ -108,6 +109,7 @@ def build_native(
 
     targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
     total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes + sum(bool(unit.calls) for unit in compiled.units)
+    total += targets if compiled.program is not None else 0
     with progress.step("link", total=total, unit="files") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
@@ -121,6 +123,18 @@ def _name(unit: CompiledUnit) -> str:
 def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
     """New names for the definitions of runtime.cc, so that only code of this library uses them."""
     return {name: f"{library}_runtime_{name}" for name in sorted(defined_symbols(runtime))}
+
+
+def _program_name(target: Target) -> str:
+    return f"program_{target.identifier}.cc"
+
+
+def _kernel_flags(target: Target) -> list[str | Path]:
+    """Flags of code that calls the kernel library."""
+    kernels = resources.kernels()
+    # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
+    namespace = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
+    return [namespace, "-isystem", kernels / "include", "-isystem", kernels / "src"]
 
 
 def _unit_symbol(library: str, unit: CompiledUnit) -> str:
@@ -195,6 +209,8 @@ class LibraryBuild:
         common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
         units += [partial(self._calls, unit) for unit in self.compiled.units if unit.calls]
+        if self.compiled.program is not None:
+            units += [partial(self._program, self.compiled.program, target) for target in self._targets]
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
         return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "model", "units", "weights")]
@@ -271,16 +287,20 @@ class LibraryBuild:
                 )
                 for target in self._targets
             ],
-            "weight_offsets": weight_offsets(self.compiled.weights),
+            "weight_offsets": self.compiled.weight_offsets,
         }
         source = self._rendered("model.cc.j2", "model.cc", context)
         return self._compile(source, [*self._baseline(), *_WARNINGS])
 
     def _weights(self) -> Path:
-        with (self.work / "weights.bin").open("wb") as blob:
-            for weight, offset in zip(self.compiled.weights, weight_offsets(self.compiled.weights), strict=True):
-                blob.write(bytes(offset - blob.tell()))
-                blob.write(self.frozen.weight(weight))
+        path = self.work / "weights.bin"
+        if self.compiled.program is not None:
+            shutil.copyfile(self.compiled.program.constants, path)
+        else:
+            with path.open("wb") as blob:
+                for weight, offset in zip(self.compiled.weights, self.compiled.weight_offsets, strict=True):
+                    blob.write(bytes(offset - blob.tell()))
+                    blob.write(self.frozen.weight(weight))
         return self._compile(self._rendered("weights.S.j2", "weights.S", {}), [])
 
     def _merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> Path:
@@ -290,6 +310,10 @@ class LibraryBuild:
 
     def _glue(self, unit: CompiledUnit) -> Path:
         context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit)}
+        if self.compiled.program is not None:
+            context |= {"signature": self.frozen.signature, "program": self.compiled.program, "function": FUNCTION}
+            source = self._rendered("program_unit.cc.j2", f"{_name(unit)}.cc", context)
+            return self._compile(source, [*unit.target.flags, *_WARNINGS])
         if unit.whole is not None:
             return self._whole(unit, unit.whole, context)
         source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
@@ -312,10 +336,12 @@ class LibraryBuild:
         """The functions that the unit's code calls."""
         plans = [(call, plan_of(call, unit.batch_size)) for call in unit.calls]
         source = self._rendered("calls.cc.j2", f"{_name(unit)}_calls.cc", {"unit": unit, "plans": plans})
-        kernels: list[str | Path] = ["-isystem", resources.kernels() / "include"]
-        # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
-        namespace = f"-DTFAOT_KERNELS_TARGET={unit.target.identifier}"
-        return self._compile(source, [*unit.target.flags, *_WARNINGS, namespace, *kernels])
+        return self._compile(source, [*unit.target.flags, *_WARNINGS, *_kernel_flags(unit.target)])
+
+    def _program(self, program: ProgramCode, target: Target) -> Path:
+        """The function that all units of a target call."""
+        source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
+        return self._compile(source, [*target.flags, *_WARNINGS, *_kernel_flags(target)])
 
     def _table(self) -> Path:
         """The functions that give the units of each target."""
@@ -332,9 +358,11 @@ class LibraryBuild:
         """
         units = self.compiled.of_target(target)
         objects = [[*self._glue_objects(unit), *unit.objects] for unit in units]
-        everything = [path for paths in objects for path in paths]
+        program = [] if self.compiled.program is None else [(self.work / _program_name(target)).with_suffix(".o")]
+        everything = [*(path for paths in objects for path in paths), *program]
         parts = self.parts.objects_for(target, everything)
-        provided = {name for code in parts.values() for name in defined_symbols(code)}
+        shared = [*program, *parts.values()]
+        provided = {name for code in shared for name in defined_symbols(code)}
         # Only what units call gets a name: everything else of the parts becomes local in `_link_parts`.
         needed = {name for path in everything for name in undefined_symbols(path)}
         names = {name: f"{self.symbol}_{target.identifier}_{name}" for name in sorted(needed & provided)}
@@ -342,7 +370,7 @@ class LibraryBuild:
             linked = self._merge(paths, self.work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(self.symbol, unit)])
             self.compiler.rename_symbols(linked, {**names, **runtime})
         listed = sorted((LinkedPart.of(part, code, target) for part, code in parts.items()), key=lambda p: p.source)
-        code = self._link_parts(target, [*parts.values()], names, runtime) if parts else None
+        code = self._link_parts(target, shared, names, runtime) if shared else None
         return _TargetCode(target=target, parts=tuple(listed), code=code)
 
     def _link_parts(

@@ -220,6 +220,12 @@ class CompilationForm(Form):
         description="auto: dense layers, convolutions and what is around them are computed by the kernel library where "
         "that is faster; none: all of the model is XLA's code.",
     )
+    engine: Annotated[str, checked(rules.engine_fault), _as_choice("auto", "program", "xla")] | None = Field(
+        None,
+        description="program: our own compiler makes one function for any number of rows of the whole model, and the "
+        "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program where that is "
+        "possible and faster.",
+    )
 
 
 class ValidationForm(Form):

@@ -66,6 +66,10 @@ def kernels_fault(kernels: str) -> str:
     return "" if kernels in ("auto", "none") else f"must be auto or none, got {shown(kernels)}"
 
 
+def engine_fault(engine: str) -> str:
+    return "" if engine in ("auto", "program", "xla") else f"must be auto, program or xla, got {shown(engine)}"
+
+
 def class_fault(name: str) -> str:
     return "" if name in INPUT_CLASSES else f"must be one of {', '.join(INPUT_CLASSES)}, got {shown(name)}"
 

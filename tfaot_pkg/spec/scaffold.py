@@ -96,6 +96,7 @@ def _compilation_lines(batch_sizes: tuple[int, ...]) -> list[str]:
         f"  # tensorflow: {defaults.tensorflow}",
         f"  # weights: {defaults.weights}  # or embedded: a copy in every object",
         f"  # kernels: {defaults.kernels}  # or none: all of the model is XLA's code",
+        f"  # engine: {defaults.engine}  # or program, or xla: what compiles the model",
         "  # xla_flags: []",
         "  # tf_xla_flags: []",
     ]

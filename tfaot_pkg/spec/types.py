@@ -62,6 +62,7 @@ DEFAULT_SAVED_MODEL = "saved_model"
 
 Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]
+Engine = Literal["auto", "program", "xla"]
 
 # Signed URLs of object stores have such parameters; the digest identifies the archive without them.
 _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.IGNORECASE)
@@ -131,7 +132,7 @@ class Compilation:
 
     `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
     architecture, lowest level first; flags are single words that start with `--`. `kernels` says whether layers may be
-    computed by the kernel library instead of XLA's code.
+    computed by the kernel library instead of XLA's code; `engine` whether the model becomes a program (compiler/).
     """
 
     batch_sizes: tuple[int, ...]
@@ -142,6 +143,7 @@ class Compilation:
     targets: tuple[str, ...] = DEFAULT_TARGETS
     weights: Weights = "shared"
     kernels: Kernels = "auto"
+    engine: Engine = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +247,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "targets": list(compilation.targets),
             "weights": compilation.weights,
             "kernels": compilation.kernels,
+            "engine": compilation.engine,
         },
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),

@@ -1,0 +1,165 @@
+"""The model as a program of ours (compiler/): whether it can be one, and its code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tfaot_pkg.compiled.assignment import tuned_code, uses_kernels
+from tfaot_pkg.compiler.emit import Emitted, emit
+from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.program import Program, Unsupported, verify
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.program.hlo import Unlike, read_program
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.toolchain.definition import Toolchain
+from tfaot_pkg.toolchain.worker import from_worker
+from tfaot_pkg.wording import counted
+
+FUNCTION = "tfaot_program"
+_SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
+_PRODUCTS = frozenset({"conv2d", "convolution", "dense", "dot"})
+_FIRST_BLOCK, _LARGEST_BLOCK = 16, 64
+_CACHE = 512 << 10
+"""Bytes of scratch memory that a block of rows may take: half of the L2 cache of one core of today's servers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What computes the model: a program of ours, or XLA for a `reason`.
+
+    Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes.
+    """
+
+    operations: int = 0
+    products: int = 0
+    scratch: int = 0
+    reason: str = ""
+
+    @property
+    def is_program(self) -> bool:
+        return not self.reason
+
+    def as_dict(self) -> dict[str, object]:
+        if not self.is_program:
+            return {"name": "xla", "reason": self.reason}
+        return {"name": "program", "operations": self.operations, "products": self.products, "scratch": self.scratch}
+
+    def __str__(self) -> str:
+        if not self.is_program:
+            return f"engine: XLA, because {self.reason}"
+        operations, products = counted(self.operations, "operation"), counted(self.products, "product")
+        return f"engine: a program of {operations}, {products} among them, for any number of rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCode:
+    """The code of a program in `folder`: one C++ function for all targets, and the constants that it reads.
+
+    `scratch` is the memory that it works in, in bytes.
+    """
+
+    folder: Path
+    scratch: int
+
+    @property
+    def source(self) -> Path:
+        return self.folder / _SOURCE
+
+    @property
+    def constants(self) -> Path:
+        return self.folder / _CONSTANTS
+
+
+def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, folder: Path) -> Engine:
+    """Write the code of the program to `folder`, if the model becomes one.
+
+    Raises ModelError if the spec demands one and it cannot be had.
+    """
+    engine = _engine(spec, frozen, toolchain, folder)
+    if spec.compilation.engine == "program" and not engine.is_program:
+        raise ModelError(
+            f"the model cannot be made into one program: {engine.reason}",
+            hint="set compilation.engine to auto, so that XLA compiles what the compiler does not know",
+        )
+    (folder / _FACTS).write_text(json.dumps(asdict(engine)))
+    return engine
+
+
+def read_engine(folder: Path) -> Engine:
+    """What `make_program` decided."""
+    return Engine(**json.loads((folder / _FACTS).read_text()))
+
+
+def program_code(folder: Path) -> ProgramCode | None:
+    """The code that `make_program` wrote; None if XLA compiles the model."""
+    engine = read_engine(folder)
+    return ProgramCode(folder=folder, scratch=engine.scratch) if engine.is_program else None
+
+
+def _engine(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, folder: Path) -> Engine:
+    if reason := _reason(spec, frozen, toolchain):
+        return Engine(reason=reason)
+    try:
+        program = _program(frozen)
+        emitted = _emitted(program)
+    except (Unsupported, Unlike, RecursionError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return Engine(reason=f"the compiler does not support all of it: {said}")
+    _write(emitted, folder)
+    operations = [each for each in program.entry.everything() if each.opcode not in ("constant", "parameter")]
+    return Engine(
+        operations=len(operations),
+        products=sum(each.opcode in _PRODUCTS for each in operations),
+        scratch=emitted.scratch,
+    )
+
+
+def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
+    """Why the model is XLA's, as far as the spec and its rows say; empty if it may become a program."""
+    compilation = spec.compilation
+    if compilation.engine == "xla":
+        return "compilation.engine is xla"
+    if not frozen.rows.independent:
+        return "rows depend on one another"  # the program computes rows in blocks
+    if compilation.engine == "program":
+        return ""
+    if not uses_kernels(compilation):
+        return f"compilation.kernels is {compilation.kernels} and compilation.weights is {compilation.weights}"
+    if compilation.xla_flags or compilation.tf_xla_flags:
+        return "the spec has flags for XLA"
+    if tuned_code(spec, toolchain).kernels or tuned_code(spec, toolchain).xla_flags:
+        return "the tuning file has measurements of XLA's code"
+    return ""
+
+
+def _program(frozen: FrozenModel) -> Program:
+    with from_worker():
+        listing, constants = frozen.listing(), frozen.listed_constants()
+        if listing.fault:
+            raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
+        imported = import_program(read_program(listing.modules), len(frozen.inputs), constants)
+    program = recognize(simplify(imported))
+    verify(program)
+    return program
+
+
+def _emitted(program: Program) -> Emitted:
+    """The code for as many rows at a time as the cache has room for."""
+    first = emit(program, FUNCTION, _FIRST_BLOCK)
+    block = _LARGEST_BLOCK
+    while block > 1 and block * first.scratch > _FIRST_BLOCK * _CACHE:
+        block //= 2
+    return first if block == _FIRST_BLOCK else emit(program, FUNCTION, block)
+
+
+def _write(emitted: Emitted, folder: Path) -> None:
+    (folder / _SOURCE).write_text(emitted.source)
+    with (folder / _CONSTANTS).open("wb") as file:
+        for offset, values in emitted.constants:
+            file.write(bytes(offset - file.tell()))
+            file.write(values.tobytes())
