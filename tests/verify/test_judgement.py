@@ -136,6 +136,17 @@ def test_subnormal_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itsel
     assert judged([3e-3], [1e-3], class_name="subnormal", flushed=[3e-3], jit=[1e-3]) == [("real", 1, True)]
 
 
+def test_huge_numbers_are_uncertain_only_if_tensorflow_disagrees_with_itself() -> None:
+    """All distances of such points overflow, and no rule says which of them are the nearest."""
+    assert judged([3e29], [0.0], class_name="huge", jit=[1e29]) == [("large argument", 1, False)]
+    assert judged([3e29], [1e29], class_name="huge", jit=[1e29]) == [("real", 1, True)]
+    assert judged([3e29], [0.0], class_name="large", jit=[1e29]) == [("real", 1, True)]
+    rows = judged(
+        [[3e29, 5.0], [3e29, 5.0]], [[0.0, 1.0], [1.0, 1.0]], class_name="huge", jit=[[1e29, 1.0], [1.0, 1.0]]
+    )
+    assert rows == [("large argument", 4, False)]  # that they agree on the second row is chance
+
+
 def test_roundings_are_told_from_wrong_values_where_the_tolerance_is_nothing() -> None:
     assert judged([1.0, 8.0], [1.0000005, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("rounding", 1, True)]
     assert judged([1.0, 8.0], [1.1, 8.0], class_name="main", spread=[0.0, 0.0], rtol=0) == [("real", 1, True)]
