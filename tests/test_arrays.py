@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.wording import reported
-from tfaot_pkg.arrays import read_arrays
+from tfaot_pkg.arrays import mapped_arrays, read_arrays
 
 
 def _header(text: str) -> bytes:
@@ -89,3 +89,37 @@ def test_a_folder_and_nothing_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.npz"):
         with reported(ValueError):
             read_arrays(path)
+
+
+def test_arrays_behind_one_another_are_views_of_their_file(tmp_path: Path) -> None:
+    arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array(True), np.empty((0, 2)), np.arange(3)]
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"".join(map(_npy, arrays)))
+    found = mapped_arrays(path)
+    assert len(found) == len(arrays)
+    for one, wanted in zip(found, arrays, strict=True):
+        np.testing.assert_array_equal(one, wanted)
+        assert (one.dtype, one.shape) == (wanted.dtype, wanted.shape)
+    assert isinstance(found[0], np.memmap)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"text",
+        _npy(np.array([{}], dtype=object)),
+        _npy(np.asfortranarray(np.ones((2, 3)))),
+        _npy(np.ones(5))[:-1],
+        _npy(np.ones(5)) + b"more",
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (1152921504606846976,), }"),
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }"),
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 10**9), }"),
+        b"\x93NUMPY\x02\x00" + _npy(np.ones(5))[8:],
+    ],
+    ids=["text", "objects", "columns", "short", "more", "huge", "negative", "expression", "version"],
+)
+def test_a_file_of_another_form_maps_no_arrays(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(_npy(np.arange(3)) + content)
+    with pytest.raises(ValueError):
+        mapped_arrays(path)

@@ -35,8 +35,9 @@ _INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A program as it was imported, inputs of 17 rows, and TensorFlow's outputs for them."""
+    """A program as it was imported, inputs of 17 rows, and TensorFlow's outputs for them. `model` is the SavedModel."""
 
+    model: Path
     program: Program
     inputs: Sequence[Array]
     outputs: Sequence[Array]
@@ -75,6 +76,7 @@ def _read(folder: Path) -> Network:
     verify(program)
     answers = np.load(folder / "answers.npz")
     return Network(
+        model=folder / "model",
         program=program,
         inputs=[answers[f"in_{tensor.name}"] for tensor in frozen.model.inputs],
         outputs=[answers[f"out_{tensor.name}"] for tensor in frozen.model.outputs],

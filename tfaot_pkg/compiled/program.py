@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tfaot_pkg.compiled.assignment import tuned_code, uses_kernels
+from tfaot_pkg.compiled.assignment import tuned_code
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import Program, Unsupported, verify
@@ -23,9 +23,6 @@ from tfaot_pkg.wording import counted
 FUNCTION = "tfaot_program"
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 _PRODUCTS = frozenset({"conv2d", "convolution", "dense", "dot"})
-_FIRST_BLOCK, _LARGEST_BLOCK = 16, 64
-_CACHE = 512 << 10
-"""Bytes of scratch memory that a block of rows may take: half of the L2 cache of one core of today's servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +77,14 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
 
     Raises ModelError if the spec demands one and it cannot be had.
     """
-    engine = _engine(spec, frozen, toolchain, folder)
+    engine, emitted = engine_of(spec, frozen, toolchain)
     if spec.compilation.engine == "program" and not engine.is_program:
         raise ModelError(
             f"the model cannot be made into one program: {engine.reason}",
             hint="set compilation.engine to auto, so that XLA compiles what the compiler does not know",
         )
+    if emitted is not None:
+        _write(emitted, folder)
     (folder / _FACTS).write_text(json.dumps(asdict(engine)))
     return engine
 
@@ -101,22 +100,27 @@ def program_code(folder: Path) -> ProgramCode | None:
     return ProgramCode(folder=folder, scratch=engine.scratch) if engine.is_program else None
 
 
-def _engine(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, folder: Path) -> Engine:
+def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tuple[Engine, Emitted | None]:
+    """What computes the model, and the program's code if it is one."""
     if reason := _reason(spec, frozen, toolchain):
-        return Engine(reason=reason)
+        return Engine(reason=reason), None
     try:
-        program = _program(frozen)
-        emitted = _emitted(program)
+        imported = _imported(frozen)
+        if spec.compilation.engine == "auto" and not _pays(imported):
+            return Engine(reason="it has no loop with products, where a program is known to be faster"), None
+        program = recognize(simplify(imported))
+        verify(program)
+        emitted = emit(program, FUNCTION)
     except (Unsupported, Unlike, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        return Engine(reason=f"the compiler does not support all of it: {said}")
-    _write(emitted, folder)
+        return Engine(reason=f"the compiler does not support all of it: {said}"), None
     operations = [each for each in program.entry.everything() if each.opcode not in ("constant", "parameter")]
-    return Engine(
+    engine = Engine(
         operations=len(operations),
         products=sum(each.opcode in _PRODUCTS for each in operations),
         scratch=emitted.scratch,
     )
+    return engine, emitted
 
 
 def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
@@ -128,8 +132,10 @@ def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
         return "rows depend on one another"  # the program computes rows in blocks
     if compilation.engine == "program":
         return ""
-    if not uses_kernels(compilation):
-        return f"compilation.kernels is {compilation.kernels} and compilation.weights is {compilation.weights}"
+    if compilation.kernels != "auto":
+        return f"compilation.kernels is {compilation.kernels}"
+    if compilation.weights != "shared":
+        return f"compilation.weights is {compilation.weights}"
     if compilation.xla_flags or compilation.tf_xla_flags:
         return "the spec has flags for XLA"
     if tuned_code(spec, toolchain).kernels or tuned_code(spec, toolchain).xla_flags:
@@ -137,24 +143,24 @@ def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
     return ""
 
 
-def _program(frozen: FrozenModel) -> Program:
+def _imported(frozen: FrozenModel) -> Program:
     with from_worker():
         listing, constants = frozen.listing(), frozen.listed_constants()
         if listing.fault:
             raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
-        imported = import_program(read_program(listing.modules), len(frozen.inputs), constants)
-    program = recognize(simplify(imported))
-    verify(program)
-    return program
+        return import_program(read_program(listing.modules), len(frozen.inputs), constants)
 
 
-def _emitted(program: Program) -> Emitted:
-    """The code for as many rows at a time as the cache has room for."""
-    first = emit(program, FUNCTION, _FIRST_BLOCK)
-    block = _LARGEST_BLOCK
-    while block > 1 and block * first.scratch > _FIRST_BLOCK * _CACHE:
-        block //= 2
-    return first if block == _FIRST_BLOCK else emit(program, FUNCTION, block)
+def _pays(program: Program) -> bool:
+    """Whether the program is known to be faster than XLA's code: if a loop has products, as recurrent layers do.
+
+    There XLA calls a product and computes the gates in loops of their own, step by step: an LSTM and two GRU towers
+    took 0.3 of its time at batch 4 and 16, and 0.5 to 0.95 at batch 1 (docs/decisions/038). Other networks took 0.3
+    to 1.7 of it, and nothing tells beforehand which.
+    """
+    loops = (each for each in program.entry.everything() if each.opcode == "while")
+    inside = (each for loop in loops for region in loop.regions for each in region.everything())
+    return any(each.opcode in _PRODUCTS for each in inside)
 
 
 def _write(emitted: Emitted, folder: Path) -> None:

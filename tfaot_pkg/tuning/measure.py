@@ -70,8 +70,11 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
     chosen = _Chosen(code=TunedCode(), layers=None, flags=None, changed=())
     if wanted.kernels or wanted.xla_flags:
         with workshop(spec, pipeline) as shop:
-            chosen = _choose(shop, before, measured, wanted)
-            before = _with_code(before, shop.toolchain.version, chosen)
+            if shop.is_program:
+                shop.progress.note("note: the model is a program: it has no layers or flags of XLA to choose")
+            else:
+                chosen = _choose(shop, before, measured, wanted)
+                before = _with_code(before, shop.toolchain.version, chosen)
     # Built before costs are measured: costs are those of the chosen code.
     build = pipeline.build(pipeline.plan(replace(spec, tuning=before)))
     rows = _costs(build, measured, pipeline.progress) if wanted.batch_costs else {}

@@ -11,6 +11,7 @@ from typing import TypeVar
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.compiled.assignment import Unit, possible_calls, uses_kernels
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
+from tfaot_pkg.compiled.program import engine_of
 from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
@@ -58,6 +59,11 @@ class Workshop:
     def has_choice(self) -> bool:
         """Whether there are layers that the kernel library may compute."""
         return uses_kernels(self.spec.compilation) and bool(self.effective(self.everything))
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the model is a program of our compiler: XLA has no part in it."""
+        return engine_of(self.spec, self.frozen, self.toolchain)[0].is_program
 
     @property
     def everything(self) -> Chosen:

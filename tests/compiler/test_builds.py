@@ -1,0 +1,95 @@
+"""Packages whose models are programs: chosen, built with a real toolchain, and used."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.commands import run_command
+from tests.compiler.conftest import Networks
+from tests.kept import saved_models
+from tests.samples import REPOSITORY, tfaot
+from tests.wording import worded
+from tfaot_pkg.loader import load
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the networks
+
+
+ZOO = REPOSITORY / "tests" / "models" / "zoo.py"
+
+
+def spec_of(folder: Path, model: Path, *lines: str, version: str = "2.17.1") -> Path:
+    path = folder / "spec.yaml"
+    compilation = ["batch_sizes: [1, 4]", "targets: [x86-64-v2, x86-64-v3]", f"tensorflow: {version}", *lines]
+    head = ["model:", "  name: net", "  version: 1.0.0", f"  saved_model: {model}", "compilation:"]
+    path.write_text("\n".join([*head, *(f"  {line}" for line in compilation), ""]))
+    return path
+
+
+def built(home: Path, spec: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(tfaot(home, "build", spec, "-o", spec.parent / "prefix", "--json"))
+    return document
+
+
+@pytest.mark.sweep("lstm-2.17.1", "images-2.21.0")
+@pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
+@pytest.mark.parametrize("name", ["lstm", "images", "sets", "neighbours", "moved"])
+def test_a_package_of_a_program_gives_tensorflows_answers(
+    networks: Networks, shared_home_folder: Path, tmp_path: Path, name: str, version: str
+) -> None:
+    network = networks(version, name)
+    document = built(shared_home_folder, spec_of(tmp_path, network.model, "engine: program", version=version))
+    assert document["engine"]["name"] == "program"
+    assert document["kernels"] is None
+    parts = json.loads((tmp_path / "prefix/share/tfaot-model-net/sbom.cdx.json").read_text())["components"]
+    assert not any("Eigen" in part["name"] for part in parts)
+    model = load("net", prefix=tmp_path / "prefix")
+    for target in model.targets:
+        loaded = load("net", prefix=tmp_path / "prefix", target=target)
+        given = loaded(*network.inputs)
+        for tensor, wanted in zip(loaded.signature.outputs, network.outputs, strict=True):
+            np.testing.assert_allclose(given[tensor.name], wanted, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize(("name", "engine"), [("lstm", "program"), ("dense", "xla")])
+def test_auto_takes_a_program_where_it_is_known_to_be_faster(
+    networks: Networks, shared_home_folder: Path, tmp_path: Path, name: str, engine: str
+) -> None:
+    document = built(shared_home_folder, spec_of(tmp_path, networks("2.17.1", name).model))
+    assert document["engine"]["name"] == engine
+    assert (document["kernels"] is None) == (engine == "program")
+
+
+@pytest.mark.parametrize("line", ["xla_flags: [--xla_cpu_enable_fast_math=false]", "kernels: none", "engine: xla"])
+def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
+    networks: Networks, shared_home_folder: Path, tmp_path: Path, line: str
+) -> None:
+    spec = spec_of(tmp_path, networks("2.17.1", "lstm").model, line)
+    assert built(shared_home_folder, spec)["engine"] == {"name": "xla", "reason": REASONS[line.partition(":")[0]]}
+
+
+REASONS = {
+    "xla_flags": "the spec has flags for XLA",
+    "kernels": "compilation.kernels is none",
+    "engine": "compilation.engine is xla",
+}
+
+
+def test_a_program_that_cannot_be_had_is_an_error_with_the_reason(
+    toolchain_python: Path, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    zoo = saved_models(shared_home_folder, ZOO, toolchain_python)
+    spec = spec_of(tmp_path, zoo / "fft", "engine: program")
+    ended = run_command(
+        ["build", spec, "-o", tmp_path / "prefix"],
+        cwd=tmp_path,
+        env={**os.environ, "TFAOT_HOME": str(shared_home_folder)},
+    )
+    assert ended.returncode == 12
+    worded(ended.stderr.partition("error: ")[2])
+    assert not (tmp_path / "prefix").exists()
