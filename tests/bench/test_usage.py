@@ -22,7 +22,7 @@ from tfaot_pkg.documents import plain
         (["--target", "x86-64-v9"], 2, "no such target"),
         (["--core", "4096"], 2, "may not use core 4096"),
         (["--plot", "plot.gif"], 2, ".svg, .png or .pdf"),
-        (["--plot", "spec.yaml/plot.svg"], 20, "is no folder"),
+        (["--plot", "spec.yaml/plot.svg"], 20, "is not a writable folder"),
         (["--output", "."], 20, "it is a folder"),
         (["--since", "none.json"], 10, "No such file"),
         (["--since", "spec.yaml"], 10, "spec.yaml is damaged"),
