@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 
 from tests.kept import REPOSITORY, kept
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, verify
 from tfaot_pkg.folders import Folders
@@ -29,8 +29,8 @@ from tfaot_pkg.worker_program.messages.wire import decoded
 MAKER = REPOSITORY / "tests" / "models" / "networks.py"
 WORKER_PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
 KERNELS = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
-_FLAGS = "-O1 -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
-_INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
+FLAGS = "-O1 -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
+INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +61,12 @@ def networks(shared_home_folder: Path) -> Networks:
             parts,
             lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900),
         )
-        return _read(folder / name)
+        return read_network(folder / name)
 
     return network
 
 
-def _read(folder: Path) -> Network:
+def read_network(folder: Path) -> Network:
     frozen = decoded(Frozen, json.loads((folder / "frozen.json").read_text()), "frozen.json")
     constants = []
     with (folder / "constants.bin").open("rb") as file:
@@ -88,9 +88,18 @@ class Code:
     """A compiled program."""
 
     program: Program
-    library: ctypes.CDLL
+    function: Any
     weights: Array
     scratch: int
+
+    @staticmethod
+    def of(program: Program, emitted: Emitted, function: Any) -> Code:
+        size = max([offset + values.nbytes for offset, values in emitted.constants], default=0)
+        weights = np.zeros(size + 64, np.uint8)
+        start = -weights.ctypes.data % 64
+        for offset, values in emitted.constants:
+            weights[start + offset :][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
+        return Code(program=program, function=function, weights=weights, scratch=emitted.scratch)
 
     def __call__(self, *inputs: Array) -> list[Array]:
         """The outputs for inputs of any number of rows."""
@@ -100,7 +109,7 @@ class Code:
         outputs = [np.empty(shape.at(rows), types[shape.dtype]) for shape in results]
         given = [np.ascontiguousarray(each) for each in inputs]
         scratch = np.full(self.scratch + 64, 0xFF, np.uint8)
-        self.library.program(
+        self.function(
             ctypes.c_size_t(rows), _addresses(given), _addresses(outputs), _aligned(self.weights),
             _aligned(scratch),
         )  # fmt: skip
@@ -122,7 +131,7 @@ Compile = Callable[[Program, int], Code]
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kernel library as the tests' code links it."""
     made = tmp_path_factory.mktemp("kernels") / "kernels.o"
-    run(["g++", *_FLAGS, *_INCLUDES, "-c", KERNELS / "src" / "kernels.cpp", "-o", made])
+    run(["g++", *FLAGS, *INCLUDES, "-c", KERNELS / "src" / "kernels.cpp", "-o", made])
     return made
 
 
@@ -134,12 +143,23 @@ def compiled(tmp_path: Path, kernels: Path) -> Compile:
         emitted = emit(program, "program", block)
         source, library = tmp_path / f"program_{block}.cc", tmp_path / f"program_{block}.so"
         source.write_text(emitted.source)
-        run(["g++", *_FLAGS, *_INCLUDES, "-shared", source, kernels, "-o", library])
-        size = max([offset + values.nbytes for offset, values in emitted.constants], default=0)
-        weights = np.zeros(size + 64, np.uint8)
-        start = -weights.ctypes.data % 64
-        for offset, values in emitted.constants:
-            weights[start + offset :][: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
-        return Code(program=program, library=ctypes.CDLL(str(library)), weights=weights, scratch=emitted.scratch)
+        run(["g++", *FLAGS, *INCLUDES, "-shared", source, kernels, "-o", library])
+        return Code.of(program, emitted, ctypes.CDLL(str(library)).program)
 
     return make
+
+
+def compiled_together(programs: Mapping[str, Program], kernels: Path, folder: Path, block: int) -> dict[str, Code]:
+    """One library for all programs, because most of the time goes into reading headers."""
+    made = {name: emit(program, f"program_{i}", block) for i, (name, program) in enumerate(programs.items())}
+    # The headers first: within a namespace, they would become part of it.
+    text = ['#include "arithmetic.h"', '#include "elementwise.h"', '#include "order.h"']
+    text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(made.values())]
+    source, library = folder / "programs.cc", folder / "programs.so"
+    source.write_text("\n".join(text))
+    run(["g++", *FLAGS, *INCLUDES, "-shared", source, kernels, "-o", library])
+    loaded = ctypes.CDLL(str(library))
+    return {
+        name: Code.of(programs[name], emitted, getattr(loaded, f"program_{i}"))
+        for i, (name, emitted) in enumerate(made.items())
+    }

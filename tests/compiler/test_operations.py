@@ -33,6 +33,7 @@ class Writer:
         self,
         opcode: str,
         sizes: Sizes,
+        /,
         *operands: int,
         dtype: str = "f32",
         regions: tuple[Region, ...] = (),
@@ -56,13 +57,17 @@ class Writer:
     def spread(self, value: float, *sizes: int, dtype: str = "f32") -> int:
         return self.add("broadcast", (N, *sizes), self.constant(value, dtype), dtype=dtype, dimensions=())
 
-    def reducer(self, opcode: str) -> Region:
+    def reducer(self, opcode: str, dtype: str = "f32", *, result: str | None = None, **attributes: Any) -> Region:
+        """Of two numbers; `result` is the type that they give, if it is another one."""
         start = 10_000 + 10 * len(self.operations)
-        scalar = Shape("f32", ())
+        scalar = Shape(dtype, ())
         parameters = [
             Operation(id=start + i, opcode="parameter", type=scalar, attributes={"number": i}) for i in (0, 1)
         ]
-        root = Operation(id=start + 2, opcode=opcode, type=scalar, operands=(start, start + 1))
+        root = Operation(
+            id=start + 2, opcode=opcode, type=Shape(result or dtype, ()), operands=(start, start + 1),
+            attributes=attributes,
+        )  # fmt: skip
         return Region(operations=(*parameters, root), results=(root.id,))
 
     def program(self, *results: int) -> Program:

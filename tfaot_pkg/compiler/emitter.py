@@ -23,6 +23,8 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Progra
 from tfaot_pkg.compiler.writer import Writer
 from tfaot_pkg.package.render import render
 
+_MOST_SCRATCH = 1 << 31
+"""Bytes that each thread would take beside the weights."""
 _DEEPEST = 64
 """Operations that one element may be computed from in one go. Deeper ones would meet Python's limit of recursion."""
 _TOGETHER = 8
@@ -84,6 +86,8 @@ class Emitter(Writer):
             self._give(place, result)
         block = block or self.chosen_block()
         scratch = self.planned(block)
+        if scratch > _MOST_SCRATCH:
+            raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
         context: dict[str, object] = {
             "name": name,
             "block": block,
@@ -227,8 +231,12 @@ class Emitter(Writer):
         if operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
             return self.stored(operation.operands[0])
         special = self._tables.stored.get(operation.opcode)
-        if special is not None:
+        if ZERO in operation.shape.sizes:
+            pointer = self.buffer(operation.shape.dtype, ZERO)
+        elif special is not None and value not in self.scalars:
             pointer = special(self, operation)
+            if value in self.scalars:
+                return pointer  # a variable, which has no address
         elif operation.opcode in MOVING and (view := self._view(operation)) is not None:
             pointer = view
         elif operation.opcode in ELEMENTWISE or operation.opcode in MOVING or value in self.scalars:
@@ -272,6 +280,8 @@ class Emitter(Writer):
 
     def loop(self, extents: tuple[Size, ...], stores: Sequence[tuple[int, str, Index]]) -> None:
         """Compute each value at all places of `extents` and write it to its address."""
+        if ZERO in extents:
+            return
         body = Body(extents)
         results = [self.value(value, body.identity(), body) for value, _, _ in stores]
         written: list[tuple[Access, str]] = []

@@ -125,6 +125,8 @@ def number_text(operation: Operation) -> str:
         case "f64":
             bits = int(np.float64(value).view(np.uint64))
             return f"bitsAs<double>(std::uint64_t{{{bits:#018x}u}})"
+        case "s64" if value == -(2**63):
+            return "std::numeric_limits<std::int64_t>::min()"
     return f"static_cast<{C_TYPES[operation.shape.dtype]}>({int(value)}{'' if value < 2**63 else 'u'})"
 
 
@@ -157,8 +159,13 @@ def expression(operation: Operation, operands: Sequence[str], types: Sequence[st
 
 def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:
     direction: str = operation.attributes["direction"]
+    if operands[0] == operands[1]:
+        operands = [operands[0], f"copyOf({operands[1]})"]  # compilers warn of what is compared with itself
     if source == "pred" and direction in _TRUTH_COMPARED:
         return _TRUTH_COMPARED[direction].format(*operands)
     if source[0] == "f" and operation.attributes.get("order") == "TOTALORDER":
         operands = [f"inOrder({operand})" for operand in operands]
+    if source[0] == "u" and direction in ("LT", "GE"):
+        # A function, because compilers warn of unsigned numbers below a 0 that they see.
+        return f"{'!' if direction == 'GE' else ''}isBelow({operands[0]}, {operands[1]})"
     return f"{operands[0]} {_COMPARED[direction]} {operands[1]}"

@@ -13,6 +13,11 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Type, Unsupported
 from tfaot_pkg.program import hlo
 
+_MOST_OPERATIONS = 200_000
+"""Of a program: computations are copied to where they are called, which may double them at each level."""
+_DEEPEST = 24
+"""Regions within regions. Each level takes some of Python's stack in each pass."""
+
 
 def import_program(listing: hlo.Program, inputs: int, constants: Sequence[Array]) -> Program:
     """The program of `listing`, whose entry takes `inputs` inputs and then `constants`.
@@ -26,8 +31,17 @@ class _Import:
     def __init__(self, listing: hlo.Program, inputs: int, constants: Sequence[Array]) -> None:
         self._listing, self._inputs, self._constants = listing, inputs, constants
         self._new_ids = count()
+        self._depth = 0
 
     def region(self, number: int, *, is_entry: bool = False) -> Region:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Unsupported(f"loops, branches and functions more than {_DEEPEST} deep")
+        made = self._region(number, is_entry=is_entry)
+        self._depth -= 1
+        return made
+
+    def _region(self, number: int, *, is_entry: bool) -> Region:
         computation = self._listing.computations[number]
         operations: list[Operation] = []
         values: dict[int, tuple[int, ...]] = {}  # by the ids of the listing: several for a tuple
@@ -37,6 +51,8 @@ class _Import:
             instruction: hlo.Instruction, opcode: str, type_: Type, operands: Sequence[int] = (), **more: Any
         ) -> int:
             made = next(self._new_ids)
+            if made >= _MOST_OPERATIONS:
+                raise Unsupported(f"more than {_MOST_OPERATIONS} operations")
             operations.append(
                 Operation(id=made, opcode=opcode, type=type_, operands=tuple(operands), node=instruction.node, **more)
             )
@@ -144,7 +160,7 @@ class _Import:
         if small.shape != large.shape:
             raise Unsupported("a constant whose shape depends on the batch")
         # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
-        if np.array_equal(small.view(np.uint8) if small.ndim else small, large.view(np.uint8) if large.ndim else large):
+        if small.tobytes() == large.tobytes():
             return Literal(small)
         first, second = self._listing.batch_sizes
         if small.dtype.kind not in "iuf":

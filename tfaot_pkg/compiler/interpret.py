@@ -342,8 +342,17 @@ def _set_dimension_size(_run: _Run, operation: Operation, operand: Array, size: 
     return operand
 
 
+def _batch_norm(_run: _Run, operation: Operation, x: Array, *vectors: Array) -> Array:
+    sizes = [1] * x.ndim
+    sizes[operation.attributes["feature"]] = -1
+    scale, offset, mean, variance = (each.reshape(sizes) for each in vectors)
+    deviation = np.sqrt(variance + np.asarray(operation.attributes["epsilon"], x.dtype))
+    return np.asarray((x - mean) * (scale / deviation) + offset)
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     **{opcode: _elementwise(function) for opcode, function in arithmetic.FUNCTIONS.items()},
+    "batch-norm-inference": _batch_norm,
     "bitcast-convert": lambda _run, operation, x: arithmetic.bitcast(operation, x),
     "compare": lambda _run, operation, first, second: arithmetic.compare(operation, first, second),
     "convert": lambda _run, operation, x: arithmetic.convert(operation, x),

@@ -13,10 +13,12 @@ from tfaot_pkg.compiler.program import ONE, Operation, Region, Size
 @contextmanager
 def counting(emitter: Emitter, counters: Sequence[tuple[str, Size]]) -> Iterator[None]:
     """A loop for each counter, the last one innermost."""
+    emitter.flush()  # what waits for its loop would be computed in this one, or never
     with ExitStack() as stack:
         for name, size in counters:
             stack.enter_context(
-                emitter.braces(f"for ([[maybe_unused]] std::size_t {name} = 0; {name} < {cpp(size)}; ++{name})")
+                # Not `<`: compilers warn of unsigned numbers below a 0 that they see.
+                emitter.braces(f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {cpp(size)}; ++{name})")
             )
         yield
 

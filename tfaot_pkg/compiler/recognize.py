@@ -98,7 +98,9 @@ def _result_order(look: Look, operation: Operation) -> Operation | None:
 
 
 def _max_pool(look: Look, operation: Operation) -> Operation | None:
-    if operation.opcode != "reduce-window" or operation.shape.rank != 4 or len(operation.operands) != 2:
+    if operation.opcode != "reduce-window" or len(operation.operands) != 2:
+        return None
+    if operation.shape.rank != 4 or operation.shape.dtype != "f32":
         return None
     sides = operation.attributes["window"]
     plain = all(tuple(sides[axis]) == (1, 1, 0, 0, 1, 1) for axis in (0, 3))
@@ -167,7 +169,7 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
 
 def _softmax(look: Look, operation: Operation) -> Operation | None:
     """exp(x - max(x)) / sum(exp(x - max(x))) over the last axis."""
-    if operation.opcode != "divide":
+    if operation.opcode != "divide" or operation.shape.dtype != "f32":
         return None
     exponential = look.made_by(operation.operands[0], "exponential")
     total = _reduced(look, operation.operands[1], "add")

@@ -43,6 +43,7 @@ def reduce_together(emitter: Emitter, operation: Operation) -> None:
 
 def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
     """Whatever the region computes, one element after the other."""
+    emitter.flush()  # not within the loops of the reduction
     half = len(operation.operands) // 2
     arrays = [emitter.known[operand] for operand in operation.operands[:half]]
     starts = [emitter.scalar(start) for start in operation.operands[half:]]
@@ -115,7 +116,7 @@ def _reduce_rows(
             emitter.address(access, is_written=False)
         lines = emitter.inside(accesses, counted, len(axes.extents), body)
         size = cpp(inner.extents[-1])
-        emitter.line(f"total = {combine}{{}}(total, reduced<{combine}>({size}, [&](auto at) {{")
+        emitter.line(f"total = {combine}{{}}(total, reduced<{combine}>({size}, [&]([[maybe_unused]] auto at) {{")
         for line in lines:
             emitter.line("  " + line)
         emitter.line(f"  return {value};")

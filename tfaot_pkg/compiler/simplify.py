@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.compiler import interpret, recognize
-from tfaot_pkg.compiler.program import ONE, Literal, Operation, Program, Region, Shape, Size, Unsupported, used
+from tfaot_pkg.compiler.normalization import batch_norm_inference
+from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Size, Unsupported, used
 
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
@@ -336,14 +337,24 @@ def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operat
     return operation
 
 
+def _reduce(_rewrite: _Rewrite, operation: Operation, operand: Operation) -> int | Operation:
+    """Of no elements: the start everywhere."""
+    if len(operation.operands) != 2 or ZERO not in operand.shape.sizes:
+        return operation
+    start = operation.operands[1:]
+    return replace(operation, opcode="broadcast", operands=start, attributes={"dimensions": ()}, regions=())
+
+
 _RULES: Mapping[str, Any] = {
     # Not 0.0, which turns -0.0 into 0.0.
     "add": _with_neutral(-0.0, both_sides=True),
+    "batch-norm-inference": batch_norm_inference,
     "broadcast": _broadcast,
     "convert": _same_type,
     "copy": lambda _rewrite, _operation, operand: operand.id,
     "divide": _with_neutral(1.0, both_sides=False),
     "multiply": _with_neutral(1.0, both_sides=True),
+    "reduce": _reduce,
     "reshape": _reshape,
     "set-dimension-size": _set_dimension_size,
     "slice": _slice,

@@ -202,7 +202,7 @@ def _dimensions(proto) -> listing.Dimensions:
 
 
 def _feature(proto) -> listing.Feature:
-    return listing.Feature(feature=proto.feature_index)
+    return listing.Feature(feature=proto.feature_index, epsilon=proto.epsilon)
 
 
 def _dot(proto) -> listing.Dot:

@@ -24,7 +24,10 @@ class NoAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
+    """Of a batch normalization: the dimension of its features, and what is added to variances."""
+
     feature: int
+    epsilon: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

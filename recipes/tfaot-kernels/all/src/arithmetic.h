@@ -67,6 +67,10 @@ TFAOT_INLINE Element powerOf(Element base, Element exponent) {
 }
 
 template <class Element, class = IfInteger<Element>>
+TFAOT_INLINE bool isBelow(Element a, Element b) {
+  return a < b;
+}
+template <class Element, class = IfInteger<Element>>
 TFAOT_INLINE bool isWithin(Element places) {
   return static_cast<std::make_unsigned_t<Element>>(places) < static_cast<unsigned>(kBits<Element>);
 }
@@ -116,6 +120,11 @@ TFAOT_INLINE Integers onesOf(Integers a) {
 }
 TFAOT_INLINE Integers leadingZerosOf(Integers a) {
   return byLanes<std::int32_t>(a, a, [](std::int32_t x, std::int32_t) { return leadingZerosOf(x); });
+}
+
+template <class Value>
+TFAOT_INLINE Value copyOf(Value x) {
+  return x;
 }
 
 // Floats. NaN and zeros are their own signs.

@@ -249,7 +249,8 @@ TFAOT_INLINE double remainderOf(double a, double b) { return __builtin_fmod(a, b
 template <class Element, class = std::enable_if_t<std::is_integral_v<Element>>>
 TFAOT_INLINE Element remainderOf(Element a, Element b) {
   if (b == 0) return a;
-  return b == static_cast<Element>(-1) ? Element{0} : static_cast<Element>(a % b);
+  // The most negative number divided by -1 is beyond the type.
+  return std::is_signed_v<Element> && b == static_cast<Element>(-1) ? Element{0} : static_cast<Element>(a % b);
 }
 
 // By doubles: rounding to float hides how the C libraries differ.

@@ -1,0 +1,69 @@
+"""Models of single operations and layers (tests/models/operations.py): interpreter and code give TensorFlow's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import WORKER_PROGRAM, Network, compiled_together, read_network
+from tests.kept import REPOSITORY, kept
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.program import verify
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.environment import ensure
+
+MODELS = REPOSITORY / "tests" / "models"
+VERSIONS = ("2.17.1", "2.21.0")
+FAMILIES = (
+    "activations", "attention", "control", "convolutions", "cumulative", "floats", "normalizations", "numbers", "orders", "places",
+    "pools", "products", "recurrent", "reductions", "sizes", "types",
+)  # fmt: skip
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the models
+
+
+def _models(home: Path, version: str, family: str) -> dict[str, Network]:
+    folders = Folders(cache=home / "cache", data=home / "data")
+    python = ensure(version, folders=folders, progress=Silent()).python
+    worker = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
+    makers = [sha256_file(MODELS / name) for name in ("answered.py", "operations.py")]
+    parts = {"makers": makers, "python": str(python), "worker": worker, "family": family}
+    command: list[str | Path] = [python, "-I", MODELS / "operations.py"]
+    folder = kept(home, "operations", parts, lambda made: run([*command, made, WORKER_PROGRAM, family], timeout=900))
+    found = {path.name: read_network(path) for path in sorted((folder / family).iterdir())}
+    assert len(found) > 1
+    return found
+
+
+@pytest.mark.sweep("orders-2.17.1", "places-2.21.0", "pools-2.21.0", "types-2.17.1")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_operations_give_tensorflows_answers(
+    shared_home_folder: Path, kernels: Path, tmp_path: Path, family: str, version: str
+) -> None:
+    models = _models(shared_home_folder, version, family)
+    programs = {name: recognize(simplify(model.program)) for name, model in models.items()}
+    codes = compiled_together(programs, kernels, tmp_path, block=3)
+    for name, model in models.items():
+        verify(programs[name])
+        rows = len(model.inputs[0])
+        _same(interpret.run(model.program, rows, model.inputs), model.outputs, f"interpreter: {name}")
+        _same(codes[name](*model.inputs), model.outputs, f"code: {name}")
+
+
+def _same(given: Sequence[Array], wanted: Sequence[Array], name: str) -> None:
+    for one, other in zip(given, wanted, strict=True):
+        assert one.dtype == other.dtype, name
+        if one.dtype.kind != "f":
+            np.testing.assert_array_equal(one, other, err_msg=name)
+        else:
+            np.testing.assert_allclose(one, other, rtol=5e-5, atol=5e-6, err_msg=name)

@@ -1,0 +1,38 @@
+"""HLO's batch normalization in operations that passes and the emitter know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape
+
+
+class Program(Protocol):
+    """What operations are added to (simplify.py)."""
+
+    def add(self, operation: Operation) -> int: ...
+
+
+def batch_norm_inference(program: Program, operation: Operation, operand: Operation) -> Operation:
+    """(x - mean) * (scale / sqrt(variance + epsilon)) + offset, by feature: of constant statistics, two factors."""
+    x, scale, offset, mean, variance = operation.operands
+    shape, feature = operand.shape, operation.attributes["feature"]
+    vector = Shape(shape.dtype, (shape.sizes[feature],))
+    epsilon = np.array(operation.attributes["epsilon"], NUMPY_TYPES[shape.dtype])
+
+    def made(opcode: str, type_: Shape, *operands: int, **attributes: object) -> Operation:
+        return Operation(id=0, opcode=opcode, type=type_, operands=operands, attributes=attributes, node=operation.node)
+
+    def along(value: int) -> int:
+        return program.add(made("broadcast", shape, value, dimensions=(feature,)))
+
+    constant = program.add(made("constant", Shape(shape.dtype, ()), literal=Literal(epsilon)))
+    spread = program.add(made("broadcast", vector, constant, dimensions=()))
+    deviation = program.add(made("rsqrt", vector, program.add(made("add", vector, variance, spread))))
+    factor = program.add(made("multiply", vector, scale, deviation))
+    centred = program.add(made("subtract", shape, x, along(mean)))
+    scaled = program.add(made("multiply", shape, centred, along(factor)))
+    return replace(made("add", shape, scaled, along(offset)), type=operation.type)
