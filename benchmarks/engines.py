@@ -30,6 +30,7 @@ from tfaot_pkg.bench.plot import latency_plot, resources_plot  # noqa: E402
 from tfaot_pkg.bench.results import Bench  # noqa: E402
 from tfaot_pkg.bench.run import Request, bench  # noqa: E402
 from tfaot_pkg.cli.command import make_progress  # noqa: E402
+from tfaot_pkg.documents import convert, plain  # noqa: E402
 from tfaot_pkg.folders import Folders  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline  # noqa: E402
 from tfaot_pkg.process import run  # noqa: E402
@@ -51,7 +52,7 @@ _COLUMNS = ("network", "time / roofline", "goal", "size / goal", "memory / goal"
 _HEAD = """\
 # Inference engines compared
 
-Made by `benchmarks/engines.py`; how it measures is told in [bench](../how-to/bench.md). One thread on one core; medians
+Made by `benchmarks/engines.py`; [bench](../how-to/bench.md) describes the method. One thread on one core; medians
 of {rounds} rounds in which all engines take turns; smaller is better.
 
 Machine: {cpu}, {cores} cores ({kind}), {caches}, {memory_gib} GiB, highest target {target}; Linux {kernel};
@@ -111,8 +112,8 @@ def measured(chosen: Options) -> list[Bench]:
             spec = load_spec(networks / name / "spec.yaml")
             compilation = replace(spec.compilation, targets=chosen.request.targets)  # no others: its size is judged
             result = bench(replace(spec, compilation=compilation), chosen.request, pipeline)
-            kept.write_text(json.dumps(result.as_dict()))
-        found.append(Bench.from_dict(json.loads(kept.read_text())))
+            kept.write_text(json.dumps(plain(result)))
+        found.append(convert(Bench, json.loads(kept.read_text())))
     return found
 
 
@@ -150,7 +151,7 @@ def summary(benches: list[Bench]) -> list[str]:
 
 
 def _goals(each: Bench) -> tuple[str, ...]:
-    ours = [row for row in each.rows if row.is_ours and row.cells]
+    ours = [row for row in each.engines if row.is_ours and row.cells]
     shares = []
     for row in ours:
         mean = table.geometric_mean([table.share_of_roof(each, row, size) for size in each.batch_sizes])
@@ -164,7 +165,7 @@ def _goals(each: Bench) -> tuple[str, ...]:
 
 def how(benches: list[Bench]) -> list[str]:
     """What was run, engine by engine."""
-    rows = {row.name: row for each in benches for row in each.rows if row.cells}
+    rows = {row.name: row for each in benches for row in each.engines if row.cells}
     return [f"- {row.title} ({row.version}): {row.how}." for row in rows.values()]
 
 
@@ -178,11 +179,11 @@ def main() -> None:
     chosen = options()
     chosen.work.mkdir(parents=True, exist_ok=True)
     if chosen.source:
-        benches = [Bench.from_dict(item) for item in json.loads(chosen.source.read_text())["networks"]]
+        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]
     else:
         benches = measured(chosen)
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    document = {"format": 1, "networks": [each.as_dict() for each in benches]}
+    document = {"format": 1, "networks": [plain(each) for each in benches]}
     (chosen.folder / "engines.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
     (chosen.folder / "engines.md").write_text(markdown(benches))
     (chosen.folder / "engines-latency.svg").write_bytes(latency_plot(benches, ".svg"))
