@@ -43,6 +43,8 @@ Key = tuple[str, int]
 _HEAD = re.compile(r"(\S.*) #(\d+)")
 COMPILER_TEXT = r"(\n(?!hint: ).*)+"
 """What a compiler, a linker or Conan printed, below our own first line: it differs between versions."""
+DIFFERENCES = r"(\n  (inputs of class [^\n]*elements differ[^\n]*|and \d+ more))+"
+"""Where answers differ from TensorFlow's, and by how much: it depends on the machine."""
 _INDENT = "    "
 _HIDDEN = re.compile(r"[^\n -~\xa1-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ud7ff]")
 """What an editor might not show, or take for the end of a line."""

@@ -11,6 +11,7 @@ import pytest
 
 from tests.consumers.conftest import WARNINGS, cmake_build, environment
 from tests.samples import NAMES, REPOSITORY, Published, Sample, recipe
+from tests.wording import reported
 from tfaot_pkg.process import CommandFailed, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
@@ -47,17 +48,15 @@ def test_the_example_in_c_builds_with_cmake_in_a_project_without_cpp(
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [("", "holds no images"), ("1,2\n", "a line is too short"), ("1," * 65 + "1\n", "a line is too long")],
+    "text",
+    ["", "1,2\n", "1," * 65 + "1\n"],
 )
-def test_the_example_in_c_refuses_what_is_no_table_of_images(
-    text: str, message: str, published: Published, tmp_path: Path
-) -> None:
+def test_the_example_in_c_refuses_what_is_no_table_of_images(text: str, published: Published, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(text)
     library = published.library("digits", "a")
     flags: list[str | Path] = [f"-I{published.prefix}/include", EXAMPLES / "c" / "main.c", library, "-lm"]
     run(["gcc", "-std=c11", *flags, "-o", tmp_path / "accuracy"])
-    with pytest.raises(CommandFailed, match=message):
+    with reported(CommandFailed):
         run([tmp_path / "accuracy", tmp_path / "table.csv"])
 
 
@@ -83,12 +82,12 @@ def test_the_example_with_dlopen_scores_two_models_in_one_process_as_tensorflow_
 
 def test_the_example_with_dlopen_says_what_does_not_fit(score: Path, published: Published, tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("no library")
-    wrong: dict[str, list[Path]] = {
-        "usage: score LIBRARY TABLE.csv": [],
-        "text.so: file too short": [tmp_path / "text.so", held_out("wine")],
-        "a row for wine has 14 columns": [published.library("wine", "so"), held_out("digits")],
-        "cannot open": [published.library("wine", "so"), tmp_path / "nothing.csv"],
-    }
-    for message, arguments in wrong.items():
-        with pytest.raises(CommandFailed, match=message):
+    wrong: list[list[Path]] = [
+        [],
+        [tmp_path / "text.so", held_out("wine")],
+        [published.library("wine", "so"), held_out("digits")],
+        [published.library("wine", "so"), tmp_path / "nothing.csv"],
+    ]
+    for arguments in wrong:
+        with reported(CommandFailed):
             run([score, *arguments], env=environment())

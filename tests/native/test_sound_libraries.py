@@ -5,9 +5,8 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-import pytest
-
 from tests.registry.tiny import tiny_libraries, tiny_uid
+from tests.wording import reported
 from tfaot_pkg.errors import CompilerError, ModelError
 from tfaot_pkg.keys import Key
 from tfaot_pkg.native.library import NativeLibrary, require_sound_libraries
@@ -28,12 +27,10 @@ def test_a_library_that_computes_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_symbol_that_the_model_named_is_the_models_fault(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"libtfaot-model-digits\.so: it needs the symbol system") as caught:
+    with reported(ModelError):
         require_sound_libraries(library(tmp_path, SYSTEM), platform.machine())
-    assert "custom call" in caught.value.hint
 
 
 def test_what_the_linker_added_is_the_compilers_fault(tmp_path: Path) -> None:
-    with pytest.raises(CompilerError, match="RUNPATH") as caught:
+    with reported(CompilerError):
         require_sound_libraries(library(tmp_path, "", "-Wl,-rpath,/tmp,--enable-new-dtags"), platform.machine())
-    assert "CXX" in caught.value.hint

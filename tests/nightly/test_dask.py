@@ -25,6 +25,7 @@ from tests.nightly.nights import (
     stub,
     stub_decision,
 )
+from tests.wording import reported
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.dask_executor import DaskExecutor
 from tfaot_pkg.nightly.outcome import Attempt, Request
@@ -54,6 +55,10 @@ class Killer(Seen):
                     break
             else:
                 time.sleep(0.01)  # the next build is on its way to a worker
+
+
+DASK_TEXT = r"(?<=does not answer)( any more)?: Timed out[^\n]*"
+"""Words of Dask's own, which differ between versions."""
 
 
 def test_a_lost_worker_costs_only_what_was_in_flight(tmp_path: Path) -> None:
@@ -112,7 +117,7 @@ def test_a_lost_scheduler_ends_the_night_and_costs_only_what_was_in_flight(tmp_p
             tmp_path, home_of(tmp_path), watch=Killer(), program=stub(0.5),
             executor=lambda _: DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask", timeout=8.0),
         )  # fmt: skip
-        with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://.* does not answer any more"):
+        with reported(NetworkError, varies=DASK_TEXT):
             night.run(lambda: decisions)
     seen = Seen()
     night = coordinator(tmp_path, home_of(tmp_path), watch=seen, program=stub(0.1))
@@ -149,7 +154,7 @@ def test_a_night_that_gets_no_worker_ends_and_says_so(tmp_path: Path) -> None:
                 scheduler_file=file, scratch=tmp_path / "dask", worker_wait=3, note=notes.append
             ),
         )  # fmt: skip
-        with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://.* has had no worker for 3 s"):
+        with reported(NetworkError):
             night.run(lambda: [stub_decision("one")])
     assert len(notes) == 1 and "waiting for one for 3 s" in notes[0]
     again = coordinator(tmp_path, home_of(tmp_path), program=stub(0)).run(lambda: [stub_decision("one")])
@@ -199,17 +204,17 @@ def test_builds_that_run_when_a_night_is_interrupted_end_with_its_cluster_and_sa
 
 def test_a_cluster_of_our_own_that_does_not_start_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NetworkError, match="no Dask cluster could be started on this machine: NotADirectoryError: "):
+    with reported(NetworkError):
         DaskExecutor(slots=1, memory=2**30, scratch=tmp_path / "file" / "dask")
 
 
 def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"the Dask scheduler tcp://127\.0\.0\.1:1 does not answer"):
+    with reported(NetworkError, varies=DASK_TEXT):
         with closing(DaskExecutor(scheduler="tcp://127.0.0.1:1", scratch=tmp_path, timeout=1.0)):
             pass
 
 
 def test_a_scheduler_file_that_does_not_come_is_told(tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"none\.json does not answer: .*no such file after 1 s"):
+    with reported(NetworkError):
         with closing(DaskExecutor(scheduler_file=tmp_path / "none.json", scratch=tmp_path, timeout=1.0)):
             pass

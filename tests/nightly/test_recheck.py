@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import pytest
 
 from tests.bad_input.conftest import write_spec
 from tests.nightly.nights import coordinator, home_of, task_of, to_build
+from tests.wording import DIFFERENCES, reported
 from tfaot_pkg.errors import StorageError, TrustError, ValidationError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_file
@@ -202,29 +202,25 @@ def pipe(stored: Stored, scratch: Path) -> None:
     os.mkfifo(place)
 
 
-CASES: dict[str, tuple[Callable[[Stored, Path], None], str]] = {
-    "archive": (damaged_archive, "its prefix is not a file of the size that its index line gives"),
-    "a file more": (more_in_the_archive, "bin/cmake"),
-    "library": (changed_library, "its provenance is about other files"),
-    "document": (another_document, "its validation is not the one in its archive"),
-    "line": (another_licence, "its index line says license = Proprietary"),
-    "header": (
-        another_text("include/tfaot-model-*/model.h", "// more\n"),
-        "model.h is not the one that is made for this model",
-    ),
-    "CMake": (another_text("lib/cmake/*/*Config.cmake", "message(x)\n"), "Config.cmake is not the one that is made"),
-    "rows": (other_rows, "its index line says rows_independent = False"),
-    "pipe": (pipe, "its validation is no file of the size"),
-    "model": (another_model, "is rejected|about another build|not what was"),
+CASES: dict[str, Callable[[Stored, Path], None]] = {
+    "archive": damaged_archive,
+    "a file more": more_in_the_archive,
+    "library": changed_library,
+    "document": another_document,
+    "line": another_licence,
+    "header": another_text("include/tfaot-model-*/model.h", "// more\n"),
+    "CMake": another_text("lib/cmake/*/*Config.cmake", "message(x)\n"),
+    "rows": other_rows,
+    "pipe": pipe,
+    "model": another_model,
 }
 
 
 @pytest.mark.sweep("archive", "library", "line")
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_changed_in_the_state_folder_is_not_signed(stored: Stored, tmp_path: Path, name: str) -> None:
-    change, said = CASES[name]
-    change(stored, tmp_path)
-    with pytest.raises(TrustError, match=said):
+    CASES[name](stored, tmp_path)
+    with reported(TrustError):
         stored.publish()
 
 
@@ -232,7 +228,7 @@ def test_a_link_in_the_state_folder_is_not_followed(stored: Stored) -> None:
     place = stored.folder / "blobs" / "validation"
     place.unlink()
     place.symlink_to("/dev/zero")
-    with pytest.raises(StorageError, match="copy the stored result"):
+    with reported(StorageError):
         stored.publish()
 
 
@@ -255,7 +251,7 @@ def test_a_library_with_other_answers_is_not_signed_though_all_documents_vouch_f
     stored: Stored, tmp_path: Path
 ) -> None:
     tampered(stored, tmp_path, lambda root: swap(root, "lib/*.so", "lib/*.a", "lib/dense_bs1.o"))
-    with pytest.raises(ValidationError, match="does not give TensorFlow's answers"):
+    with reported(ValidationError, varies=DIFFERENCES):
         stored.publish()
 
 
@@ -283,18 +279,12 @@ def second_member(root: Path) -> None:
     other.unlink()
 
 
-OTHER_CODE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "static library": (lambda root: swap(root, "lib/*.a"), "its objects have other code than its static library"),
-    "static library and objects": (
-        lambda root: swap(root, "lib/*.a", "lib/dense_bs1.o"),
-        "libtfaot-model-dense.so is not what the package's own objects are linked to",
-    ),
-    "object": (
-        lambda root: swap(root, "lib/dense_bs1.o"),
-        "its objects have other code than its static library",
-    ),
-    "a member more": (second_member, "its static library does not hold one object, tfaot-model-dense.o"),
-    "library": (swap_library, "libtfaot-model-dense.so is not what the package's own objects are linked to"),
+OTHER_CODE: dict[str, Callable[[Path], object]] = {
+    "static library": lambda root: swap(root, "lib/*.a"),
+    "static library and objects": lambda root: swap(root, "lib/*.a", "lib/dense_bs1.o"),
+    "object": lambda root: swap(root, "lib/dense_bs1.o"),
+    "a member more": second_member,
+    "library": swap_library,
 }
 
 
@@ -302,9 +292,8 @@ OTHER_CODE: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("name", OTHER_CODE)
 def test_every_compiled_file_has_the_code_that_was_validated(stored: Stored, tmp_path: Path, name: str) -> None:
     """Also where each is what a package may hold, and all documents vouch for it: only the shared library is run."""
-    change, said = OTHER_CODE[name]
-    tampered(stored, tmp_path, change)
-    with pytest.raises(TrustError, match=re.escape(said)):
+    tampered(stored, tmp_path, OTHER_CODE[name])
+    with reported(TrustError):
         stored.publish()
 
 
@@ -316,7 +305,7 @@ def another_program(root: Path) -> None:
 def test_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
     with_tools = stored.with_other()
     tampered(with_tools, tmp_path, another_program)
-    with pytest.raises(TrustError, match="two_inputs_test is not what the package's own objects are linked to"):
+    with reported(TrustError):
         with_tools.publish()
 
 
@@ -326,6 +315,6 @@ def test_a_model_that_changed_since_it_was_planned_is_not_signed(
     spec = write_spec(tmp_path / "spec.yaml", models["dense"])
     decision = to_build(task_of(spec, "dense"), made.folders)
     spec.write_text(spec.read_text().replace("batch_sizes", "weights: embedded\n  batch_sizes"))
-    with pytest.raises(StorageError, match="changed since the night was planned"):
+    with reported(StorageError):
         with Recheck(folders=made.folders)(decision, made.state.results.release(made.decision.key)):
             pass

@@ -112,6 +112,11 @@ class Done:
     def hint(self) -> str:
         return self.err.rpartition("\nhint: ")[2].strip()
 
+    @property
+    def words(self) -> str:
+        """The error and its hint, for tests/wording.py: without notes and progress."""
+        return f"{self.error}\nhint: {self.hint}"
+
 
 Cli = Callable[..., Done]
 

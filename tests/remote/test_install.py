@@ -11,7 +11,7 @@ import pytest
 
 from tests.remote.conftest import Cli, SignedFolder
 from tests.remote.faulty import FaultyServer, faulty_server, reply
-from tests.wording import reported
+from tests.wording import reported, worded
 
 BLOB = "/blobs/.*"
 
@@ -41,8 +41,7 @@ def test_a_known_address_does_as_well_as_its_name(cli: Cli, known: FaultyServer,
 def test_an_unknown_address_is_not_trusted(cli: Cli, server: FaultyServer) -> None:
     done = cli("show", "digits", "--registry", server.url)
     assert done.code == 16
-    assert f"{server.url} is not a known registry" in done.error
-    assert "registry add NAME" in done.hint
+    worded(done.words)
     assert server.seen == []
 
 
@@ -86,7 +85,7 @@ def test_a_fingerprint_of_another_root_is_refused(cli: Cli, server: FaultyServer
 def test_one_must_say_whom_to_trust(cli: Cli, server: FaultyServer, options: tuple[str, ...]) -> None:
     done = cli("registry", "add", "r", server.url, *options)
     assert done.code == 16
-    assert "--root FILE" in done.hint
+    worded(done.words)
     assert server.seen == []
 
 
@@ -96,20 +95,20 @@ def test_a_signed_registry_is_not_taken_unsigned(cli: Cli, server: FaultyServer)
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    "url",
     [
-        ("http://models.example.org/", "plain http"),
-        ("ftp://models.example.org/", "not the address"),
-        ("https://", "not the address"),
-        ("https://me:secret@models.example.org/", "name and password"),
-        ("https://models.example.org/?token=secret", "no ?"),
-        ("https://models.example.org:port/", "not an address"),
+        "http://models.example.org/",
+        "ftp://models.example.org/",
+        "https://",
+        "https://me:secret@models.example.org/",
+        "https://models.example.org/?token=secret",
+        "https://models.example.org:port/",
     ],
 )
-def test_addresses_that_are_not_taken(cli: Cli, url: str, said: str) -> None:
+def test_addresses_that_are_not_taken(cli: Cli, url: str) -> None:
     done = cli("registry", "add", "r", url, "--unsigned")
     assert done.code == 16
-    assert said in done.error
+    worded(done.words)
     assert "secret" not in done.err
 
 
@@ -160,8 +159,7 @@ def test_offline_says_what_the_cache_lacks(cli: Cli, known: FaultyServer, tmp_pa
     assert cli("show", "digits", "--registry", "r").code == 0
     done = cli("install", "digits", "--registry", "r", "--offline", "--prefix", tmp_path / "prefix")
     assert done.code == 17
-    assert "not in the cache" in done.error
-    assert "without --offline" in done.hint
+    worded(done.words)
     assert not (tmp_path / "prefix").exists() or not list((tmp_path / "prefix").rglob("*.h"))
 
 
@@ -184,8 +182,7 @@ def test_without_network_and_cache_there_is_an_error(cli: Cli, signed: SignedFol
     shutil.rmtree(tfaot_home / "cache")
     done = cli("show", "digits", "--registry", "r")
     assert done.code == 17
-    assert "cannot be reached" in done.error
-    assert "HTTPS_PROXY" in done.hint
+    worded(done.words)
 
 
 def test_a_name_and_password_come_from_netrc(

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.conftest import BLOB, DIGEST, REPOSITORY, make_folder, tfaot_server
+from tests.wording import worded
 
 pytestmark = pytest.mark.slow
 
@@ -83,15 +84,14 @@ def test_the_address_is_printed_as_json_where_that_is_asked_for(root: Path) -> N
 def test_what_is_no_registry_is_not_served(tmp_path: Path) -> None:
     done = run(tmp_path, "--port", "0")
     assert done.returncode == 16
-    assert "not a registry" in done.stderr
+    worded(done.stderr)
 
 
 def test_a_port_that_is_taken_is_said_to_be(root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run(root, "--port", str(taken.getsockname()[1]))
     assert done.returncode == 17
-    assert "cannot listen" in done.stderr
-    assert "--port" in done.stderr
+    worded(done.stderr, varies=r"Address already in use.*")
 
 
 def test_an_address_of_another_machine_is_said_to_be_impossible(root: Path) -> None:
