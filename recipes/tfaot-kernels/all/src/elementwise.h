@@ -125,7 +125,7 @@ TFAOT_INLINE void eachAlone(std::size_t size, Body body) {
 }
 
 TFAOT_INLINE Vector chosen(Mask which, Vector yes, Vector no) { return which ? yes : no; }
-TFAOT_INLINE Integers chosen(Mask which, Integers yes, Integers no) { return (which & yes) | (~which & no); }
+TFAOT_INLINE Integers chosen(Mask which, Integers yes, Integers no) { return which ? yes : no; }
 template <class Element>
 TFAOT_INLINE Element chosen(bool which, Element yes, Element no) {
   return which ? yes : no;
@@ -357,22 +357,79 @@ TFAOT_INLINE std::int32_t inOrder(float x) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
-/// The `k` first of `size` floats in falling (kLargest) or rising order, and where they lie; of equal ones the first.
 template <bool kLargest>
-inline void topK(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+TFAOT_INLINE std::int32_t rankOf(float x) {
+  return kLargest ? inOrder(x) : ~inOrder(x);
+}
+
+/// One float after the other is put into the sorted ones so far.
+template <bool kLargest>
+inline void topKOneByOne(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
   std::size_t count = 0;
-  const auto key = [](float x) { return kLargest ? inOrder(x) : ~inOrder(x); };
   for (std::size_t i = 0; i < size; ++i) {
-    const std::int32_t mine = key(in[i]);
-    if (count == k && mine <= key(values[k - 1])) continue;
+    const std::int32_t mine = rankOf<kLargest>(in[i]);
+    if (count == k && mine <= rankOf<kLargest>(values[k - 1])) continue;
     std::size_t at = count < k ? count++ : k - 1;
-    for (; at > 0 && key(values[at - 1]) < mine; --at) {
+    for (; at > 0 && rankOf<kLargest>(values[at - 1]) < mine; --at) {
       values[at] = values[at - 1];
       indices[at] = indices[at - 1];
     }
     values[at] = in[i];
     indices[at] = static_cast<std::int32_t>(i);
   }
+}
+
+template <int... kLane>
+TFAOT_INLINE Integers laterLanes(Integers before, Integers x, std::integer_sequence<int, kLane...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(before, x, (kLane + kLanes - 1)...);
+#else
+  return __builtin_shuffle(before, x, Integers{(kLane + kLanes - 1)...});
+#endif
+}
+
+/// Every lane i holds what lane i - 1 had, the first one what the last one of `before` had.
+TFAOT_INLINE Integers later(Integers before, Integers x) {
+  return laterLanes(before, x, std::make_integer_sequence<int, kLanes>{});
+}
+
+/// The same without a branch: the sorted ones stay in registers. Gives false if there were fewer than `k` that stand
+/// before the last one of all in order, a NaN.
+template <bool kLargest, int kCount>
+inline bool topKInRegisters(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+  Integers ranks[kCount], places[kCount];
+  TFAOT_UNROLL
+  for (int v = 0; v < kCount; ++v) {
+    ranks[v] = filled(std::numeric_limits<std::int32_t>::min());
+    places[v] = filled(std::int32_t{-1});
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    const Integers rank = filled(rankOf<kLargest>(in[i])), place = filled(static_cast<std::int32_t>(i));
+    TFAOT_UNROLL
+    for (int v = kCount - 1; v >= 0; --v) {
+      const Integers above = later(v > 0 ? ranks[v - 1] : rank, ranks[v]);
+      const Integers from = later(v > 0 ? places[v - 1] : place, places[v]);
+      const Mask stays = ranks[v] >= rank, here = above >= rank;
+      ranks[v] = chosen(stays, ranks[v], chosen(here, rank, above));
+      places[v] = chosen(stays, places[v], chosen(here, place, from));
+    }
+  }
+  std::int32_t all[kCount * kLanes];
+  std::memcpy(all, places, sizeof all);
+  if (all[k - 1] < 0) return false;
+  for (std::size_t i = 0; i < k; ++i) {
+    indices[i] = all[i];
+    values[i] = in[all[i]];
+  }
+  return true;
+}
+
+/// The `k` first of `size` floats in falling (kLargest) or rising order, and where they lie; of equal ones the first.
+template <bool kLargest>
+inline void topK(std::size_t size, std::size_t k, const float* in, float* values, std::int32_t* indices) {
+  if (k <= kLanes && topKInRegisters<kLargest, 1>(size, k, in, values, indices)) return;
+  if (k > kLanes && k <= 2 * kLanes && topKInRegisters<kLargest, 2>(size, k, in, values, indices)) return;
+  topKOneByOne<kLargest>(size, k, in, values, indices);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET
