@@ -35,6 +35,8 @@ from tfaot_pkg.errors import SpecError, TfaotError
 
 SNAPSHOT = Path(__file__).with_suffix(".snapshot")
 REPOSITORY = SNAPSHOT.parent.parent
+# Read once: a test may have changed the environment when another one asks.
+SHARED = Path(os.environ.get("TFAOT_TEST_HOME") or REPOSITORY / "build" / "test-home").resolve()
 
 E = TypeVar("E", bound=BaseException)
 Key = tuple[str, int]
@@ -237,10 +239,9 @@ def _places(config: pytest.Config) -> list[tuple[str, str]]:
     """Paths and names of this machine, the longest first, and what stands for them."""
     # The first part below is the test's, or a fixture's: `tmp_path` counts them up, so a second run has another.
     base = str(config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
-    shared = Path(os.environ.get("TFAOT_TEST_HOME") or REPOSITORY / "build" / "test-home").resolve()
     return [
         (rf"{re.escape(base)}(/[^/\s'\":,;]+)?", "<tmp>"),
-        (re.escape(str(shared)), "<shared>"),
+        (re.escape(str(SHARED)), "<shared>"),
         (re.escape(sys.executable), "<python>"),
         (re.escape(str(REPOSITORY)), "<repository>"),
         (rf"{re.escape(tempfile.gettempdir())}/[^/\s'\":,;]+", "<tmp>"),

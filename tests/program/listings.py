@@ -20,7 +20,7 @@ Shape = Sequence[int]
 
 def _defaults(opcode: str) -> dict[str, Any]:
     """Attributes of an opcode that a test says nothing of."""
-    kinds = {"str": "", "int": 0, "tuple": []}
+    kinds = {"str": "", "int": 0, "float": 0.0, "tuple": []}
     return {each.name: kinds[str(each.type).partition("[")[0]] for each in fields(ATTRIBUTES.get(opcode, NoAttributes))}
 
 

@@ -92,7 +92,7 @@ def test_what_cannot_be_is_said(tmp_path: Path, tfaot: Any) -> None:
         (("registry", "keys", "add", "bins", "registry", "--keys", "keys"), 16, "'bins' is not a role"),
         (("registry", "refresh", "registry", "--keys", "nowhere"), 18, "there are no keys in nowhere"),
         (("yank", "digits", "--registry", "registry"), 16, "names no version"),
-        (("registry", "gc", "registry", "--grace", "soon"), 16, "is no period"),
+        (("registry", "gc", "registry", "--grace", "soon"), 16, "is not a period"),
     ]:
         got, document, error = tfaot(*arguments)
         assert (got, error) == (code, "") or arguments[1] == "verify", (arguments, got, error)
