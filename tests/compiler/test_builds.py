@@ -93,3 +93,19 @@ def test_a_program_that_cannot_be_had_is_an_error_with_the_reason(
     assert ended.returncode == 12
     worded(ended.stderr.partition("error: ")[2])
     assert not (tmp_path / "prefix").exists()
+
+
+@pytest.mark.nightly
+def test_a_program_is_the_same_code_whenever_the_model_is_lowered(
+    networks: Networks, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    """TensorFlow numbers its instructions in another way each time."""
+    spec = spec_of(tmp_path, networks("2.17.1", "towers").model)
+    libraries = []
+    for name in ("first", "second"):
+        home = tmp_path / name
+        (home / "cache").mkdir(parents=True)
+        (home / "cache" / "toolchains").symlink_to(shared_home_folder / "cache" / "toolchains")
+        tfaot(home, "build", spec, "-o", home / "prefix")
+        libraries.append((home / "prefix/lib/libtfaot-model-net.so").read_bytes())
+    assert libraries[0] == libraries[1]
