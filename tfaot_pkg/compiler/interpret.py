@@ -205,7 +205,11 @@ def _windows(array: Array, window: Sequence[Sequence[int]], fill: Any) -> Array:
     cut = [slice(max(-side[2], 0), n - max(-side[3], 0)) for n, side in zip(wide.shape, window, strict=True)]
     wide = wide[tuple(cut)]
     reach = [(side[0] - 1) * side[4] + 1 for side in window]
-    every = np.lib.stride_tricks.sliding_window_view(wide, reach)
+    if any(n < length for n, length in zip(wide.shape, reach, strict=True)):
+        outer = [max(n - length + 1, 0) for n, length in zip(wide.shape, reach, strict=True)]
+        every = np.empty([*outer, *reach], wide.dtype)  # no window fits
+    else:
+        every = np.lib.stride_tricks.sliding_window_view(wide, reach)
     places = tuple(slice(None, None, side[1]) for side in window)
     inside = tuple(slice(None, None, side[4]) for side in window)
     return np.asarray(every[places + inside])
