@@ -54,13 +54,13 @@ Tool = Callable[..., Ended]
 
 @pytest.fixture
 def tool(tmp_path: Path, tfaot_home: Path) -> Tool:
-    """`tool("resolve", "digits", code=16)` in the folder `tmp_path / "work"`; asserts the exit code."""
-    work = tmp_path / "work"
-    work.mkdir()
+    """`tool("resolve", "digits", code=16)` in the folder `tmp_path / "project"`; asserts the exit code."""
+    project = tmp_path / "project"
+    project.mkdir()
 
     def call(*words: str | Path, code: int = 0, env: Mapping[str, str] | None = None) -> Ended:
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})}
-        done = run_command(words, cwd=work, env=variables, timeout=100)
+        done = run_command(words, cwd=project, env=variables, timeout=100)
         assert done.returncode == code, done.stdout + done.stderr
         return Ended(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 

@@ -147,14 +147,15 @@ def test_nothing_is_installed_where_a_file_is_in_the_way_of_one_package(
 ) -> None:
     publish("digits", "1")
     publish("wine", "1")
-    mine = tmp_path / "work/p/include/tfaot-model-wine/model.h"
+    mine = tmp_path / "project/p/include/tfaot-model-wine/model.h"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     tool("resolve", "digits", "wine", "--registry", registry.root)
     for words in (("--locked",), ("digits", "wine", "--registry", registry.root)):
         failed = tool("install", *words, "--prefix", "p", code=22)
         assert "include/tfaot-model-wine/model.h (was not installed by tfaot-pkg)" in failed.stderr
-        assert [path for path in (tmp_path / "work/p").rglob("*.*") if path.is_file() and path.name[0] != "."] == [mine]
+        files = [path for path in (tmp_path / "project/p").rglob("*.*") if path.is_file() and path.name[0] != "."]
+        assert files == [mine]
     mine.unlink()
     assert "tfaot-model-wine 1: installed" in tool("install", "--locked", "--prefix", "p").stdout
 
@@ -179,7 +180,7 @@ def test_the_lock_of_a_signed_registry_holds_its_root_and_a_copy_that_lost_its_s
     signed.publish(package.entry, package.blobs)
     assert signed.root_version == 1
     tool("resolve", "digits", "--registry", signed.root)
-    lock = Lock.read(tmp_path / "work" / "tfaot.lock")
+    lock = Lock.read(tmp_path / "project" / "tfaot.lock")
     assert lock.registry.root_version == 1 and lock.registry.is_signed
     tool("install", "--locked", "--prefix", "p")
     copy = FolderRegistry.create(tmp_path / "copy")
@@ -187,7 +188,7 @@ def test_the_lock_of_a_signed_registry_holds_its_root_and_a_copy_that_lost_its_s
     failed = tool("install", "--locked", "--prefix", "q", "--registry", copy.root, code=18)
     assert "is unsigned, and what is locked came from a signed registry" in failed.stderr
     later = replace(lock, registry=replace(lock.registry, root_version=2))
-    later.write(tmp_path / "work" / "tfaot.lock")
+    later.write(tmp_path / "project" / "tfaot.lock")
     assert (
         "is at version 1 of its root, and version 2 was locked"
         in tool("install", "--locked", "--prefix", "q", code=18).stderr
@@ -310,12 +311,12 @@ def test_the_commands_from_resolve_to_update(
 ) -> None:
     publish("digits", "1.0")
     publish("wine", "1.0")
-    work = tmp_path / "work"
+    project = tmp_path / "project"
     done = tool("resolve", "digits>=1,<2", "wine", "--registry", registry.root)
     worded(done.stdout)
-    before = (work / "tfaot.lock").read_bytes()
+    before = (project / "tfaot.lock").read_bytes()
     worded(tool("resolve", "wine", "digits>=1,<2", "--registry", registry.root).stdout)
-    assert (work / "tfaot.lock").read_bytes() == before
+    assert (project / "tfaot.lock").read_bytes() == before
 
     tool("install", "--locked", "--prefix", "external")
     worded(tool("outdated").stdout)
@@ -323,7 +324,7 @@ def test_the_commands_from_resolve_to_update(
     publish("digits", "2.0")
     worded(tool("outdated").stdout)
     tool("update", "--dry-run")
-    assert (work / "tfaot.lock").read_bytes() == before
+    assert (project / "tfaot.lock").read_bytes() == before
     worded(tool("update", "wine").stdout)
     changed = json.loads(tool("update", "--json").stdout)["changes"]
     assert changed == [{"name": "tfaot-model-digits", "before": "1.0", "after": "1.1"}]
@@ -331,7 +332,7 @@ def test_the_commands_from_resolve_to_update(
     done = tool("install", "--locked", "--lock", "tfaot.lock", "--prefix", "external")
     worded(done.stdout)
     tool("verify-install", "external")
-    (work / "external/share/tfaot-model-digits/info.json").write_text("changed")
+    (project / "external/share/tfaot-model-digits/info.json").write_text("changed")
     assert "changed: share/tfaot-model-digits/info.json" in tool("verify-install", "external", code=22).stdout
 
 
@@ -339,12 +340,12 @@ def test_a_lock_file_and_a_registry_below_it_move_together(
     publish: Publish, registry: FolderRegistry, tool: Tool, tmp_path: Path
 ) -> None:
     publish("digits", "1")
-    shutil.copytree(registry.root, tmp_path / "work" / "models")
+    shutil.copytree(registry.root, tmp_path / "project" / "models")
     tool("resolve", "digits", "--registry", "models", "--lock", "deps.lock")
-    assert json.loads((tmp_path / "work" / "deps.lock").read_text())["registry"]["location"] == "./models"
-    (tmp_path / "work" / "moved").mkdir()
+    assert json.loads((tmp_path / "project" / "deps.lock").read_text())["registry"]["location"] == "./models"
+    (tmp_path / "project" / "moved").mkdir()
     for name in ("models", "deps.lock"):
-        (tmp_path / "work" / name).rename(tmp_path / "work" / "moved" / name)
+        (tmp_path / "project" / name).rename(tmp_path / "project" / "moved" / name)
     tool("install", "--locked", "--lock", "moved/deps.lock", "digits", "--prefix", "external")
 
 
@@ -363,4 +364,4 @@ def test_exit_codes_of_install_locked(publish: Publish, registry: FolderRegistry
     tool("install", "--prefix", "p", code=2)
     assert "--lock needs --locked" in tool("install", "digits", "--lock", "x", "--prefix", "p", code=2).stderr
     tool("install", "digits", "--prefix", "p", "--toolchain", "<1", "--registry", other.root, code=16)
-    assert not (tmp_path / "work" / "p").exists()
+    assert not (tmp_path / "project" / "p").exists()

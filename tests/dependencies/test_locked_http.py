@@ -80,7 +80,7 @@ def test_exactly_what_was_locked_is_installed_though_there_is_newer_and_it_was_y
     any_kind: Served, tool: Tool, tmp_path: Path
 ) -> None:
     tool("resolve", "digits", "--registry", "r", "--lock", "deps.lock")
-    lock = Lock.read(tmp_path / "work" / "deps.lock")
+    lock = Lock.read(tmp_path / "project" / "deps.lock")
     assert (lock.registry.name, lock.registry.location) == ("r", any_kind.server.url.rstrip("/"))
     assert lock.registry.is_signed == any_kind.registry.is_signed
     any_kind.publish("digits", "1.1")
@@ -88,10 +88,10 @@ def test_exactly_what_was_locked_is_installed_though_there_is_newer_and_it_was_y
     any_kind.registry.yank("digits", "1.0", "wrong data")
     done = tool("install", "--locked", "--lock", "deps.lock", "--prefix", "p")
     assert "note: this version was yanked: wrong data" in done.stdout
-    assert installed(tmp_path / "work/p") == {"tfaot-model-digits": "1.0", "tfaot-model-wine": "1.0"}
+    assert installed(tmp_path / "project/p") == {"tfaot-model-digits": "1.0", "tfaot-model-wine": "1.0"}
     tool("verify-install", "p")
     tool("install", "wine", "--registry", "r", "--prefix", "q")
-    assert installed(tmp_path / "work/q") == {"tfaot-model-wine": "2.0"}
+    assert installed(tmp_path / "project/q") == {"tfaot-model-wine": "2.0"}
 
 
 def test_it_is_installed_from_the_cache_where_the_server_is_gone(any_kind: Served, tool: Tool) -> None:
@@ -108,7 +108,7 @@ def test_another_digest_than_was_locked_is_refused_before_anything_is_installed(
     what: str, any_kind: Served, tool: Tool, tmp_path: Path
 ) -> None:
     tool("resolve", "digits", "--registry", "r")
-    file = tmp_path / "work" / "tfaot.lock"
+    file = tmp_path / "project" / "tfaot.lock"
     lock = Lock.read(file)
     wine, digits = lock.packages
     blob = digits.blobs["prefix"]
@@ -120,7 +120,7 @@ def test_another_digest_than_was_locked_is_refused_before_anything_is_installed(
     failed = tool("install", "--locked", "--prefix", "p", code=18)
     assert "tfaot-model-digits@1.0 in" in failed.stderr and "is not what was locked" in failed.stderr
     assert "a published version never changes" in failed.stderr
-    assert not (tmp_path / "work/p").exists()
+    assert not (tmp_path / "project/p").exists()
 
 
 def test_an_unsigned_server_that_changes_a_locked_version_is_refused(tmp_path: Path, tool: Tool) -> None:
@@ -131,7 +131,7 @@ def test_an_unsigned_server_that_changes_a_locked_version_is_refused(tmp_path: P
         path.write_text(path.read_text().replace(entry.tree, "f" * 64))
         failed = tool("install", "--locked", "--prefix", "p", code=18)
     assert "is not what was locked" in failed.stderr
-    assert not (tmp_path / "work/p").exists()
+    assert not (tmp_path / "project/p").exists()
 
 
 def test_a_copy_of_the_registry_with_an_older_root_than_was_locked_is_refused(
@@ -140,14 +140,14 @@ def test_a_copy_of_the_registry_with_an_older_root_than_was_locked_is_refused(
     old = shutil.copytree(signed.registry.root, tmp_path / "old")
     add_key(signed.registry, "timestamp", NewKey())
     tool("resolve", "digits", "--registry", "r")
-    assert Lock.read(tmp_path / "work" / "tfaot.lock").registry.root_version == 2
+    assert Lock.read(tmp_path / "project" / "tfaot.lock").registry.root_version == 2
     tool("install", "--locked", "--prefix", "p")
     with faulty_server(old) as mirror:
         tool("registry", "add", "old", mirror.url, "--root", old / "metadata" / "1.root.json")
         failed = tool("install", "--locked", "--registry", "old", "--prefix", "q", code=18)
     assert "is at version 1 of its root, and version 2 was locked" in failed.stderr
     assert "an old copy" in failed.stderr
-    assert not (tmp_path / "work/q").exists()
+    assert not (tmp_path / "project/q").exists()
 
 
 def test_a_mirror_that_is_unsigned_does_not_do_for_what_was_locked_from_a_signed_registry(
@@ -181,4 +181,4 @@ def test_what_is_gone_from_the_server_is_named(any_kind: Served, tool: Tool, tmp
     # A signed index file is known by its digest, and so still in the cache.
     said = "lacks the blob" if any_kind.registry.is_signed else "tfaot-model-wine@1.0 is locked, and is not in"
     assert said in failed.stderr
-    assert not (tmp_path / "work/p").exists()
+    assert not (tmp_path / "project/p").exists()
