@@ -75,13 +75,8 @@ class FrozenModel:
     def graph(self) -> Path:
         return self.folder / "graph.pb"
 
-    @property
-    def has_listing(self) -> bool:
-        """Whether `listing` and `listed_constants` are there: a model for XLA alone has none."""
-        return (self.folder / _LISTING).exists()
-
     def listing(self) -> HloListing:
-        """The computation as HLO at several batch sizes."""
+        """The computation as HLO at several batch sizes; a model for XLA alone has none."""
         return decoded(HloListing, json.loads((self.folder / _LISTING).read_text()), _LISTING)
 
     def listed_constants(self) -> list[Array]:
