@@ -12,6 +12,8 @@ from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tfaot_pkg.dependencies.install import InstalledEntry
     from tfaot_pkg.dependencies.lock import Lock, LockedRegistry, Outdated
     from tfaot_pkg.dependencies.resolution import Resolution
@@ -66,31 +68,42 @@ def install(
 
     Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external
     """
-    from tfaot_pkg.dependencies.install import install_locked, install_requirements
-    from tfaot_pkg.dependencies.lock import Lock
-    from tfaot_pkg.dependencies.resolution import Constraints
-    from tfaot_pkg.registry.reader import Requirement
-
     words = packages or []
     if locked:
         if target or toolchain:
             raise typer.BadParameter(
                 "the lock file fixes targets and toolchain: give --target and --toolchain to tfaot-pkg resolve"
             )
-        file = lock or _LOCK
-        content = Lock.read(file)
-        done = install_locked(_opened(session, content, file), content, prefix, words)
+        done = _install_locked(session, lock or _LOCK, prefix, words)
     else:
         if lock is not None:
             raise typer.BadParameter("--lock needs --locked")
         if not words:
             raise typer.BadParameter("name a package, or give --locked")
-        # Before the registry is opened, which may ask a server.
-        requirements = [Requirement.parse(word) for word in words]
-        constraints = Constraints.parse(tuple(target or ()), toolchain)
-        done = install_requirements(session.open_registry(), requirements, prefix, constraints)
+        done = _install_newest(session, prefix, words, tuple(target or ()), toolchain)
     document = {"prefix": str(prefix.absolute()), "packages": done}
     return Result(document=document, text="\n".join(map(_installed_text, done)) or "the lock file names no package")
+
+
+def _install_locked(session: Session, file: Path, prefix: Path, names: list[str]) -> Sequence[InstalledEntry]:
+    from tfaot_pkg.dependencies.install import install_locked
+    from tfaot_pkg.dependencies.lock import Lock
+
+    content = Lock.read(file)
+    return install_locked(_opened(session, content, file), content, prefix, names)
+
+
+def _install_newest(
+    session: Session, prefix: Path, words: list[str], targets: tuple[str, ...], toolchain: str
+) -> Sequence[InstalledEntry]:
+    from tfaot_pkg.dependencies.install import install_requirements
+    from tfaot_pkg.dependencies.resolution import Constraints
+    from tfaot_pkg.registry.reader import Requirement
+
+    # Before the registry is opened, which may ask a server.
+    requirements = [Requirement.parse(word) for word in words]
+    constraints = Constraints.parse(targets, toolchain)
+    return install_requirements(session.open_registry(), requirements, prefix, constraints)
 
 
 def _installed_text(done: InstalledEntry) -> str:

@@ -246,17 +246,7 @@ def _make(
         Flagged(unit=_described(graphs, choices, size, target), xla_flags=choices.xla_flags[size, target.name])
         for size, target in needed
     ]
-    request = Compile(
-        out=str(made),
-        inputs=frozen.inputs,
-        outputs=frozen.outputs,
-        weights=graphs.weights,
-        blob=str(pool.give(frozen.weights_file)) if frozen.weights_file else "",
-        embed=(),
-        constants="constants" in toolchain.object_kinds,
-        lowerings=tuple(toolchain.lowerings),
-        units=(),
-    )
+    request = _request(frozen, graphs, pool, made)
     embedded = compile_units(pool, request, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
     kept = [weight.node for weight in graphs.weights if weight.node not in embedded]
     graphs.remove()
@@ -271,6 +261,22 @@ def _make(
             require_object(code)
         _stabilize(header.parent, _prefix(size), toolchain, compiler)
         require_shapes(header, frozen.signature, size)
+
+
+def _request(frozen: FrozenModel, graphs: Graphs, pool: WorkerPool, out: Path) -> Compile:
+    """What all units have in common."""
+    toolchain = pool.environment.toolchain
+    return Compile(
+        out=str(out),
+        inputs=frozen.inputs,
+        outputs=frozen.outputs,
+        weights=graphs.weights,
+        blob=str(pool.give(frozen.weights_file)) if frozen.weights_file else "",
+        embed=(),
+        constants="constants" in toolchain.object_kinds,
+        lowerings=tuple(toolchain.lowerings),
+        units=(),
+    )
 
 
 def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> Unit:
