@@ -112,8 +112,8 @@ TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 #elif defined(__AVX2__)
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
 #else
-  float padded[kLanes] = {};
-  for (std::size_t i = 0; i < count; ++i) padded[i] = from[i];
+  float padded[kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) padded[i] = i < count ? from[i] : 0.0f;
   return load(padded);
 #endif
 }
@@ -126,7 +126,10 @@ TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
 #else
   float padded[kLanes];
   store(padded, value);
-  for (std::size_t i = 0; i < count; ++i) to[i] = padded[i];
+  // To kLanes, which GCC knows, not to `count`: it warns of what `padded` does not have.
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    if (i < count) to[i] = padded[i];
+  }
 #endif
 }
 
