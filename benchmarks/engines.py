@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,13 @@ _HEAD = """\
 Made by `benchmarks/engines.py`; [bench](../how-to/bench.md) describes the method. One thread on one core; medians
 of {rounds} rounds in which all engines take turns; smaller is better.
 
-Machine: {cpu}, {cores} cores ({kind}), {caches}, {memory_gib} GiB, highest target {target}; Linux {kernel};
-{compiler}. Load at the end: {load}.
+{machine}
 
 ![latency per item over batch size](engines-latency.svg)
 """
+_MACHINE = """\
+Machine: {cpu}, {cores} cores ({kind}), {caches}, {memory_gib} GiB, highest target {target}; Linux {kernel};
+{compiler}. Load at the end: {load}."""
 _NOTE = """\
 Time / roofline is the geometric mean over batch sizes, each target by its own roofline; the goal is 1.25 for dense and
 1.5 for convolutional networks. The other goals: a library of at most 1.15 times the weights + 400 KB; peak memory of at
@@ -98,29 +100,27 @@ def options() -> Options:
     )  # fmt: skip
 
 
-def measured(chosen: Options) -> list[Bench]:
-    progress = make_progress(verbose=False)
-    pipeline = Pipeline(folders=Folders.of_user(), progress=progress)
-    python = ensure(DEFAULT_VERSION, folders=pipeline.folders, progress=progress).python
-    networks = chosen.work / "networks"
-    run([python, "-I", "-B", ROOT / "benchmarks" / "networks.py", networks, *chosen.networks], timeout=600)
+def toolchain_python(pipeline: Pipeline) -> Path:
+    return ensure(DEFAULT_VERSION, folders=pipeline.folders, progress=pipeline.progress).python
+
+
+def measured(names: Sequence[str], request: Request, *, networks: Path, work: Path, pipeline: Pipeline) -> list[Bench]:
+    """Of networks/NAME/spec.yaml for each name; those that `work` has results of are not measured again."""
     found = []
-    for name in chosen.networks:
-        kept = chosen.work / f"{name}.json"
+    for name in names:
+        kept = work / f"{name}.json"
         if not kept.exists():
             print(f"== {name}", file=sys.stderr, flush=True)
             spec = load_spec(networks / name / "spec.yaml")
-            compilation = replace(spec.compilation, targets=chosen.request.targets)  # no others: its size is judged
-            result = bench(replace(spec, compilation=compilation), chosen.request, pipeline)
+            compilation = replace(spec.compilation, targets=request.targets)  # no others: its size is judged
+            result = bench(replace(spec, compilation=compilation), request, pipeline)
             kept.write_text(json.dumps(plain(result)))
         found.append(convert(Bench, json.loads(kept.read_text())))
     return found
 
 
 def markdown(benches: list[Bench]) -> str:
-    machine = benches[0].machine
-    caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
-    lines = [_HEAD.format(rounds=benches[0].rounds, caches=caches, **_worded(machine)), *summary(benches)]
+    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *summary(benches)]
     for each in benches:
         lines += ["", f"## {each.model}", "", f"{each.description}; {each.weights / 1024:.0f} KB of weights.", ""]
         lines += [table.latencies(each).markdown(), "", table.resources(each).markdown()]
@@ -130,24 +130,33 @@ def markdown(benches: list[Bench]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _worded(machine: Mapping[str, Any]) -> dict[str, Any]:
+def on(machine: Mapping[str, Any]) -> str:
+    """What was measured on."""
     kind = "a virtual machine" if machine["hypervisor"] else "no virtual machine"
-    return {"kind": kind, **{name: machine[name] for name in machine if name not in ("caches", "hypervisor")}}
+    caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
+    words = {**machine, "kind": kind, "caches": caches}
+    return _MACHINE.format(**{name: value for name, value in words.items() if name != "hypervisor"})
 
 
 def summary(benches: list[Bench]) -> list[str]:
-    """Where this tool stands against its goals, in numbers."""
+    """Where this tool stands against others and its goals, in numbers."""
+    goals = table.Table(head=_COLUMNS, rows=tuple(_goals(each) for each in benches))
+    return [*standing(benches), "", goals.markdown(), "", _NOTE]
+
+
+def standing(benches: list[Bench]) -> list[str]:
+    """In how many cells this tool is first, and where it is not."""
     cells = [(each, size, table.ratio_to_peers(each, size)) for each in benches for size in each.batch_sizes]
     cells = [cell for cell in cells if not math.isnan(cell[2])]
     behind = [cell for cell in cells if cell[2] > 1]
     mean = table.geometric_mean([ratio for _, _, ratio in cells])
-    goals = table.Table(head=_COLUMNS, rows=tuple(_goals(each) for each in benches))
-    standing = f"First in {len(cells) - len(behind)} of {len(cells)} cells (network and batch size)"
-    lines = [f"{standing}; our time over the best other engine's, geometric mean: {mean:.2f}.", ""]
+    first = f"First in {len(cells) - len(behind)} of {len(cells)} cells (network and batch size)"
+    lines = [f"{first}; our time over the best other engine's, geometric mean: {mean:.2f}."]
+    lines += [""] if behind else []
     for each, size, ratio in behind:
         peer = table.best_peer(each, size)
         lines.append(f"- behind: {each.model}, batch size {size}: {ratio:.2f} times {peer.title if peer else ''}")
-    return [*lines, *([""] if behind else []), goals.markdown(), "", _NOTE]
+    return lines
 
 
 def _goals(each: Bench) -> tuple[str, ...]:
@@ -181,7 +190,11 @@ def main() -> None:
     if chosen.source:
         benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]
     else:
-        benches = measured(chosen)
+        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
+        networks = chosen.work / "networks"
+        maker = ROOT / "benchmarks" / "networks.py"
+        run([toolchain_python(pipeline), "-I", "-B", maker, networks, *chosen.networks], timeout=600)
+        benches = measured(chosen.networks, chosen.request, networks=networks, work=chosen.work, pipeline=pipeline)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     document = {"format": 1, "networks": [plain(each) for each in benches]}
     (chosen.folder / "engines.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")

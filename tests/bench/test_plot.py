@@ -17,8 +17,10 @@ def _every_engine() -> Bench:
     lower = {"target": "x86-64-v2"}
     ours = [row("tfaot-x86-64-v2", cells(2000, 6000), **lower), row(OURS, cells(1200, 3600))]
     xla = [row("xla-x86-64-v2", cells(4000, 8000), **lower), row(XLA, cells(3000, 7000))]
-    peers = [row(name, cells(2500, 9000), target="") for name in PEERS if name not in ("xla", "incumbent")]
-    return bench(*ours, *xla, row("incumbent", cells(9000, 30000), target="x86-64"), *peers)
+    alone = [row("program-x86-64-v2", cells(2000, 5000), **lower), row("program-x86-64-v3", cells(1000, 3000))]
+    named = ("xla", "program", "incumbent")
+    peers = [row(name, cells(2500, 9000), target="") for name in PEERS if name not in named]
+    return bench(*ours, *xla, *alone, row("incumbent", cells(9000, 30000), target="x86-64"), *peers)
 
 
 def _texts(svg: bytes) -> set[str]:
@@ -29,7 +31,7 @@ def _texts(svg: bytes) -> set[str]:
 def test_no_two_engines_look_the_same() -> None:
     found = _every_engine()
     looks = [_look(each, found) for each in found.engines]
-    assert len(set(looks)) == len(looks) == 11
+    assert len(set(looks)) == len(looks) == 13
 
 
 def test_the_latency_plot_has_plain_numbers_every_engine_and_the_roofline() -> None:

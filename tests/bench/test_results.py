@@ -24,6 +24,12 @@ def test_a_cell_is_the_median_minimum_and_p95_of_all_chunks_and_the_median_of_ea
     assert cell.rounds == (25.5, 75.5) and (cell.max_absolute, cell.max_relative, cell.failures) == (0.5, 0.25, 3)
 
 
+def test_the_cost_of_a_call_is_taken_out_of_all_times() -> None:
+    cell = cell_of(1, [[300.0, 310.0, 320.0], [500.0]], AGREES, overhead=100.0)
+    assert (cell.median, cell.minimum, cell.p95, cell.rounds) == (215.0, 200.0, 400.0, (210.0, 400.0))
+    assert cell_of(1, [[90.0]], AGREES, overhead=100.0).median == 0.0  # its own noise must not make a negative time
+
+
 def test_results_are_read_as_they_were_written() -> None:
     found = bench(row(OURS, cells(1200, 3600)), row("iree", {}, reason="no such operation"))
     assert convert(Bench, json.loads(json.dumps(plain(found)))) == found
@@ -56,9 +62,27 @@ def test_the_table_tells_ours_over_the_best_peer_over_xla_alone_and_over_the_roo
     rows = {line[0]: line[1:] for line in table.latencies(found).rows}
     assert rows["roofline x86-64-v3"] == ("1.00", "3.00")
     assert rows[OURS] == ("1.20", "3.60")
-    assert rows["ours / best other engine"] == ("0.50", "1.20")  # XLA alone is this tool, too
+    assert rows["ours / best other engine"] == ("2.00", "1.20")  # XLA alone is another engine
     assert rows[f"{OURS} / {XLA}"] == ("2.00", "0.50")
     assert rows[f"{OURS} / roofline"] == ("1.20", "1.20")
+
+
+def test_ours_is_the_code_that_the_library_picks_here_not_the_quickest() -> None:
+    quicker = row("tfaot-x86-64-v2", cells(1000, 1000), target="x86-64-v2")
+    found = bench(quicker, row(OURS, cells(1200, 3600), target="x86-64-v3"), row(LITERT, cells(1200, 1800)))
+    assert [table.ratio_to_peers(found, size) for size in found.batch_sizes] == [1.0, 2.0]
+
+
+def test_our_compiler_on_its_own_is_not_another_engine() -> None:
+    found = bench(
+        row(OURS, cells(1200, 3600)), row("program-x86-64-v3", cells(600, 600)), row(LITERT, cells(2400, 2400))
+    )
+    assert [table.ratio_to_peers(found, size) for size in found.batch_sizes] == [0.5, 1.5]
+
+
+def test_what_computes_the_model_is_told_once() -> None:
+    rows = [row(f"tfaot-{target}", cells(1, 2), engine="engine: XLA") for target in ("x86-64-v2", "x86-64-v3")]
+    assert table.notes(bench(*rows)) == ["tfaot-x86-64-v2: engine: XLA"]
 
 
 def test_an_engine_without_figures_is_told_with_its_reason() -> None:

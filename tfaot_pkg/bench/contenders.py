@@ -15,7 +15,7 @@ from tfaot_pkg.bench.serving import Program, native_program, python_program
 from tfaot_pkg.bench_program.messages import Options
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.targets import lowest
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
@@ -30,11 +30,15 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What contenders are built from. `targets` are those that libraries are measured for."""
+    """What contenders are built from. `targets` are those that libraries are measured for.
+
+    `engine` says what computes the model in `library`, if it is known.
+    """
 
     spec: ModelSpec
     targets: tuple[str, ...]
     library: Path
+    engine: str
     toolchain: ToolchainEnvironment
     converter: Converter
     inputs: Inputs
@@ -47,7 +51,7 @@ class Field:
         for target in self.targets:
             row = Row(
                 name=f"{OURS}-{target}", title=f"tfaot {target}", how="this tool's library, through its C interface",
-                version=version, target=target,
+                version=version, target=target, engine=self.engine,
             )  # fmt: skip
             yield self._library(row, self.library)
         for peer in peers:
@@ -58,10 +62,12 @@ class Field:
         return f"TensorFlow {self.toolchain.toolchain.version}"
 
     def _of(self, peer: Peer) -> Iterator[Contender]:
-        row = Row(name=peer.name, title=peer.title, how=peer.how)
+        row = Row(name=peer.name, title=peer.title, how=peer.how, without_overhead=peer.without_overhead)
         try:
             if peer.name == "xla":
-                yield from self._xla(row)
+                yield from self._alone(row, replace(self.spec.compilation, engine="xla", kernels="none"))
+            elif peer.name == "program":
+                yield from self._alone(row, replace(self.spec.compilation, engine="program"))
             elif peer.name == "incumbent":
                 yield self._incumbent(row)
             else:
@@ -70,11 +76,11 @@ class Field:
             # One engine that cannot be installed, or cannot take the model, must not end the benchmark.
             yield Contender(row=replace(row, reason=error.message.splitlines()[0].rstrip(":")))
 
-    def _xla(self, row: Row) -> Iterator[Contender]:
-        """One row for each target."""
-        library = self._built(replace(self.spec, compilation=replace(self.spec.compilation, kernels="none")))
+    def _alone(self, row: Row, compilation: Compilation) -> Iterator[Contender]:
+        """Ours with other settings: one row for each target."""
+        library = self._built(replace(self.spec, compilation=compilation))
         for target in self.targets:
-            named = replace(row, name=f"{row.name}-{target}", title=f"XLA alone {target}", target=target)
+            named = replace(row, name=f"{row.name}-{target}", title=f"{row.title} {target}", target=target)
             yield self._library(replace(named, version=self._tensorflow), library)
 
     def _incumbent(self, row: Row) -> Contender:
@@ -82,6 +88,7 @@ class Field:
         baseline = lowest("x86_64").name
         compilation = replace(
             self.spec.compilation,
+            engine="xla",
             kernels="none",
             weights="embedded",
             targets=(baseline,),

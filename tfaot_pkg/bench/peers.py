@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from tfaot_pkg import resources
-from tfaot_pkg.bench_program.messages import Conversion, Fetched, Placeholder
+from tfaot_pkg.bench_program.messages import Conversion, Fetched, Placeholder, Saved
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import CompilerError, ModelError, SpecError
@@ -40,7 +40,8 @@ class Peer:
 
     `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are its
     parts, `disk` is their size in MB, to be shown. `runtime` are patterns of the files below site-packages that it runs
-    from, for sizes.
+    from, for sizes. `without_overhead`: it is called through a Python binding that its users in C++ do not have, so the
+    cost of a call is taken out of its times.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Peer:
     distributions: tuple[str, ...] = ()
     disk: int = 0
     runtime: tuple[str, ...] = ()
+    without_overhead: bool = False
 
 
 _PEERS = (
@@ -58,6 +60,12 @@ _PEERS = (
         name="xla",
         title="XLA alone",
         how="this tool without its kernel library: what tfcompile makes for the same target",
+        form="library",
+    ),
+    Peer(
+        name="program",
+        title="program alone",
+        how="this tool's own compiler, also if compilation.engine leaves the model to XLA",
         form="library",
     ),
     Peer(
@@ -69,12 +77,13 @@ _PEERS = (
     Peer(
         name="litert",
         title="LiteRT (XNNPACK)",
-        how="one interpreter per batch size, weights packed beforehand, called through its Python binding",
+        how="one interpreter per batch size, weights packed beforehand, its Python binding's cost of a call taken out",
         form="tflite",
         packages="litert",
         distributions=("ai-edge-litert",),
         disk=160,
         runtime=("ai_edge_litert/libpywrap_litert_common.so",),
+        without_overhead=True,
     ),
     Peer(
         name="onnxruntime",
@@ -102,12 +111,13 @@ _PEERS = (
     Peer(
         name="iree",
         title="IREE",
-        how="one module per batch size, llvm-cpu for this CPU, called through its Python binding",
+        how="one module per batch size, llvm-cpu for this CPU, its Python binding's cost of a call taken out",
         form="iree",
         packages="iree",
         distributions=("iree-base-runtime", "iree-base-compiler", "onnx"),
         disk=610,
         runtime=("iree/_runtime_libs/_runtime*.so",),
+        without_overhead=True,
     ),
     Peer(
         name="tensorflow",
@@ -193,8 +203,12 @@ _IREE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converter:
-    """Converts `frozen`, whose weights are constants, with the TensorFlow of `python`; installs tf2onnx on demand."""
+    """Converts a model with the TensorFlow of `python`; installs tf2onnx on demand.
 
+    `saved` is the model, `frozen` the same, its weights as constants.
+    """
+
+    saved: Saved
     frozen: FrozenModel
     python: Path
     pipeline: Pipeline
@@ -248,22 +262,29 @@ class Converter:
         frozen: FrozenModel | None,
         onnx: PythonEnvironment | None,
     ) -> None:
+        saved = self.saved if frozen is not None and form == "tflite" else None
+        graph = frozen.graph if frozen is not None and saved is None else None
         request = Conversion(
             kind=form,
-            graph=str(frozen.graph) if frozen else "",
-            inputs=tuple(Placeholder(node=each.node, dtype=each.dtype, shape=each.shape) for each in frozen.inputs)
+            saved=saved,
+            graph=str(graph or ""),
+            inputs=tuple(
+                Placeholder(name=each.name, node=each.node, dtype=each.dtype, shape=each.shape)
+                for each in frozen.inputs
+            )
             if frozen
-            else (Placeholder(node="x", dtype="float32", shape=(1,)),),
-            outputs=tuple(Fetched(node=each.node, index=each.index) for each in frozen.outputs)
+            else (Placeholder(name="x", node="x", dtype="float32", shape=(1,)),),
+            outputs=tuple(Fetched(name=each.name, node=each.node, index=each.index) for each in frozen.outputs)
             if frozen
-            else (Fetched(node="y", index=0),),
+            else (Fetched(name="y", node="y", index=0),),
             files={str(size): str(folder / f"{size}.{_SUFFIXES[form]}") for size in batch_sizes},
             paths=(str(onnx.site_packages),) if onnx else (),
         )
         box = Sandbox(
             readable=(
                 PROGRAM / "messages.py",
-                *([frozen.graph] if frozen else []),
+                *([Path(saved.folder)] if saved else []),
+                *([graph] if graph else []),
                 *([onnx.site_packages] if onnx else []),
             ),
             writable=(folder,),

@@ -17,6 +17,7 @@ from tfaot_pkg.bench.results import OURS, Bench, Row
 # their lines.
 _OURS = ("#d55e00", "#e69f00")  # the highest target of ours first
 _XLA = ("#111827", "#9ca3af")
+_BY_TARGET = {OURS: (_OURS, "o", "-"), "program": (_OURS, "p", ":"), "xla": (_XLA, "P", "--")}
 _PEERS = {
     "litert": ("#0072b2", "o", "-"),
     "onnxruntime": ("#009e73", "s", "-"),
@@ -47,7 +48,10 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "tfaot-pkg",
 }
 _DPI = 160
-_ORDER = ("tfaot", "litert", "onnxruntime", "openvino", "iree", "xla", "incumbent", "tensorflow", "tensorflow_jit")
+_ORDER = (
+    *("tfaot", "program", "litert", "onnxruntime", "openvino", "iree", "xla", "incumbent", "tensorflow"),
+    "tensorflow_jit",
+)
 
 
 def latency_plot(benches: Sequence[Bench], suffix: str) -> bytes:
@@ -169,10 +173,11 @@ def _line(axes: Any, row: Row, bench: Bench, sizes: list[int], values: list[floa
 
 def _look(row: Row, bench: Bench) -> tuple[str, str, str]:
     """Colour, marker and line. Where code for several targets is shown, the highest has the strongest."""
-    if row.target and row.name.startswith((OURS, "xla")):
-        family = [each.name for each in bench.engines if each.name.startswith(row.name.removesuffix(row.target))][::-1]
-        place = min(family.index(row.name), 1)
-        return (_OURS[place], "o", "-") if row.is_ours else (_XLA[place], "P", "--")
+    family = row.name.removesuffix(f"-{row.target}")
+    if row.target and family in _BY_TARGET:
+        names = [each.name for each in bench.engines if each.name == f"{family}-{each.target}"][::-1]
+        colours, marker, line = _BY_TARGET[family]
+        return colours[min(names.index(row.name), 1)], marker, line
     return _PEERS.get(row.name, (_XLA[1], "P", ":"))
 
 

@@ -87,7 +87,8 @@ class Row:
     `first_inference` is the time from before the engine is loaded to the end of the first run, in a new process;
     `memory` the peak of a process that has run all batch sizes, `memory_empty` that of the same process, with the
     inputs, before the engine is loaded. `call_overhead` is the time of a run of a model that does nothing, for engines
-    that are called through a layer of their own; it is part of all times.
+    that are called through a layer of their own; it is part of all times, except if they are `without_overhead`.
+    `engine` says what computes the model in our own library, if it was built now.
     """
 
     name: str
@@ -95,10 +96,12 @@ class Row:
     how: str
     version: str = ""
     target: str = ""
+    engine: str = ""
     reason: str = ""
     cells: tuple[Cell, ...] = ()
     first_inference: float = 0.0
     call_overhead: float = 0.0
+    without_overhead: bool = False
     memory: int = 0
     memory_empty: int = 0
     model_bytes: int = 0
@@ -161,8 +164,12 @@ class Bench:
         return next((roof for roof in self.roofline if roof.target == target), highest)
 
 
-def cell_of(batch_size: int, rounds: Sequence[Sequence[float]], difference: Difference) -> Cell:
-    """The cell of chunks' times by round."""
+def cell_of(
+    batch_size: int, rounds: Sequence[Sequence[float]], difference: Difference, *, overhead: float = 0.0
+) -> Cell:
+    """The cell of chunks' times by round, `overhead` taken out of each."""
+    if overhead:
+        rounds = [[max(0.0, time - overhead) for time in times] for times in rounds]
     every = sorted(time for times in rounds for time in times)
     return Cell(
         batch_size=batch_size,

@@ -15,6 +15,8 @@ from tfaot_pkg.bench.measure import Rates, Schedule, Taken, difference, measure,
 from tfaot_pkg.bench.peers import Converter, Peer, compile_programs
 from tfaot_pkg.bench.results import Bench, Limits, Roof, Row, cell_of, description, free_core, least_time, sizes_read
 from tfaot_pkg.bench.serving import native_program
+from tfaot_pkg.bench.work import work_of
+from tfaot_pkg.bench_program.messages import Saved
 from tfaot_pkg.errors import RunError, SourceError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.pipeline import Pipeline, Plan
@@ -78,7 +80,10 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
     levels = sorted({*spec.compilation.targets, *targets}, key=lambda name: TARGETS[name].level)
     spec = replace(spec, compilation=replace(spec.compilation, targets=tuple(levels), batch_sizes=sizes))
     plan = pipeline.plan(spec)
-    library = library or pipeline.build(plan).library.shared
+    engine = ""
+    if library is None:
+        built = pipeline.build(plan)
+        library, engine = built.library.shared, str(built.engine)
     toolchain = pipeline.environment_of(plan)
     with (
         temporary_folder(prefix="tfaot-bench-") as folder,
@@ -90,8 +95,11 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         values = validation_inputs(spec.validation, frozen.signature, max(sizes), sha256=sha256)
         theirs = _reference(plan, snapshot, frozen.signature, pool, values)
         field = Field(
-            spec=spec, targets=targets, library=library, toolchain=toolchain,
-            converter=Converter(frozen=frozen, python=toolchain.python, pipeline=pipeline),
+            spec=spec, targets=targets, library=library, engine=engine, toolchain=toolchain,
+            converter=Converter(
+                saved=Saved(folder=str(snapshot.model), tags=spec.model.tags, signature=spec.model.serving_key),
+                frozen=frozen, python=toolchain.python, pipeline=pipeline,
+            ),
             inputs=write_inputs(values, frozen.signature, max(sizes), folder),
             programs=compile_programs(plan.compiler, targets, folder), pipeline=pipeline,
         )  # fmt: skip
@@ -137,9 +145,11 @@ def _core(request: Request) -> int:
 
 def _frozen(plan: Plan, snapshot: Snapshot, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
     """The model as peers get it: one graph with its weights inside, nothing replaced."""
-    plain = replace(plan.spec, compilation=replace(plan.spec.compilation, weights="embedded", kernels="none"))
+    compilation = replace(plan.spec.compilation, engine="auto", weights="embedded", kernels="none")
+    plain = replace(plan.spec, compilation=compilation)
     key = plan.keys_for(plain).frozen
-    return freeze(plain, snapshot, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+    frozen = freeze(plain, snapshot, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+    return replace(frozen, work=work_of(frozen))
 
 
 def _reference(
@@ -200,7 +210,10 @@ def _bench(
             size: difference(folder / f"{name}-{size}.bin", size, signature, theirs, plan.spec.validation)
             for size in schedule.batch_sizes
         }
-        cells = tuple(cell_of(size, found.times[size], differences[size]) for size in schedule.batch_sizes)
+        overhead = found.overhead if contender.row.without_overhead else 0.0
+        cells = tuple(
+            cell_of(size, found.times[size], differences[size], overhead=overhead) for size in schedule.batch_sizes
+        )
         return replace(
             contender.row, cells=cells, first_inference=found.first_inference, call_overhead=found.overhead,
             memory=found.memory.peak, memory_empty=found.memory.empty,

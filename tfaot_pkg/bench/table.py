@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from tfaot_pkg.bench.results import OURS, Bench, Cell, Row
+from tfaot_pkg.targets import TARGETS
 
 Verdict = Literal["faster", "slower", "same"]
 
@@ -209,24 +210,27 @@ def notes(bench: Bench) -> list[str]:
         for row in bench.engines
         if (sizes := ", ".join(str(cell.batch_size) for cell in row.cells if cell.failures))
     ]
-    return missing + wrong
+    # The same for all targets.
+    engines = [f"{row.title}: {row.engine}" for row in bench.engines if row.engine][:1]
+    return [*engines, *missing, *wrong]
 
 
 def best_peer(bench: Bench, batch_size: int) -> Row | None:
-    """The quickest engine with right answers that is not this tool, with its kernel library or without."""
-    others = [row for row in bench.engines if not row.name.startswith((OURS, "xla"))]
+    """The quickest engine with right answers that is not this tool; XLA alone is another engine."""
+    others = [row for row in bench.engines if not row.name.startswith((OURS, "program"))]
     right = [row for row in others if (cell := row.cell(batch_size)) and not cell.failures]
     return min(right, key=lambda row: _median(row, batch_size), default=None)
 
 
-def best_ours(bench: Bench, batch_size: int) -> Row | None:
+def picked_ours(bench: Bench, batch_size: int) -> Row | None:
+    """Our library's code that it picks on this machine: that of the highest target."""
     ours = [row for row in bench.engines if row.is_ours and row.cell(batch_size)]
-    return min(ours, key=lambda row: _median(row, batch_size), default=None)
+    return max(ours, key=lambda row: TARGETS[row.target].level, default=None)
 
 
 def ratio_to_peers(bench: Bench, batch_size: int) -> float:
     """Our median over the best peer's; below 1 if we are first, NaN if there is no other."""
-    ours, peer = best_ours(bench, batch_size), best_peer(bench, batch_size)
+    ours, peer = picked_ours(bench, batch_size), best_peer(bench, batch_size)
     return _median(ours, batch_size) / _median(peer, batch_size) if ours and peer else math.nan
 
 

@@ -1,9 +1,12 @@
-"""Convert a frozen graph for other engines: one file per batch size, all shapes known.
+"""Convert a model for other engines: one file per batch size, all shapes known.
 
     PYTHON convert.py < REQUEST.json       in a Python that has TensorFlow
 
 The request is `messages.Conversion`. In the files the inputs are input_0, input_1, ... and the outputs output_0, ...,
 in the order of the signature, if the form has names.
+
+LiteRT's converter takes the model as it was saved: it knows an LSTM only by the functions that Keras 2 saves with it,
+which a frozen graph no longer has. tf2onnx finds Keras 2's recurrent layers in a frozen graph as well.
 """
 
 from __future__ import annotations
@@ -25,14 +28,12 @@ def main() -> None:
     sys.path += request.paths
     import tensorflow as tf
 
-    frozen = read(tf, request.graph) if request.graph else identity(tf)
     for size, file in request.files.items():
         inputs = [
             replace(tensor, shape=tuple(int(size) if axis is None else axis for axis in tensor.shape))
             for tensor in request.inputs
         ]
-        graph = at_batch_size(tf, frozen, inputs, request.outputs)
-        Path(file).write_bytes(_KINDS[request.kind](tf, graph, inputs, len(request.outputs)))
+        Path(file).write_bytes(_KINDS[request.kind](tf, request, inputs))
 
 
 def read(tf, graph: str):
@@ -61,32 +62,48 @@ def at_batch_size(tf, frozen, inputs: list, outputs: tuple):
     return graph.as_graph_def()
 
 
-def function_of(tf, graph, inputs: list, outputs: int):
-    """A concrete function of the graph, its arguments and results in the order of the signature."""
-    fetches = [f"output_{i}:0" for i in range(outputs)]
-    specs = [tf.TensorSpec(each.shape, each.dtype, name=f"input_{i}") for i, each in enumerate(inputs)]
+def graph_of(tf, request: messages.Conversion, inputs: list):
+    frozen = read(tf, request.graph) if request.graph else identity(tf)
+    return at_batch_size(tf, frozen, inputs, request.outputs)
 
-    @tf.function(input_signature=specs, autograph=False)
+
+def specs_of(tf, inputs: list) -> list:
+    return [tf.TensorSpec(each.shape, each.dtype, name=f"input_{i}") for i, each in enumerate(inputs)]
+
+
+def saved_function(tf, request: messages.Conversion, inputs: list) -> tuple:
+    """A concrete function of the signature, its arguments and results in their order; and what keeps it alive."""
+    model = tf.saved_model.load(request.saved.folder, list(request.saved.tags))
+    signature = model.signatures[request.saved.signature]
+
+    @tf.function(input_signature=specs_of(tf, inputs), autograph=False)
     def run(*values):
-        feeds = {f"input_{i}:0": value for i, value in enumerate(values)}
-        return tf.graph_util.import_graph_def(graph, input_map=feeds, return_elements=fetches, name="")
+        results = signature(**{tensor.name: value for tensor, value in zip(inputs, values, strict=True)})
+        return [results[tensor.name] for tensor in request.outputs]
 
-    return run.get_concrete_function()
-
-
-def to_graph(tf, graph, inputs: list, outputs: int) -> bytes:
-    return graph.SerializeToString(deterministic=True)
+    return run.get_concrete_function(), model
 
 
-def to_tflite(tf, graph, inputs: list, outputs: int) -> bytes:
-    return tf.lite.TFLiteConverter.from_concrete_functions([function_of(tf, graph, inputs, outputs)]).convert()
+def identity_function(tf, request: messages.Conversion, inputs: list) -> tuple:
+    run = tf.function(tf.identity, input_signature=specs_of(tf, inputs), autograph=False)
+    return run.get_concrete_function(), None
 
 
-def to_onnx(tf, graph, inputs: list, outputs: int) -> bytes:
+def to_graph(tf, request: messages.Conversion, inputs: list) -> bytes:
+    return graph_of(tf, request, inputs).SerializeToString(deterministic=True)
+
+
+def to_tflite(tf, request: messages.Conversion, inputs: list) -> bytes:
+    function, model = (saved_function if request.saved else identity_function)(tf, request, inputs)
+    return tf.lite.TFLiteConverter.from_concrete_functions([function], model).convert()
+
+
+def to_onnx(tf, request: messages.Conversion, inputs: list) -> bytes:
     from tf2onnx import convert
 
     feeds = [f"input_{i}:0" for i in range(len(inputs))]
-    fetches = [f"output_{i}:0" for i in range(outputs)]
+    fetches = [f"output_{i}:0" for i in range(len(request.outputs))]
+    graph = graph_of(tf, request, inputs)
     model, _ = convert.from_graph_def(graph, input_names=feeds, output_names=fetches, opset=_OPSET)
     return model.SerializeToString(deterministic=True)
 

@@ -95,6 +95,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
+    """An input: its name in the signature, and the node of the frozen graph."""
+
+    name: str
     node: str
     dtype: str
     shape: tuple[int | None, ...]
@@ -102,21 +105,32 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The output `index` of `node`."""
+    """An output: its name in the signature, and the output `index` of `node` in the frozen graph."""
 
+    name: str
     node: str
     index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
-    """What convert.py shall do with the frozen graph in the file `graph`; "" stands for the identity of one float.
+class Saved:
+    """A signature of a SavedModel."""
 
-    `kind` is graph, tflite or onnx. `files` are its results by batch size. `paths` are folders to import from,
-    beside those of the environment.
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What convert.py shall do with a model; with neither `saved` nor `graph`, the identity of one float.
+
+    `kind` is graph, tflite or onnx. The model is `saved`, or the frozen graph in the file `graph`. `files` are the
+    results by batch size. `paths` are folders to import from, beside those of the environment.
     """
 
     kind: str
+    saved: Saved | None
     graph: str
     inputs: tuple[Placeholder, ...]
     outputs: tuple[Fetched, ...]
@@ -126,6 +140,7 @@ class Conversion:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Conversion:
         """Raises TypeError for unknown and missing fields."""
+        saved = document["saved"] and Saved(**document["saved"])
         inputs = tuple(Placeholder(**each) for each in document["inputs"])
         outputs = tuple(Fetched(**each) for each in document["outputs"])
-        return cls(**{**document, "inputs": inputs, "outputs": outputs})
+        return cls(**{**document, "saved": saved, "inputs": inputs, "outputs": outputs})

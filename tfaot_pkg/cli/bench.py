@@ -33,8 +33,8 @@ PeersOption = Annotated[
     typer.Option(
         "--peers",
         metavar="NAME,...",
-        help="Engines to compare with: xla, incumbent, litert, onnxruntime, openvino, iree, tensorflow, "
-        "tensorflow_jit; all, or none. Repeatable. (default: all)",
+        help="Engines to compare with: xla, program, incumbent, litert, onnxruntime, openvino, iree, "
+        "tensorflow, tensorflow_jit; all, or none. Repeatable. (default: all)",
     ),
 ]
 BatchSizesOption = Annotated[
@@ -104,8 +104,8 @@ def bench(
 
     Engines that are missing are installed on demand, pinned, each into its own environment in the folder of
     toolchains: litert 160 MB, onnxruntime 170 MB, openvino 280 MB, iree 610 MB, and 110 MB for the conversion to ONNX.
-    xla, incumbent, tensorflow and tensorflow_jit need only the toolchain. If an engine cannot be installed or cannot
-    run the model, its line of the table says why; the exit code is 0.
+    xla, program, incumbent, tensorflow and tensorflow_jit need only the toolchain. If an engine cannot be installed or
+    cannot run the model, its line of the table says why; the exit code is 0.
 
     Exit code 28: with --since, our library became slower than noise explains.
 

@@ -1,0 +1,77 @@
+"""What of ours stands beside other engines: libraries of the same model with other settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.bad_input.conftest import write_spec
+from tfaot_pkg.bench.contenders import Field
+from tfaot_pkg.bench.peers import peers_named
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.types import Compilation, ModelSpec
+
+
+@dataclass
+class _Builds:
+    """Keeps what it shall build, and builds nothing."""
+
+    library: Path
+    fails: bool = False
+    asked: list[Compilation] = field(default_factory=list)
+
+    def plan(self, spec: ModelSpec) -> ModelSpec:
+        return spec
+
+    def build(self, spec: ModelSpec) -> Any:
+        self.asked.append(spec.compilation)
+        if self.fails:
+            raise ModelError("the model cannot be made into one program: it has a fast Fourier transform")
+        return SimpleNamespace(library=SimpleNamespace(shared=self.library))
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> _Builds:
+    library = tmp_path / "library.so"
+    library.write_bytes(b"code")
+    return _Builds(library)
+
+
+@pytest.fixture
+def contenders(tmp_path: Path, builds: _Builds) -> Field:
+    (tmp_path / "model").mkdir()
+    spec = load_spec(write_spec(tmp_path / "spec.yaml", tmp_path / "model"))
+    spec = replace(spec, compilation=replace(spec.compilation, engine="program"))
+    toolchain: Any = SimpleNamespace(toolchain=SimpleNamespace(version="2.17.1"))
+    inputs: Any = SimpleNamespace(file=tmp_path / "inputs", rows=1)
+    pipeline: Any = builds
+    anything: Any = SimpleNamespace(library=tmp_path / "runner")
+    return Field(
+        spec=spec, targets=("x86-64-v2", "x86-64-v3"), library=builds.library, engine="engine: XLA",
+        toolchain=toolchain, converter=anything, inputs=inputs, programs=anything, pipeline=pipeline,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("peer", ["xla", "incumbent"])
+def test_xla_alone_is_no_program_whatever_the_spec_says(contenders: Field, builds: _Builds, peer: str) -> None:
+    rows = [each.row for each in contenders.contenders(peers_named([peer]))]
+    assert [(each.engine, each.kernels) for each in builds.asked] == [("xla", "none")]
+    assert [each.engine for each in rows if each.is_ours] == ["engine: XLA"] * 2
+    assert not any(each.reason for each in rows)
+
+
+def test_the_program_alone_is_a_row_for_each_target(contenders: Field, builds: _Builds) -> None:
+    rows = [each.row.name for each in contenders.contenders(peers_named(["program"]))]
+    assert rows[2:] == ["program-x86-64-v2", "program-x86-64-v3"]
+    assert [each.engine for each in builds.asked] == ["program"]
+
+
+def test_a_model_that_cannot_be_a_program_is_a_row_with_the_reason(contenders: Field, builds: _Builds) -> None:
+    builds.fails = True
+    last = list(contenders.contenders(peers_named(["program"])))[-1]
+    assert last.program is None and "fast Fourier transform" in last.row.reason
