@@ -1,0 +1,141 @@
+"""The networks of family_networks.py beside other inference engines: what docs/benchmarks/families.* hold.
+
+    .venv/bin/python benchmarks/families.py [--networks NAME,...] [--peers NAME,...] [--rounds 7]
+        [--batch-sizes 1,4,16,64] [--folder docs/benchmarks] [--work build/families] [--from families.json]
+
+Nothing is tuned. Ours is a library for the highest target that this machine runs, with compilation.engine as it is by
+default; the same library with the program for every network, and with XLA's code alone, stand beside it. Results of
+networks that are done stay in the work folder: a run that was stopped goes on there.
+
+--from draws the table anew from a families.json, and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engines import ROOT, how, measured, on, standing, toolchain_python
+
+from tfaot_pkg.bench import table
+from tfaot_pkg.bench.peers import peers_named
+from tfaot_pkg.bench.results import Bench
+from tfaot_pkg.bench.run import Request
+from tfaot_pkg.cli.command import make_progress
+from tfaot_pkg.documents import convert, plain
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.process import run
+from tfaot_pkg.targets import TARGETS, runs_here
+
+NETWORKS = (
+    *("autoencoder", "wide", "lstm", "gru_towers", "deep_jet", "transformer", "edge_conv", "deep_sets"),
+    *("residual", "mobile", "u_net"),
+)
+_HEAD = """\
+# Families of networks compared
+
+Made by `benchmarks/families.py`; [bench](../how-to/bench.md) describes the method. Small networks of many families,
+for none of which this tool was tuned. One thread on one core; medians of {rounds} rounds in which all engines take
+turns; smaller is better. The cost of a call through LiteRT's Python binding is taken out of its times.
+
+{machine}
+
+Recurrent networks are written with Keras 2, whose LSTM and GRU the converters of other engines know: ONNX Runtime and
+OpenVINO run their own LSTM and GRU, LiteRT its own LSTM. "program" is this tool's own compiler for every network,
+"XLA" its library with XLA's code alone, another engine here. The roofline counts every turn of a loop.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    networks: tuple[str, ...]
+    request: Request
+    folder: Path
+    work: Path
+    source: Path | None
+
+
+def options() -> Options:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--peers", default="xla,program,litert,onnxruntime,openvino")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batch-sizes", default="1,4,16,64")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "families")
+    parser.add_argument("--from", dest="source", type=Path)
+    given = parser.parse_args()
+    request = Request(
+        peers=peers_named(given.peers.split(",")),
+        batch_sizes=tuple(map(int, given.batch_sizes.split(","))),
+        targets=(max((t for t in TARGETS.values() if runs_here(t)), key=lambda t: t.level).name,),
+        rounds=given.rounds,
+    )
+    return Options(
+        networks=tuple(given.networks.split(",")), request=request, folder=given.folder, work=given.work,
+        source=given.source,
+    )  # fmt: skip
+
+
+def write_networks(names: Sequence[str], work: Path, python: Path) -> Path:
+    """The folder with the networks `names`; made with Keras 2 from the package index."""
+    keras2, networks = work / "keras2", work / "networks"
+    if not keras2.exists():
+        pins = ROOT / "benchmarks" / "keras2.txt"
+        install = ["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
+        run([python, *install, "--target", keras2, "-r", pins], timeout=600)
+    missing = [name for name in names if not (networks / name / "spec.yaml").exists()]
+    if missing:
+        run([python, "-I", "-B", ROOT / "benchmarks" / "family_networks.py", keras2, networks, *missing], timeout=600)
+    return networks
+
+
+def cells(each: Bench) -> list[tuple[str, ...]]:
+    """The lines of a network: one for each batch size."""
+    (target,) = {row.target for row in each.engines if row.is_ours}
+    names = [f"tfaot-{target}", f"program-{target}", f"xla-{target}", "litert", "onnxruntime", "openvino"]
+    lines = []
+    for size in each.batch_sizes:
+        roof, found = each.roof(target), []
+        for name in names:
+            cell = row.cell(size) if (row := each.row(name)) else None
+            found.append("-" if cell is None else table.micro(cell.median) + ("!" if cell.failures else ""))
+        least = table.micro(roof.nanoseconds[size]) if roof else "-"
+        lines.append((each.model, str(size), least, *found, f"{table.ratio_to_peers(each, size):.2f}"))
+    return lines
+
+
+def markdown(benches: list[Bench]) -> str:
+    head = ("network", "batch", "roofline", "ours", "program", "XLA", "LiteRT", "ONNX Runtime", "OpenVINO")
+    rows = tuple(line for each in benches for line in cells(each))
+    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *standing(benches)]
+    lines += ["", "Microseconds per run; the last column is ours over the best other engine:", ""]
+    lines += [table.Table(head=(*head, "ratio"), rows=rows).markdown(), "", "## The networks", ""]
+    for each in benches:
+        lines.append(f"- {each.model}: {each.description}; {each.weights / 1024:.0f} KB of weights.")
+        lines += [f"  - {note}" for note in table.notes(each)]
+    return "\n".join([*lines, "", "## What was run", "", *how(benches)]) + "\n"
+
+
+def main() -> None:
+    chosen = options()
+    chosen.work.mkdir(parents=True, exist_ok=True)
+    if chosen.source:
+        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]
+    else:
+        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
+        networks = write_networks(chosen.networks, chosen.work, toolchain_python(pipeline))
+        benches = measured(chosen.networks, chosen.request, networks=networks, work=chosen.work, pipeline=pipeline)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    document = {"format": 1, "networks": [plain(each) for each in benches]}
+    (chosen.folder / "families.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    (chosen.folder / "families.md").write_text(markdown(benches))
+    print("\n".join(standing(benches)))
+
+
+if __name__ == "__main__":
+    main()
