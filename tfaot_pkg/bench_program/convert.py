@@ -85,8 +85,8 @@ def saved_function(tf, request: messages.Conversion, inputs: list) -> tuple:
 
 
 def identity_function(tf, request: messages.Conversion, inputs: list) -> tuple:
-    run = tf.function(tf.identity, input_signature=specs_of(tf, inputs), autograph=False)
-    return run.get_concrete_function(), None
+    run = tf.function(lambda x: [tf.identity(x)], input_signature=specs_of(tf, inputs), autograph=False)
+    return run.get_concrete_function(), tf.Module()
 
 
 def to_graph(tf, request: messages.Conversion, inputs: list) -> bytes:
