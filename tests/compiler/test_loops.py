@@ -25,7 +25,7 @@ def test_a_step_of_a_recurrent_cell_is_one_product_and_one_loop(networks: Networ
     # The products with the inputs are computed before the loop, for all steps.
     assert [each.opcode for each in loop.regions[0].operations].count("dense") == 1
     step = emit(program, "program", 8).source.split("for (;;) {")[1].split("\n  }\n")[0]
-    assert step.count("dense(") == 1
+    assert step.count("dense<") == 1
     # The gates, and the output into the array of outputs.
     assert len(re.findall(r"\beach\(", step)) == 2
 

@@ -22,7 +22,7 @@ from tfaot_pkg.wording import counted
 
 FUNCTION = "tfaot_program"
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
-_PRODUCTS = frozenset({"conv2d", "convolution", "dense", "dot"})
+_PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "concatenate": moving.concatenate,
     "conditional": control.conditional,
     "conv2d": layers.conv2d,
+    "conv2d_max_pool": layers.conv2d_max_pool,
     "convolution": windows.convolution,
     "dense": layers.dense,
     "dot": batched.dot,

@@ -6,7 +6,7 @@ from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import literal
 from tfaot_pkg.compiler.program import Operation, Shape, Size
-from tfaot_pkg.kernels.layer import conv2d_scratch
+from tfaot_pkg.kernels.layer import conv2d_max_pool_scratch, conv2d_scratch
 from tfaot_pkg.worker_program.packing import packed_conv2d, packed_dense
 
 
@@ -25,7 +25,7 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     emitter.touch(source)
     activation = f"Activation::{operation.attributes['activation']}"
     emitter.line(
-        f"dense({{{weights.shape[0]}, {weights.shape[1]}, {packed_at}, {bias}, {activation}}}, "
+        f"dense<{weights.shape[0]}, {weights.shape[1]}>({packed_at}, {bias}, {activation}, "
         f"{cpp(rows)}, {source}, {target});"
     )
     emitter.touch(target)
@@ -33,27 +33,49 @@ def dense(emitter: Emitter, operation: Operation) -> str:
 
 
 def conv2d(emitter: Emitter, operation: Operation) -> str:
+    return _convolution(emitter, operation, "conv2d", ())
+
+
+def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
+    return _convolution(emitter, operation, "conv2dMaxPool", operation.attributes["pool"])
+
+
+def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tuple[int, ...]) -> str:
+    """A call of `function`, with the window of the pooling behind the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     groups, window = operation.attributes["groups"], operation.attributes["window"]
     packed_at = emitter.constant(packed_conv2d(filters, groups=groups))
     bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
     target = emitter.target(operation)
     emitter.touch(source)
-    names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
-    names += "dilation_height dilation_width pad_top pad_left".split()
-    needed = conv2d_scratch({**dict(zip(names, window, strict=True)), "filters": filters.shape[3]})
+    described = {**_named(window), "filters": filters.shape[3]}
+    needed = conv2d_max_pool_scratch(described, _named(pool)) if pool else conv2d_scratch(described)
     work = emitter.buffer("f32", Size(needed))
     with emitter.braces(""):
         emitter.line(f"constexpr Window window = {{{', '.join(map(str, window))}}};")
+        if pool:
+            emitter.line(f"constexpr Window pool = {{{', '.join(map(str, pool))}}};")
+        pooled = ", pool" if pool else ""
         activation = f"Activation::{operation.attributes['activation']}"
         layer = f"window, {filters.shape[3]}, {groups}"
         # Computed here and in C++: code that would work in too little memory does not compile.
-        emitter.line(f"static_assert(conv2dScratch({{{layer}, nullptr, nullptr, Activation::none}}) <= {needed});")
+        emitter.line(
+            f"static_assert({function}Scratch({{{layer}, nullptr, nullptr, Activation::none}}{pooled}) <= {needed});"
+        )
         images = cpp(operation.shape.sizes[0])
-        emitter.line(f"conv2d({{{layer}, {packed_at}, {bias}, {activation}}}, {images}, {source}, {target}, {work});")
+        emitter.line(
+            f"{function}({{{layer}, {packed_at}, {bias}, {activation}}}{pooled}, {images}, {source}, {target}, {work});"
+        )
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
+
+
+def _named(window: tuple[int, ...]) -> dict[str, int]:
+    """The numbers of a Window (kernels.h) by the names that kernels/layer.py has for them."""
+    names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
+    names += "dilation_height dilation_width pad_top pad_left".split()
+    return dict(zip(names, window, strict=True)) if window else {}
 
 
 def max_pool(emitter: Emitter, operation: Operation) -> str:

@@ -4,6 +4,7 @@
 - `dense` (input, weights, bias): `[..., k]` by `[k, n]`, plus a bias, with attribute `activation`.
 - `conv2d` (input, weights, bias): NHWC by HWIO, with attributes `window` and `groups` (kernels.h), and `activation`.
 - `max_pool` (input): NHWC, with attribute `window`.
+- `conv2d_max_pool` (input, weights, bias): both, with attribute `pool` for the second window.
 - `softmax` (input): over the last axis.
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
 """
@@ -35,7 +36,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    for rule in (_dense, conv2d, _max_pool, _softmax, absorbed, woven, _result_order):
+    for rule in (_dense, conv2d, _max_pool, _softmax, absorbed, woven, _pooled, _result_order):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids)
     return _top_k(region, outside, ids)
@@ -112,6 +113,15 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
     return replace(
         operation, opcode="max_pool", operands=operation.operands[:1], attributes={"window": window}, regions=()
     )
+
+
+def _pooled(look: Look, operation: Operation) -> Operation | None:
+    """A convolution of which only the maxima of windows are used: the image between them is never whole in memory."""
+    conv = look.made_by(operation.operands[0], "conv2d", once=True) if operation.opcode == "max_pool" else None
+    if conv is None:
+        return None
+    attributes = {**conv.attributes, "pool": operation.attributes["window"]}
+    return replace(conv, id=operation.id, opcode="conv2d_max_pool", type=operation.type, attributes=attributes)
 
 
 def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:

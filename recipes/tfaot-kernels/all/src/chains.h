@@ -8,9 +8,6 @@ namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
 inline constexpr int kChains = 4;
-/// Inputs from which on a layer of few columns is made in chains: with fewer, adding the chains up costs more than one row
-/// alone gains.
-inline constexpr std::size_t kChainedInputs = 128;
 inline constexpr std::size_t kMostSums = 32 * kLanes;  // floats of the largest block's sums
 
 /// Sums of `kRows` rows in four chains at once, of a quarter of the inputs each, the remainder in the last one's.

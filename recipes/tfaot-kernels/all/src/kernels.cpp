@@ -55,7 +55,7 @@ void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t i
            std::size_t outStride) noexcept {
   const Product product = {layer.weights,         layer.bias,     layer.outputs,
                            layer.inputs * kPanel, {layer.inputs}, layer.activation,
-                           layer.outputs <= 2 * kPanel && layer.inputs >= kChainedInputs};
+                           isChained(layer.inputs, layer.outputs)};
   for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
     const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
     const float* rows[kRowsAtATime];

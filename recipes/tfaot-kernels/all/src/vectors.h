@@ -83,6 +83,10 @@ inline constexpr bool kAsksAlong = false;
 #endif
 inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors of one row of a panel
 
+/// Whether a dense layer's sums are made in chains (chains.h): it has too few columns to keep the units busy for one row.
+/// With fewer inputs, adding the chains up costs more than one row alone gains.
+constexpr bool isChained(std::size_t inputs, std::size_t outputs) { return outputs <= 2 * kPanel && inputs >= 128; }
+
 using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Mask = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 using Unsigned = std::uint32_t __attribute__((vector_size(kLanes * sizeof(float))));

@@ -1,0 +1,116 @@
+// few.h: dense layers for a few rows, by code that is made for their sizes.
+//
+// A call of `dense` (kernels.h) takes about 80 ns beside its multiply-adds, for it divides rows and columns into blocks.
+// A small layer takes less than that for one row (docs/decisions/038).
+#ifndef TFAOT_KERNELS_FEW_H_
+#define TFAOT_KERNELS_FEW_H_
+
+#include "activations.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// Floats of packed weights: with more, what a call costs does not matter.
+inline constexpr std::size_t kFewWeights = 1 << 15;
+
+/// Most rows that code is made for, and panels of columns at once for each number of rows: the registers hold all sums,
+/// an input of each row and a weight.
+#if defined(__AVX512F__)
+inline constexpr std::size_t kFewRows = 4;
+inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 16, 12, 8, 6};
+#elif defined(__AVX2__)
+inline constexpr std::size_t kFewRows = 4;
+inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 6, 3, 2, 1};
+#elif defined(__aarch64__)
+inline constexpr std::size_t kFewRows = 4;
+inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 4, 3, 2, 1};
+#else
+inline constexpr std::size_t kFewRows = 3;
+inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 3, 1, 1};
+#endif
+
+/// Rows of a small layer's input and output.
+struct FewRows {
+  const float* in;
+  float* out;
+  bool rectified;  ///< whether the results are those of Activation::relu, which is not worth a call
+};
+
+/// `kRows` rows times `kColumns` columns of packed weights, of `kOutputs` in all. The order of additions is that of
+/// `sumBlocks`.
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
+void sumFew(const float* weights, const float* bias, FewRows rows) {
+  constexpr std::size_t kWidth = (kColumns + kLanes - 1) / kLanes, kLast = kColumns - (kWidth - 1) * kLanes;
+  Vector sums[kRows][kWidth];
+  TFAOT_UNROLL
+  for (std::size_t v = 0; v < kWidth; ++v) {
+    Vector start{};
+    if (bias != nullptr) start = v + 1 < kWidth || kLast == kLanes ? load(bias + v * kLanes) : loadFirst(bias + v * kLanes, kLast);
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) sums[r][v] = start;
+  }
+  for (std::size_t k = 0; k < kInputs; ++k, weights += kPanel) {
+    Vector inputs[kRows];
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) inputs[r] = broadcast(rows.in[r * kInputs + k]);
+    TFAOT_UNROLL
+    for (std::size_t v = 0; v < kWidth; ++v) {
+      const Vector weight = load(weights + v / kVectors * kInputs * kPanel + v % kVectors * kLanes);
+      TFAOT_UNROLL
+      for (std::size_t r = 0; r < kRows; ++r) sums[r][v] += inputs[r] * weight;
+    }
+  }
+  if (rows.rectified) {
+    TFAOT_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) {
+      TFAOT_UNROLL
+      for (std::size_t v = 0; v < kWidth; ++v) sums[r][v] = positivePart(sums[r][v]);
+    }
+  }
+  TFAOT_UNROLL
+  for (std::size_t r = 0; r < kRows; ++r, rows.out += kOutputs) {
+    TFAOT_UNROLL
+    for (std::size_t v = 0; v < kWidth; ++v) {
+      std::memcpy(rows.out + v * kLanes, &sums[r][v], (v + 1 < kWidth ? kLanes : kLast) * sizeof(float));
+    }
+  }
+}
+
+/// The same times all columns.
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
+void multiplyFew(const float* weights, const float* bias, FewRows rows) {
+  constexpr std::size_t kStrip = kFewPanels[kRows] * kPanel, kRest = kOutputs % kStrip;
+  for (std::size_t column = 0; column + kStrip <= kOutputs; column += kStrip) {
+    sumFew<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
+    weights += kStrip * kInputs;
+    if (bias != nullptr) bias += kStrip;
+    rows.out += kStrip;
+  }
+  if constexpr (kRest != 0) sumFew<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
+}
+
+template <std::size_t kInputs, std::size_t kOutputs, std::size_t... kRow>
+TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::size_t count, FewRows rows,
+                                std::index_sequence<kRow...>) {
+  ((count == kRow + 1 ? multiplyFew<kRow + 1, kInputs, kOutputs>(weights, bias, rows) : void()), ...);
+}
+
+/// A dense layer (kernels.h) whose sizes are known when the program is compiled: few rows are computed here.
+template <std::size_t kInputs, std::size_t kOutputs>
+inline void dense(const float* weights, const float* bias, Activation activation, std::size_t batch, const float* in,
+                  float* out) {
+  if constexpr (packedSize(kInputs, kOutputs) <= kFewWeights && !isChained(kInputs, kOutputs)) {
+    if (batch <= kFewRows) {
+      const bool rectified = activation == Activation::relu;
+      multiplyFewOf<kInputs, kOutputs>(weights, bias, batch, {in, out, rectified}, std::make_index_sequence<kFewRows>{});
+      if (activation != Activation::none && !rectified) activate(activation, batch * kOutputs, out, out);
+      return;
+    }
+  }
+  dense({kInputs, kOutputs, weights, bias, activation}, batch, in, out);
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_FEW_H_

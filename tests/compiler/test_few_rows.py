@@ -1,0 +1,47 @@
+"""Dense layers of few rows have code of their own; nobody sees it but by the clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import Compile
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+
+# Columns within a vector, a panel and a strip of each target, at their ends and beyond; the last two have many weights,
+# and few columns for many inputs.
+_LAYERS = [(1, 1), (3, 7), (5, 8), (4, 9), (7, 16), (2, 17), (9, 48), (6, 96), (5, 97), (3, 200), (8, 300), (200, 400), (300, 5)]
+
+
+@pytest.mark.parametrize("activated", [False, True])
+def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, activated: bool) -> None:
+    writer = Writer()
+    random = np.random.default_rng(11)
+    x = writer.input(300)
+    results, weights, biases = [], [], []
+    for inputs, outputs in _LAYERS:
+        weights.append(random.normal(size=(inputs, outputs)).astype(np.float32))
+        biases.append(random.normal(size=outputs).astype(np.float32))
+        cut = writer.add("slice", (N, inputs), x, slices=((0, N, 1), (0, inputs, 1)))
+        layer = writer.add(
+            "dot", (N, outputs), cut, writer.constant(weights[-1]), contracting=((1,), (0,)), batch=((), ())
+        )
+        if outputs % 2:  # the others have no bias
+            bias = writer.add("broadcast", (N, outputs), writer.constant(biases[-1]), dimensions=(1,))
+            layer = writer.add("add", (N, outputs), layer, bias)
+        if activated:
+            layer = writer.add("maximum", (N, outputs), layer, writer.spread(0.0, outputs))
+        results.append(layer)
+    program = recognize(simplify(writer.program(*results)))
+    assert [each.opcode for each in program.entry.operations].count("dense") == len(_LAYERS)
+    code = compiled(program, 16)
+    values = random.normal(size=(16, 300)).astype(np.float32)
+    many = code(values)
+    for (inputs, outputs), matrix, bias, given in zip(_LAYERS, weights, biases, many, strict=True):
+        wanted = values[:, :inputs].astype(np.float64) @ matrix + (bias if outputs % 2 else 0.0)
+        np.testing.assert_allclose(given, np.maximum(wanted, 0.0) if activated else wanted, rtol=1e-4, atol=1e-4)
+    for rows in range(1, 6):
+        for all_rows, given in zip(many, code(values[3 : 3 + rows]), strict=True):
+            np.testing.assert_array_equal(given, all_rows[3 : 3 + rows])
