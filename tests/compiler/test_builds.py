@@ -56,13 +56,19 @@ def test_a_package_of_a_program_gives_tensorflows_answers(
             np.testing.assert_allclose(given[tensor.name], wanted, rtol=1e-4, atol=2e-6)
 
 
-@pytest.mark.parametrize(("name", "engine"), [("lstm", "program"), ("dense", "xla")])
-def test_auto_takes_a_program_where_it_is_known_to_be_faster(
-    networks: Networks, shared_home_folder: Path, tmp_path: Path, name: str, engine: str
+def test_auto_takes_a_program(networks: Networks, shared_home_folder: Path, tmp_path: Path) -> None:
+    document = built(shared_home_folder, spec_of(tmp_path, networks("2.17.1", "lstm").model))
+    assert document["engine"]["name"] == "program"
+    assert document["kernels"] is None
+
+
+def test_auto_leaves_a_model_to_xla_if_the_compiler_does_not_know_an_operation(
+    toolchain_python: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:
-    document = built(shared_home_folder, spec_of(tmp_path, networks("2.17.1", name).model))
-    assert document["engine"]["name"] == engine
-    assert (document["kernels"] is None) == (engine == "program")
+    zoo = saved_models(shared_home_folder, ZOO, toolchain_python)
+    engine = built(shared_home_folder, spec_of(tmp_path, zoo / "fft"))["engine"]
+    assert engine["name"] == "xla"
+    assert "fft" in engine["reason"]
 
 
 @pytest.mark.parametrize("line", ["xla_flags: [--xla_cpu_enable_fast_math=false]", "kernels: none", "engine: xla"])

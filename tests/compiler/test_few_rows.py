@@ -12,7 +12,21 @@ from tfaot_pkg.compiler.simplify import simplify
 
 # Columns within a vector, a panel and a strip of each target, at their ends and beyond; the last two have many weights,
 # and few columns for many inputs.
-_LAYERS = [(1, 1), (3, 7), (5, 8), (4, 9), (7, 16), (2, 17), (9, 48), (6, 96), (5, 97), (3, 200), (8, 300), (200, 400), (300, 5)]
+_LAYERS = [
+    (1, 1),
+    (3, 7),
+    (5, 8),
+    (4, 9),
+    (7, 16),
+    (2, 17),
+    (9, 48),
+    (6, 96),
+    (5, 97),
+    (3, 200),
+    (8, 300),
+    (200, 400),
+    (300, 5),
+]
 
 
 @pytest.mark.parametrize("activated", [False, True])
@@ -20,16 +34,14 @@ def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, act
     writer = Writer()
     random = np.random.default_rng(11)
     x = writer.input(300)
-    results, weights, biases = [], [], []
-    for inputs, outputs in _LAYERS:
-        weights.append(random.normal(size=(inputs, outputs)).astype(np.float32))
-        biases.append(random.normal(size=outputs).astype(np.float32))
+    weights = [random.normal(size=sizes).astype(np.float32) for sizes in _LAYERS]
+    biases = [random.normal(size=outputs).astype(np.float32) for _, outputs in _LAYERS]
+    results = []
+    for (inputs, outputs), matrix, numbers in zip(_LAYERS, weights, biases, strict=True):
         cut = writer.add("slice", (N, inputs), x, slices=((0, N, 1), (0, inputs, 1)))
-        layer = writer.add(
-            "dot", (N, outputs), cut, writer.constant(weights[-1]), contracting=((1,), (0,)), batch=((), ())
-        )
+        layer = writer.add("dot", (N, outputs), cut, writer.constant(matrix), contracting=((1,), (0,)), batch=((), ()))
         if outputs % 2:  # the others have no bias
-            bias = writer.add("broadcast", (N, outputs), writer.constant(biases[-1]), dimensions=(1,))
+            bias = writer.add("broadcast", (N, outputs), writer.constant(numbers), dimensions=(1,))
             layer = writer.add("add", (N, outputs), layer, bias)
         if activated:
             layer = writer.add("maximum", (N, outputs), layer, writer.spread(0.0, outputs))
@@ -39,8 +51,8 @@ def test_few_rows_have_the_bits_that_they_have_among_many(compiled: Compile, act
     code = compiled(program, 16)
     values = random.normal(size=(16, 300)).astype(np.float32)
     many = code(values)
-    for (inputs, outputs), matrix, bias, given in zip(_LAYERS, weights, biases, many, strict=True):
-        wanted = values[:, :inputs].astype(np.float64) @ matrix + (bias if outputs % 2 else 0.0)
+    for (inputs, outputs), matrix, numbers, given in zip(_LAYERS, weights, biases, many, strict=True):
+        wanted = values[:, :inputs].astype(np.float64) @ matrix + (numbers if outputs % 2 else 0.0)
         np.testing.assert_allclose(given, np.maximum(wanted, 0.0) if activated else wanted, rtol=1e-4, atol=1e-4)
     for rows in range(1, 6):
         for all_rows, given in zip(many, code(values[3 : 3 + rows]), strict=True):

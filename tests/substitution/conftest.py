@@ -78,7 +78,9 @@ class Builder:
             path=self._models / "spec.yaml",
             model=ModelInfo(name=name, version="1.0.0", saved_model=name),
             source=FolderSource(path=self._models),
-            compilation=Compilation(batch_sizes=BATCH_SIZES, targets=targets, kernels=kernels, weights=weights),
+            compilation=Compilation(
+                batch_sizes=BATCH_SIZES, targets=targets, kernels=kernels, weights=weights, engine="xla"
+            ),
             tuning=Tuning(model=name, toolchains={DEFAULT_VERSION: code}),
         )
         pool, builds, progress = self._pool, BuildCache(root=self._folders.builds), Silent()

@@ -91,7 +91,7 @@ def test_one_target_is_measured_anew_and_the_others_stay_where_the_machine_is_th
 def test_without_options_all_is_tuned_and_the_next_build_takes_it(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
-    spec, file = spec_of(batch_sizes=[1, 8], targets=TARGETS[1:]), tmp_path / "spec.tune.json"
+    spec, file = spec_of(batch_sizes=[1, 8], targets=TARGETS[1:], engine="xla"), tmp_path / "spec.tune.json"
     answer = tfaot.works("tune", spec)
     written = json.loads(file.read_text())
     assert answer["tuning"] == written and list(written["toolchains"]) == ["2.17.1"]
@@ -120,7 +120,7 @@ def _has_kernels(prefix: Path) -> bool:
 def test_a_file_for_layers_that_the_model_has_no_more_is_an_error_that_tuning_mends(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
-    spec, file = spec_of(batch_sizes=[1], targets=TARGETS), tmp_path / "spec.tune.json"
+    spec, file = spec_of(batch_sizes=[1], targets=TARGETS, engine="xla"), tmp_path / "spec.tune.json"
     tfaot.works("tune", spec, "--batch-costs", "--target", TARGETS[0])
     stale = {"2.17.1": {"kernels": {target: {"1": {"only": ["gone/Relu"]}} for target in TARGETS}}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "toolchains": stale}))

@@ -21,7 +21,7 @@ from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.pipeline import StageKeys, pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.tree import Snapshot, source_tree
-from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation, Weights
+from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, Validation, Weights
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -80,13 +80,16 @@ class Builder:
         case: Case,
         *,
         tensorflow: str,
+        engine: Engine = "xla",
         weights: Weights = "shared",
         targets: tuple[str, ...] = ("x86-64-v3",),
         batch_sizes: tuple[int, ...] = (1, 3),
         folders: Folders | None = None,
     ) -> Built:
         """Take `case` through all stages up to validation; any error of a build. `folders` holds the build cache."""
-        compilation = Compilation(batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow)
+        compilation = Compilation(
+            batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow, engine=engine
+        )
         begun = self._begin(case, compilation, folders or self._folders)
         spec, frozen, keys, compiler, cache = begun.spec, begun.frozen, begun.keys, begun.compiler, begun.cache
         pool, progress = self._pool(tensorflow), Silent()

@@ -19,6 +19,12 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 _BUILDS = [(case, DEFAULT_VERSION) for case in CASES] + [(case, NEWEST_VERSION) for case in CASES if case.newest]
 
+_NO_PROGRAMS = frozenset(
+    "bfloat16_inside complex_inside half_inside linear_algebra qr svd "  # types and operations that the compiler lacks
+    "indexing scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
+    "while_loop".split()  # rows that depend on one another
+)
+
 
 def test_every_model_of_the_zoo_has_its_case() -> None:
     tree = ast.parse(ZOO.read_text())
@@ -55,6 +61,17 @@ def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorfl
     with pytest.raises(fault.error, match=fault.message) as caught:
         build(case, tensorflow=tensorflow)
     assert caught.value.hint
+
+
+@pytest.mark.sweep("conv_kinds", "half_inside")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if DEFAULT_VERSION not in case.faults], ids=lambda case: case.name
+)
+def test_a_model_that_becomes_a_program_gives_tensorflows_answers(case: Case, build: Build) -> None:
+    built = build(case, tensorflow=DEFAULT_VERSION, engine="auto")
+    assert not built.report.failed
+    assert built.compiled.engine.is_program == (case.name not in _NO_PROGRAMS), built.compiled.engine
 
 
 @pytest.mark.sweep("dense-2.17.1")

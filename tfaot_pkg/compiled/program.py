@@ -105,10 +105,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
     if reason := _reason(spec, frozen, toolchain):
         return Engine(reason=reason), None
     try:
-        imported = _imported(frozen)
-        if spec.compilation.engine == "auto" and not _pays(imported):
-            return Engine(reason="it has no loop with products, where a program is known to be faster"), None
-        program = recognize(simplify(imported))
+        program = recognize(simplify(_imported(frozen)))
         verify(program)
         emitted = emit(program, FUNCTION)
     except (Unsupported, Unlike, RecursionError) as error:
@@ -149,18 +146,6 @@ def _imported(frozen: FrozenModel) -> Program:
         if listing.fault:
             raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
         return import_program(read_program(listing.modules), len(frozen.inputs), constants)
-
-
-def _pays(program: Program) -> bool:
-    """Whether the program is known to be faster than XLA's code: if a loop has products, as recurrent layers do.
-
-    There XLA calls a product and computes the gates in loops of their own, step by step: an LSTM and two GRU towers
-    took 0.3 of its time at batch 4 and 16, and 0.5 to 0.95 at batch 1 (docs/decisions/038). Other networks took 0.3
-    to 1.7 of it, and nothing tells beforehand which.
-    """
-    loops = (each for each in program.entry.everything() if each.opcode == "while")
-    inside = (each for loop in loops for region in loop.regions for each in region.everything())
-    return any(each.opcode in _PRODUCTS for each in inside)
 
 
 def _write(emitted: Emitted, folder: Path) -> None:

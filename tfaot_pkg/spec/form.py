@@ -217,14 +217,14 @@ class CompilationForm(Form):
     )
     kernels: Annotated[str, checked(rules.kernels_fault), _as_choice("auto", "none")] | None = Field(
         None,
-        description="auto: dense layers, convolutions and what is around them are computed by the kernel library where "
-        "that is faster; none: all of the model is XLA's code.",
+        description="If XLA compiles the model: auto: dense layers, convolutions and what is around them are computed "
+        "by the kernel library where that is faster; none: all of the model is XLA's code.",
     )
     engine: Annotated[str, checked(rules.engine_fault), _as_choice("auto", "program", "xla")] | None = Field(
         None,
         description="program: our own compiler makes one function for any number of rows of the whole model, and the "
-        "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program where that is "
-        "possible and faster.",
+        "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program if the model "
+        "can become one and the spec has nothing to say to XLA.",
     )
 
 
