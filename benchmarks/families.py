@@ -4,8 +4,7 @@
         [--batch-sizes 1,4,16,64] [--folder docs/benchmarks] [--work build/families] [--from families.json]
 
 Nothing is tuned. Ours is a library for the highest target that this machine runs, with compilation.engine as it is by
-default; the same library with the program for every network, and with XLA's code alone, stand beside it. Results of
-networks that are done stay in the work folder: a run that was stopped goes on there.
+default. Results of networks that are done stay in the work folder: a run that was stopped goes on there.
 
 --from draws the table anew from a families.json, and measures nothing.
 """
@@ -45,8 +44,8 @@ turns; smaller is better. The cost of a call through LiteRT's Python binding is 
 {machine}
 
 Recurrent networks are written with Keras 2, whose LSTM and GRU the converters of other engines know: ONNX Runtime and
-OpenVINO run their own LSTM and GRU, LiteRT its own LSTM. "program" is this tool's own compiler for every network,
-"XLA" its library with XLA's code alone, another engine here. The roofline counts every turn of a loop.
+OpenVINO run their own LSTM and GRU, LiteRT its own LSTM. "XLA" is this tool's library with XLA's code alone, another
+engine here. The roofline counts every turn of a loop. Every answer was compared with TensorFlow's.
 """
 
 
@@ -62,7 +61,7 @@ class Options:
 def options() -> Options:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default=",".join(NETWORKS))
-    parser.add_argument("--peers", default="xla,program,litert,onnxruntime,openvino")
+    parser.add_argument("--peers", default="xla,litert,onnxruntime,openvino")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch-sizes", default="1,4,16,64")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
@@ -97,7 +96,7 @@ def write_networks(names: Sequence[str], work: Path, python: Path) -> Path:
 def cells(each: Bench) -> list[tuple[str, ...]]:
     """The lines of a network: one for each batch size."""
     (target,) = {row.target for row in each.engines if row.is_ours}
-    names = [f"tfaot-{target}", f"program-{target}", f"xla-{target}", "litert", "onnxruntime", "openvino"]
+    names = [f"tfaot-{target}", f"xla-{target}", "litert", "onnxruntime", "openvino"]
     lines = []
     for size in each.batch_sizes:
         roof, found = each.roof(target), []
@@ -110,7 +109,7 @@ def cells(each: Bench) -> list[tuple[str, ...]]:
 
 
 def markdown(benches: list[Bench]) -> str:
-    head = ("network", "batch", "roofline", "ours", "program", "XLA", "LiteRT", "ONNX Runtime", "OpenVINO")
+    head = ("network", "batch", "roofline", "ours", "XLA", "LiteRT", "ONNX Runtime", "OpenVINO")
     rows = tuple(line for each in benches for line in cells(each))
     lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *standing(benches)]
     lines += ["", "Microseconds per run; the last column is ours over the best other engine:", ""]
