@@ -81,7 +81,7 @@ class Timer:
     def __init__(self, target: str, compiler: str, folder: Path) -> None:
         library = folder / "kernels.so"
         sources = [RECIPE / "src" / "kernels.cpp", ROOT / "benchmarks" / "kernels.cpp"]
-        flags = ["-std=c++17", "-O2", "-fPIC", "-shared", f"-I{RECIPE}", f"-I{RECIPE / 'include'}"]
+        flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", f"-I{RECIPE}", f"-I{RECIPE / 'include'}"]
         subprocess.run([compiler, *flags, *TARGETS[target].flags, "-o", library, *sources], check=True)
         self._library = ctypes.CDLL(str(library))
 

@@ -22,6 +22,7 @@ from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo
 from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.worker_program.messages.graph import Frozen
 from tfaot_pkg.worker_program.messages.wire import decoded
@@ -29,7 +30,9 @@ from tfaot_pkg.worker_program.messages.wire import decoded
 MAKER = REPOSITORY / "tests" / "models" / "networks.py"
 WORKER_PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
 KERNELS = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
-FLAGS = "-O1 -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
+FLAGS = (
+    f"-O1 {NO_CONTRACTION} -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
+)
 INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
 
 

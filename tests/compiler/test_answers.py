@@ -31,7 +31,7 @@ FAMILIES = (
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the models
 
 
-def _models(home: Path, version: str, family: str) -> dict[str, Network]:
+def models_of(home: Path, version: str, family: str) -> dict[str, Network]:
     folders = Folders(cache=home / "cache", data=home / "data")
     python = ensure(version, folders=folders, progress=Silent()).python
     worker = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
@@ -50,7 +50,7 @@ def _models(home: Path, version: str, family: str) -> dict[str, Network]:
 def test_operations_give_tensorflows_answers(
     shared_home_folder: Path, kernels: Path, tmp_path: Path, family: str, version: str
 ) -> None:
-    models = _models(shared_home_folder, version, family)
+    models = models_of(shared_home_folder, version, family)
     programs = {name: recognize(simplify(model.program)) for name, model in models.items()}
     codes = compiled_together(programs, kernels, tmp_path, block=3)
     for name, model in models.items():

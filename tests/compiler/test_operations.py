@@ -91,16 +91,22 @@ def _numbers(rows: int, columns: int) -> Array:
 
 _FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], float]] = {
     "abs": (np.abs, 0.0),
+    "cbrt": (np.cbrt, 1.0),
     "ceil": (np.ceil, 0.0),
+    "cosine": (np.cos, 1.0),
     "erf": (np.vectorize(math.erf, otypes=[np.float64]), 4.0),
     "exponential": (np.exp, 2.0),
     "exponential-minus-one": (np.expm1, 4.0),
     "floor": (np.floor, 0.0),
+    "log": (np.log, 1.0),
+    "log-plus-one": (np.log1p, 1.0),
     "logistic": (lambda x: 1 / (1 + np.exp(-x)), 4.0),
     "negate": (np.negative, 0.0),
     "round-nearest-even": (np.rint, 0.0),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 2.0),
+    "sine": (np.sin, 1.0),
     "sqrt": (np.sqrt, 1.0),
+    "tan": (np.tan, 1.0),
     "tanh": (np.tanh, 8.0),
 }
 """What NumPy computes in float64, and how many units in the last place of float32 the code may be away from it."""
@@ -134,6 +140,20 @@ def test_two_numbers_are_combined_as_ieee_says(compiled: Compile) -> None:
         with np.errstate(all="ignore"):
             for given, function in zip(code(first, second), names.values(), strict=True):
                 np.testing.assert_array_equal(given, function(first, second))
+
+
+def test_powers_and_angles_of_zeros_infinities_and_other_numbers_are_as_c_has_them(compiled: Compile) -> None:
+    writer = Writer()
+    x, y = writer.input(), writer.input()
+    code = compiled(writer.program(*(writer.add(name, (N,), x, y) for name in ("power", "atan2"))), 8)
+    numbers = [*_SPECIAL, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 1.5, -7.25, 0.1, 16777215.0, -16777217.0, 1e-30]
+    first, second = (each.ravel().astype(np.float32) for each in np.meshgrid(numbers, numbers))
+    for given, function in zip(code(first, second), (np.power, np.arctan2), strict=True):
+        with np.errstate(all="ignore"):
+            wanted = function(first.astype(np.float64), second.astype(np.float64)).astype(np.float32)
+        np.testing.assert_allclose(given, wanted, rtol=1e-7, atol=0)
+        isnt_nan = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(given[isnt_nan]), np.signbit(wanted[isnt_nan]))
 
 
 @pytest.mark.parametrize("dtype", ["s32", "s64", "f64", "u8"])

@@ -17,6 +17,7 @@ from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.process import run
 from tfaot_pkg.storage import locked
 from tfaot_pkg.targets import Target
+from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
@@ -24,7 +25,10 @@ PACKING = REPOSITORY / "tfaot_pkg" / "worker_program" / "packing.py"
 BRIDGE = Path(__file__).with_name("bridge.cpp")
 SERVER = Path(__file__).with_name("server.cpp")
 KERNELS = RECIPE / "src" / "kernels.cpp"
-FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", f"-I{RECIPE / 'include'}")
+FLAGS = (
+    *("-std=c++17", "-O2", NO_CONTRACTION, "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden"),
+    f"-I{RECIPE / 'include'}",
+)
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror")
 
 

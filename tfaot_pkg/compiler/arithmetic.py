@@ -148,6 +148,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "exponential-minus-one": np.expm1,
     "floor": np.floor,
     "is-finite": np.isfinite,
+    "one-nan": lambda x: np.where(np.isnan(x), np.array(np.nan, x.dtype), x),
     "log": np.log,
     "log-plus-one": np.log1p,
     "logistic": lambda x: 1 / (1 + np.exp(-x.astype(np.float64))),

@@ -57,6 +57,7 @@ _FUNCTIONS = {
     "maximum": "maximum",
     "minimum": "minimum",
     "not": "negated",
+    "one-nan": "oneNan",
     "popcnt": "onesOf",
     "power": "powerOf",
     "remainder": "remainderOf",

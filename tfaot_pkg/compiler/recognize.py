@@ -6,6 +6,7 @@
 - `max_pool` (input): NHWC, with attribute `window`.
 - `conv2d_max_pool` (input, weights, bias): both, with attribute `pool` for the second window.
 - `softmax` (input): over the last axis.
+- `one-nan` (input): a positive NaN for each NaN (nans.py).
 - `top_k` (input) of two results: the `k` largest (or smallest) elements of the last axis in order, and their indices.
 """
 
@@ -21,6 +22,7 @@ from tfaot_pkg.compiler.absorbing import absorbed
 from tfaot_pkg.compiler.convolutions import conv2d, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
+from tfaot_pkg.compiler.nans import with_one_nan
 from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, used
 
 
@@ -39,7 +41,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
     for rule in (_dense, conv2d, _max_pool, _softmax, absorbed, woven, _pooled, _result_order):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids)
-    return _top_k(region, outside, ids)
+    return with_one_nan(_top_k(region, outside, ids), outside, ids)
 
 
 _Rule = Callable[[Look, Operation], Operation | None]

@@ -59,7 +59,9 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
                 if over[0] == ONE and out[1] == ONE:
                     loaded, old = "at.load(weights_at)", "at.load(sums)"
                 total = f"{old} + {fill} * {loaded}"
-                if dtype[0] != "f":
+                if dtype == "f32":
+                    total = f"multiplyAdd({fill}, {loaded}, {old})"
+                elif dtype[0] != "f":
                     total = f"sumOf({old}, productOf({fill}, {loaded}))"
                 stride = "" if out[1] == ONE else f", {cpp(out[1])}"
                 emitter.line(f"at.store(sums, {total}{stride});")

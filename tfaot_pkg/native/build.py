@@ -49,6 +49,7 @@ from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
+from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 
 STAGE = "native"
@@ -134,7 +135,7 @@ def _kernel_flags(target: Target) -> list[str | Path]:
     kernels = resources.kernels()
     # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
     namespace = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
-    return [namespace, "-isystem", kernels / "include", "-isystem", kernels / "src"]
+    return [NO_CONTRACTION, namespace, "-isystem", kernels / "include", "-isystem", kernels / "src"]
 
 
 def _unit_symbol(library: str, unit: CompiledUnit) -> str:

@@ -76,8 +76,15 @@ _INTRINSICS = _part(
 )
 
 
+NO_CONTRACTION = "-ffp-contract=off"
+"""A flag for the kernel library and code that includes its sources.
+
+Without it a compiler fuses multiplications and additions where the target has an instruction for it, and so gives other
+bits for another target (docs/decisions/039).
+"""
+
 # All functions of the kernel library have its namespace in their mangled names.
-_KERNELS = _part("_ZN13tfaot_kernels.*", "runtime/kernels.cc")
+_KERNELS = RuntimePart(symbols="_ZN13tfaot_kernels.*", source="runtime/kernels.cc", defines=(NO_CONTRACTION,))
 
 
 def _classic_matmul(suffix: str, scalar: str) -> RuntimePart:

@@ -14,7 +14,7 @@ template <std::size_t kCount>
 TFAOT_INLINE Vector polynomial(Vector x, const float (&coefficients)[kCount]) {
   Vector sum = broadcast(coefficients[kCount - 1]);
   TFAOT_UNROLL
-  for (std::size_t i = 1; i < kCount; ++i) sum = sum * x + broadcast(coefficients[kCount - 1 - i]);
+  for (std::size_t i = 1; i < kCount; ++i) sum = multiplyAdd(sum, x, broadcast(coefficients[kCount - 1 - i]));
   return sum;
 }
 
@@ -58,8 +58,13 @@ struct Power {
 };
 
 TFAOT_INLINE Power nearestPower(Vector x) {
-  const Vector rounded = x * broadcast(kLog2OfE) + broadcast(kRounder);
+  const Vector rounded = multiplyAdd(x, broadcast(kLog2OfE), broadcast(kRounder));
   return {rounded - broadcast(kRounder), bitsAs<Unsigned>(rounded)};
+}
+
+/// x - n * log(2).
+TFAOT_INLINE Vector reducedBy(Power power, Vector x) {
+  return subtractProduct(subtractProduct(x, power.n, broadcast(kLn2High)), power.n, broadcast(kLn2Low));
 }
 
 inline constexpr float kExpLimit = 80.0f;  // exp(-kExpLimit) is a normal number and nothing beside 1
@@ -68,10 +73,10 @@ inline constexpr float kExpLimit = 80.0f;  // exp(-kExpLimit) is a normal number
 /// 2^n - 1.
 TFAOT_INLINE Vector expMinusOne(Vector x) {
   const Power power = nearestPower(x);
-  const Vector r = x - power.n * broadcast(kLn2);
+  const Vector r = subtractProduct(x, power.n, broadcast(kLn2));
   const Vector scale = bitsAs<Vector>(power.biased << 23);
-  const Vector inner = r + r * r * polynomial(r, kExp);
-  return scale * inner + (scale - 1.0f);
+  const Vector inner = multiplyAdd(r * r, polynomial(r, kExp), r);
+  return multiplyAdd(scale, inner, scale - 1.0f);
 }
 
 /// exp(x) as a product whose first factor is a normal number: what is multiplied by it before the second factor
@@ -87,12 +92,11 @@ template <class... Correction>
 TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
   const Vector limited = larger(broadcast(-110.0f), x);
   const Power power = nearestPower(limited);
-  const Vector reduced = (limited - power.n * broadcast(kLn2High)) - power.n * broadcast(kLn2Low);
-  const Vector r = (reduced + ... + correction);
+  const Vector r = (reducedBy(power, limited) + ... + correction);
   // n = -2 * half - odd: both factors are normal numbers for all n down to -160.
   const Unsigned minus = (127u - power.biased) & 0xffu;
   const Unsigned half = minus >> 1;
-  const Vector large = (1.0f + (r + r * r * polynomial(r, kExp))) * bitsAs<Vector>((127u - half) << 23);
+  const Vector large = (1.0f + multiplyAdd(r * r, polynomial(r, kExp), r)) * bitsAs<Vector>((127u - half) << 23);
   const Vector scale = bitsAs<Vector>((127u - (minus - half)) << 23);
   return {large, bitsAs<Vector>(bitsAs<Unsigned>(scale) & bitsAs<Unsigned>(x > -110.0f))};
 }
@@ -103,12 +107,12 @@ TFAOT_INLINE Vector elu(Vector x) { return larger(expMinusOne(negativeMagnitude(
 
 TFAOT_INLINE Vector selu(Vector x) {
   const Vector below = larger(broadcast(-kExpLimit), negativePart(x));
-  return withSignOf(positivePart(x) * 1.05070099f + expMinusOne(below) * 1.75809934f, x);
+  return withSignOf(multiplyAdd(positivePart(x), broadcast(1.05070099f), expMinusOne(below) * 1.75809934f), x);
 }
 
 TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
   const Vector square = smaller(broadcast(kTanhLimit * kTanhLimit), x * x);
-  const Vector value = quotient(x * polynomial(square, kTanhAbove), polynomial(square, kTanhBelow));
+  const Vector value = x * polynomial(square, kTanhAbove) / polynomial(square, kTanhBelow);
   return larger(broadcast(-1.0f), smaller(broadcast(1.0f), value));
 }
 
@@ -122,9 +126,9 @@ TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
 
 TFAOT_INLINE Vector softplus(Vector x) {
   const Vector e = exponential(-magnitude(x)).value();
-  const Vector d = e / (1.0f + 0.5f * e);
+  const Vector d = e / multiplyAdd(0.5f, e, 1.0f);
   const Vector square = d * d;
-  return positivePart(x) + (d + d * square * polynomial(square, kLog));
+  return positivePart(x) + multiplyAdd(d * square, polynomial(square, kLog), d);
 }
 
 TFAOT_INLINE Vector geluErf(Vector x) {
@@ -133,14 +137,14 @@ TFAOT_INLINE Vector geluErf(Vector x) {
   // The square in two parts: the first is exact, for its root has 12 bits.
   const Vector root = bitsAs<Vector>(bitsAs<Unsigned>(t) & 0xfffff000u);
   const Exponential e = exponential(-0.5f * root * root, -0.5f * (t - root) * (t + root));
-  const Vector u = 1.0f / (1.0f + kTailSlope * t);
+  const Vector u = 1.0f / multiplyAdd(kTailSlope, t, 1.0f);
   const Mask negative = x < 0.0f;
   const Vector tail = (negative ? x : t) * (u * polynomial(u, kTail) * e.large) * e.scale;
   return negative ? tail : x - tail;
 }
 
 TFAOT_INLINE Vector geluTanh(Vector x) {
-  return timesSigmoid(x, x * (1.59576912f + 0.0713548163f * (x * x)));
+  return timesSigmoid(x, x * multiplyAdd(0.0713548163f, x * x, 1.59576912f));
 }
 
 /// min(max(x, low), high).

@@ -135,6 +135,11 @@ TFAOT_INLINE Mask isFinite(Vector x) { return magnitude(x) < std::numeric_limits
 TFAOT_INLINE bool isFinite(float x) { return __builtin_fabsf(x) < std::numeric_limits<float>::infinity(); }
 TFAOT_INLINE bool isFinite(double x) { return __builtin_fabs(x) < std::numeric_limits<double>::infinity(); }
 
+/// A positive NaN for each NaN: those that operations make are negative on x86-64 and positive on AArch64.
+TFAOT_INLINE Vector oneNan(Vector x) { return chosen(x == x, x, broadcast(std::numeric_limits<float>::quiet_NaN())); }
+TFAOT_INLINE float oneNan(float x) { return x == x ? x : std::numeric_limits<float>::quiet_NaN(); }
+TFAOT_INLINE double oneNan(double x) { return x == x ? x : std::numeric_limits<double>::quiet_NaN(); }
+
 /// Integers in the order of floats (elementwise.h).
 TFAOT_INLINE Integers inOrder(Vector x) {
   const auto bits = bitsAs<Integers>(x);
@@ -145,23 +150,23 @@ TFAOT_INLINE std::int64_t inOrder(double x) {
   return bits ^ ((bits >> 63) & 0x7fffffffffffffff);
 }
 
-// By doubles, as `powerOf`: rounding to float hides how the C libraries differ.
-#define TFAOT_BY_DOUBLES(name, function)                                                               \
-  TFAOT_INLINE double name(double x) { return function(x); }                                           \
-  TFAOT_INLINE float name(float x) { return static_cast<float>(function(double{x})); }                 \
-  TFAOT_INLINE Vector name(Vector x) {                                                                 \
-    return byLane(x, [](float value) { return name(value); });                                         \
+// Of float by our own arithmetic, of double by the C library.
+#define TFAOT_BY_DOUBLES(name, ours, theirs)                                          \
+  TFAOT_INLINE double name(double x) { return theirs(x); }                           \
+  TFAOT_INLINE float name(float x) { return static_cast<float>(ours(x)); }           \
+  TFAOT_INLINE Vector name(Vector x) {                                               \
+    return byLane(x, [](float value) { return name(value); });                       \
   }
-TFAOT_BY_DOUBLES(logarithmOf, std::log)
-TFAOT_BY_DOUBLES(logarithmOfOnePlus, std::log1p)
-TFAOT_BY_DOUBLES(cosineOf, std::cos)
-TFAOT_BY_DOUBLES(sineOf, std::sin)
-TFAOT_BY_DOUBLES(tangentOf, std::tan)
-TFAOT_BY_DOUBLES(cubeRootOf, std::cbrt)
-TFAOT_BY_DOUBLES(roundedAway, std::round)
+TFAOT_BY_DOUBLES(logarithmOf, logarithmByDoubles, std::log)
+TFAOT_BY_DOUBLES(logarithmOfOnePlus, logarithmOfOnePlusByDoubles, std::log1p)
+TFAOT_BY_DOUBLES(cosineOf, cosineByDoubles, std::cos)
+TFAOT_BY_DOUBLES(sineOf, sineByDoubles, std::sin)
+TFAOT_BY_DOUBLES(tangentOf, tangentByDoubles, std::tan)
+TFAOT_BY_DOUBLES(cubeRootOf, cubeRootByDoubles, std::cbrt)
+TFAOT_BY_DOUBLES(roundedAway, std::round, std::round)  // exact
 #undef TFAOT_BY_DOUBLES
 TFAOT_INLINE double angleOf(double y, double x) { return std::atan2(y, x); }
-TFAOT_INLINE float angleOf(float y, float x) { return static_cast<float>(std::atan2(double{y}, double{x})); }
+TFAOT_INLINE float angleOf(float y, float x) { return static_cast<float>(angleByDoubles(y, x)); }
 TFAOT_INLINE Vector angleOf(Vector y, Vector x) {
   return byLanes<float>(y, x, [](float a, float b) { return angleOf(a, b); });
 }

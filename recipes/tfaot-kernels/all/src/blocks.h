@@ -86,7 +86,7 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
         Vector weight = load(weights[v]);
         if constexpr (kRows > 1) keepInRegister(weight);
         TFAOT_UNROLL
-        for (int r = 0; r < kRows; ++r) sums[r][v] += inputs[r] * weight;
+        for (int r = 0; r < kRows; ++r) sums[r][v] = multiplyAdd(weight, inputs[r], sums[r][v]);
       }
     } else {
       Vector weight[kWidth];
@@ -99,7 +99,7 @@ TFAOT_INLINE void accumulate(Sums<kRows, kWidth>& sums, const float* const (&row
       for (int r = 0; r < kRows; ++r) {
         const Vector input = broadcast(rows[r][k]);
         TFAOT_UNROLL
-        for (int v = 0; v < kWidth; ++v) sums[r][v] += input * weight[v];
+        for (int v = 0; v < kWidth; ++v) sums[r][v] = multiplyAdd(weight[v], input, sums[r][v]);
       }
     }
     if constexpr (kAsk == Ask::aheadAndBehind) prefetch<2>(weights[0], asked.behind);

@@ -33,7 +33,7 @@ void sumInChains(const Strip& strip, std::size_t length, const float* const* row
     for (int r = 0; r < kRows; ++r) {
       const Vector input = broadcast(from[r][k]);
       TFAOT_UNROLL
-      for (int v = 0; v < kWidth; ++v) sums[chain][r][v] += input * weight[v];
+      for (int v = 0; v < kWidth; ++v) sums[chain][r][v] = multiplyAdd(weight[v], input, sums[chain][r][v]);
     }
   };
   for (std::size_t k = 0; k < part; ++k) {

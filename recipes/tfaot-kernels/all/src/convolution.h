@@ -120,7 +120,9 @@ TFAOT_INLINE void sumDepthwise(const Conv2d& layer, const float* from, std::size
         Vector weight = read(weights + v * kLanes);
         keepInRegister(weight);
         TFAOT_UNROLL
-        for (int i = 0; i < kColumns; ++i) sums[i][v] += read(tap + i * right + v * kLanes) * weight;
+        for (int i = 0; i < kColumns; ++i) {
+          sums[i][v] = multiplyAdd(read(tap + i * right + v * kLanes), weight, sums[i][v]);
+        }
       }
       tap += window.dilationWidth * window.channels;
       weights += window.channels;

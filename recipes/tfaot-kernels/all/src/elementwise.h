@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "activations.h"
+#include "by_doubles.h"
 #include "softmax.h"
 
 namespace tfaot_kernels {
@@ -191,12 +192,12 @@ TFAOT_INLINE Vector byLane(Vector x, Function function) {
   return load(values);
 }
 
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512)
 TFAOT_INLINE Vector squareRoot(Vector x) { return _mm512_maskz_sqrt_ps(kAllLanes, x); }
 TFAOT_INLINE Vector roundedDown(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_FLOOR); }
 TFAOT_INLINE Vector roundedUp(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_CEIL); }
 TFAOT_INLINE Vector roundedToEven(Vector x) { return _mm512_maskz_roundscale_ps(kAllLanes, x, _MM_FROUND_RINT); }
-#elif defined(__AVX2__)
+#elif defined(TFAOT_AVX2)
 TFAOT_INLINE Vector squareRoot(Vector x) { return _mm256_sqrt_ps(x); }
 TFAOT_INLINE Vector roundedDown(Vector x) { return _mm256_floor_ps(x); }
 TFAOT_INLINE Vector roundedUp(Vector x) { return _mm256_ceil_ps(x); }
@@ -214,11 +215,11 @@ inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity
 TFAOT_INLINE Vector exponentialOf(Vector x) {
   const Vector limited = smaller(broadcast(kLargestExponent), larger(broadcast(-110.0f), x));
   const Power power = nearestPower(limited);
-  const Vector r = (limited - power.n * broadcast(kLn2High)) - power.n * broadcast(kLn2Low);
+  const Vector r = reducedBy(power, limited);
   const Mask n = bitsAs<Mask>(power.biased & 0x1ffu) - 127;
   const Mask half = n >> 1;
   const Vector first = bitsAs<Vector>((half + 127) << 23), second = bitsAs<Vector>((n - half + 127) << 23);
-  const Vector value = (1.0f + (r + r * r * polynomial(r, kExp))) * first * second;
+  const Vector value = (1.0f + multiplyAdd(r * r, polynomial(r, kExp), r)) * first * second;
   return chosen(x != x, x, value);
 }
 
@@ -238,7 +239,7 @@ TFAOT_INLINE Vector errorFunction(Vector x) {
   const Vector distance = smaller(broadcast(4.0f), magnitude(x));
   const Vector near = x * polynomial(smaller(broadcast(1.0f), x * x), kErf);
   const Vector t = distance * 1.41421354f;
-  const Vector u = 1.0f / (1.0f + kTailSlope * t);
+  const Vector u = 1.0f / multiplyAdd(kTailSlope, t, 1.0f);
   const Vector far = 1.0f - 2.0f * (u * polynomial(u, kTail) * exponential(-(distance * distance)).value());
   return chosen(x != x, x, chosen(distance < 1.0f, near, withSignOf(far, x)));
 }
@@ -253,8 +254,7 @@ TFAOT_INLINE Element remainderOf(Element a, Element b) {
   return std::is_signed_v<Element> && b == static_cast<Element>(-1) ? Element{0} : static_cast<Element>(a % b);
 }
 
-// By doubles: rounding to float hides how the C libraries differ.
-TFAOT_INLINE float powerOf(float a, float b) { return static_cast<float>(std::pow(double{a}, double{b})); }
+TFAOT_INLINE float powerOf(float a, float b) { return static_cast<float>(powerByDoubles(a, b)); }
 TFAOT_INLINE double powerOf(double a, double b) { return std::pow(a, b); }
 
 template <class Element, class Values, class Function>
@@ -296,11 +296,7 @@ TFAOT_INLINE Element magnitude(Element x) {
 }
 TFAOT_INLINE Integers magnitude(Integers x) { return chosen(x < 0, -x, x); }
 
-// Reductions. A row is added up in kPartial sums, element i into sum i % kPartial, and these in one tree: the same on
-// every target, whatever its vectors hold.
-
-inline constexpr int kPartial = 16;
-inline constexpr int kPartialVectors = kPartial / kLanes;
+// Reductions, with kPartial partial results for each row.
 
 struct Adding {
   static constexpr float kStart = -0.0f;

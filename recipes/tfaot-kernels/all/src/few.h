@@ -57,7 +57,7 @@ void sumFew(const float* weights, const float* bias, FewRows rows) {
     for (std::size_t v = 0; v < kWidth; ++v) {
       const Vector weight = load(weights + v / kVectors * kInputs * kPanel + v % kVectors * kLanes);
       TFAOT_UNROLL
-      for (std::size_t r = 0; r < kRows; ++r) sums[r][v] += inputs[r] * weight;
+      for (std::size_t r = 0; r < kRows; ++r) sums[r][v] = multiplyAdd(weight, inputs[r], sums[r][v]);
     }
   }
   if (rows.rectified) {

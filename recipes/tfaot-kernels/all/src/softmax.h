@@ -56,13 +56,24 @@ inline void softmaxLong(std::size_t size, const float* in, float* out) {
   Vector most = broadcast(kLowest);
   for (std::size_t i = 0; i < size; i += kLanes) most = Largest{}(most, loadPart(in + i, size - i));
   most = reduceGroups<kLanes>(most, Largest{});
-  Vector sum = {};
-  for (std::size_t i = 0; i < size; i += kLanes) {
-    const Vector e = exponential(loadPart(in + i, size - i) - most).value();
-    storePart(out + i, size - i, e);
-    sum += e;
+  Vector partial[kPartialVectors] = {};
+  for (std::size_t i = 0; i < size; i += kPartial) {
+    TFAOT_UNROLL
+    for (std::size_t v = 0; v < kPartialVectors; ++v) {
+      const std::size_t at = i + v * kLanes;
+      if (at >= size) break;
+      const Vector e = exponential(loadPart(in + at, size - at) - most).value();
+      storePart(out + at, size - at, e);
+      partial[v] += e;
+    }
   }
-  sum = reduceGroups<kLanes>(sum, Sum{});
+  TFAOT_UNROLL
+  for (int count = kPartialVectors / 2; count > 0; count /= 2) {
+    TFAOT_UNROLL
+    for (int v = 0; v < count; ++v) partial[v] += partial[v + count];
+  }
+  // Rows of fewer than kPartial floats, which `softmaxShort` may do, have zeros for the others.
+  const Vector sum = reduceGroups<kLanes>(partial[0], Sum{});
   for (std::size_t i = 0; i < size; i += kLanes) storePart(out + i, size - i, loadPart(out + i, size - i) / sum);
 }
 

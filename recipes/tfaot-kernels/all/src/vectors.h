@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "tfaot_kernels/kernels.h"
@@ -44,7 +46,10 @@ inline namespace TFAOT_KERNELS_TARGET {
 //                block prefetches all of them
 //
 // All were chosen by benchmarks/kernels.py; docs/decisions/024 has the figures.
-#if defined(__AVX512F__)
+//
+// With TFAOT_KERNELS_SIXTEEN vectors have 16 floats on any target, so that a machine without AVX-512 can show that
+// results do not depend on the width.
+#if defined(__AVX512F__) || defined(TFAOT_KERNELS_SIXTEEN)
 inline constexpr int kLanes = 16;
 inline constexpr int kBlockRows = 8;
 inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4, 5, 4, 3, 3};
@@ -87,6 +92,22 @@ inline constexpr int kVectors = static_cast<int>(kPanel) / kLanes;  ///< vectors
 /// With fewer inputs, adding the chains up costs more than one row alone gains.
 constexpr bool isChained(std::size_t inputs, std::size_t outputs) { return outputs <= 2 * kPanel && inputs >= 128; }
 
+// Sums along a row are made of kPartial partial sums, element i in sum i % kPartial, and these are added in one tree
+// (sum i and sum i + kPartial / 2, and so on): the same for every target, whatever its vectors hold.
+inline constexpr int kPartial = 16;
+inline constexpr int kPartialVectors = kPartial / kLanes;
+
+// The instructions that functions below use by name; none of them is another way to write what the last branch has.
+#if defined(__AVX512F__)
+#define TFAOT_AVX512
+#elif defined(__AVX2__) && !defined(TFAOT_KERNELS_SIXTEEN)
+#define TFAOT_AVX2
+#elif defined(__x86_64__) && !defined(TFAOT_KERNELS_SIXTEEN)
+#define TFAOT_SSE
+#elif defined(__aarch64__) && !defined(TFAOT_KERNELS_SIXTEEN)
+#define TFAOT_NEON
+#endif
+
 using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Mask = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 using Unsigned = std::uint32_t __attribute__((vector_size(kLanes * sizeof(float))));
@@ -111,9 +132,9 @@ TFAOT_INLINE Mask firstLanes(std::size_t count) {
 
 /// The first `count` floats, at most kLanes, and zeros.
 TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
-#elif defined(__AVX2__)
+#elif defined(TFAOT_AVX2)
   return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(firstLanes(count)));
 #else
   float padded[kLanes];
@@ -123,9 +144,9 @@ TFAOT_INLINE Vector loadFirst(const float* from, std::size_t count) {
 }
 
 TFAOT_INLINE void storeFirst(float* to, std::size_t count, Vector value) {
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1u), value);
-#elif defined(__AVX2__)
+#elif defined(TFAOT_AVX2)
   _mm256_maskstore_ps(to, reinterpret_cast<__m256i>(firstLanes(count)), value);
 #else
   float padded[kLanes];
@@ -144,27 +165,64 @@ TFAOT_INLINE void prefetch(const float* from, std::size_t ahead) {
 }
 
 TFAOT_INLINE Vector broadcast(float x) {
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512) || defined(TFAOT_KERNELS_SIXTEEN)
   return Vector{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
-#elif defined(__AVX2__)
+#elif defined(TFAOT_AVX2)
   return Vector{x, x, x, x, x, x, x, x};
 #else
   return Vector{x, x, x, x};
 #endif
 }
 
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512)
 inline constexpr __mmask16 kAllLanes = 0xffff;  // GCC 12 warns of its own header if there is no mask
 #endif
+
+// Each function below gives the same bits for every target, except those for which the target's arithmetic units have
+// no fused multiply-add (x86-64 and x86-64-v2): there it is a multiplication and an addition, because the C library's
+// function takes a hundred times as long. Compilers must not fuse by themselves (-ffp-contract=off): which operations
+// they fuse depends on the target.
+#if defined(__FMA__) || defined(__aarch64__)
+#define TFAOT_FUSED
+#endif
+
+/// a * b + c.
+TFAOT_INLINE float multiplyAdd(float a, float b, float c) {
+#if defined(TFAOT_FUSED)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+TFAOT_INLINE Vector multiplyAdd(Vector a, Vector b, Vector c) {
+#if defined(TFAOT_AVX512)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(TFAOT_AVX2) && defined(TFAOT_FUSED)
+  return _mm256_fmadd_ps(a, b, c);
+#elif defined(TFAOT_NEON)
+  return vfmaq_f32(c, a, b);
+#elif defined(TFAOT_FUSED)
+  for (int i = 0; i < kLanes; ++i) c[i] = multiplyAdd(a[i], b[i], c[i]);
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+TFAOT_INLINE Vector multiplyAdd(Vector a, Vector b, float c) { return multiplyAdd(a, b, broadcast(c)); }
+TFAOT_INLINE Vector multiplyAdd(float a, Vector b, float c) { return multiplyAdd(broadcast(a), b, broadcast(c)); }
+
+/// c - a * b.
+TFAOT_INLINE Vector subtractProduct(Vector c, Vector a, Vector b) { return multiplyAdd(a, -b, c); }
 
 /// a > b ? a : b and a < b ? a : b, each lane: `b` if one of them is NaN or both are zero. x86 has instructions for
 /// exactly these, which GCC does not find by itself.
 TFAOT_INLINE Vector larger(Vector a, Vector b) {
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512)
   return _mm512_maskz_max_ps(kAllLanes, a, b);
-#elif defined(__AVX2__)
+#elif defined(TFAOT_AVX2)
   return _mm256_max_ps(a, b);
-#elif defined(__x86_64__)
+#elif defined(TFAOT_SSE)
   return _mm_max_ps(a, b);
 #else
   return a > b ? a : b;
@@ -172,11 +230,11 @@ TFAOT_INLINE Vector larger(Vector a, Vector b) {
 }
 
 TFAOT_INLINE Vector smaller(Vector a, Vector b) {
-#if defined(__AVX512F__)
+#if defined(TFAOT_AVX512)
   return _mm512_maskz_min_ps(kAllLanes, a, b);
-#elif defined(__AVX2__)
+#elif defined(TFAOT_AVX2)
   return _mm256_min_ps(a, b);
-#elif defined(__x86_64__)
+#elif defined(TFAOT_SSE)
   return _mm_min_ps(a, b);
 #else
   return a < b ? a : b;
@@ -203,20 +261,9 @@ TFAOT_INLINE To bitsAs(From from) {
   return to;
 }
 
-/// a / b within two units in the last place for a normal b with a normal inverse. A division of 16 lanes takes as
-/// long as 18 multiply-adds, an estimate of 14 bits that is corrected once as long as 6.
-TFAOT_INLINE Vector quotient(Vector a, Vector b) {
-#if defined(__AVX512F__)
-  const Vector estimate = _mm512_maskz_rcp14_ps(kAllLanes, b);
-  return a * (estimate + estimate * (1.0f - estimate * b));
-#else
-  return a / b;
-#endif
-}
-
 /// The number between -limit and 0 that is nearest to -|x|, for a positive limit; for NaN, any number.
 TFAOT_INLINE Vector negativeMagnitude(Vector x, float limit) {
-#if defined(__AVX512DQ__)
+#if defined(TFAOT_AVX512) && defined(__AVX512DQ__)
   constexpr int kSmallerMagnitude = 2, kMinus = 3;
   return _mm512_maskz_range_ps(kAllLanes, x, broadcast(limit), kMinus << 2 | kSmallerMagnitude);
 #else
@@ -242,7 +289,7 @@ TFAOT_INLINE Vector exchanged(Vector x) {
 /// Loads a value that is used several times once: GCC would make it a memory operand of each use, which costs more than
 /// it saves. Generates no instruction, and may be empty.
 TFAOT_INLINE void keepInRegister([[maybe_unused]] Vector& value) {
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+#if !defined(__clang__) && (defined(TFAOT_AVX512) || defined(TFAOT_AVX2) || defined(TFAOT_SSE))
   asm("" : "+v"(value));
 #endif
 }

@@ -2,13 +2,14 @@
 //
 // The library is one source, src/kernels.cpp, compiled once per target with that target's flags. Define
 // TFAOT_KERNELS_TARGET as a C identifier (for example x86_64_v3) there and wherever this header is included: it becomes
-// an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden.
+// an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden. Compile
+// it with -ffp-contract=off.
 //
 // Common to all functions: nothing is allocated, nothing is thrown, no global state is read or written; any number of
 // threads may call them. No pointer has to be aligned beyond a float. Nothing is read or written outside of
-// the arrays as described. Outputs overlap no input. Equal inputs give equal bits, wherever the arrays lie; the bits
-// differ between targets (fused multiply-add) and between compilers. The floating-point environment is the default
-// one: round to nearest, denormals kept.
+// the arrays as described. Outputs overlap no input. Equal inputs give equal bits, wherever the arrays lie, and on all targets
+// that have a fused multiply-add; those that have none (x86-64, x86-64-v2) give other last bits. Which NaN a NaN is, is
+// left open. The floating-point environment is the default one: round to nearest, denormals kept.
 #ifndef TFAOT_KERNELS_KERNELS_H_
 #define TFAOT_KERNELS_KERNELS_H_
 

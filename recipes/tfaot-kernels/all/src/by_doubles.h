@@ -1,0 +1,207 @@
+// by_doubles.h: functions of one or two floats that are computed in double precision and rounded once.
+//
+// Sums, products and quotients of doubles have the same bits on every CPU; the C library's functions do not, because
+// their code depends on its version and on the CPU. Relative errors of the doubles are below 2^-40, so that a float is
+// the one nearest to the true value in all cases except about one of a million, and then the second nearest.
+// Series are Taylor's: exact coefficients, and enough of them.
+#ifndef TFAOT_KERNELS_BY_DOUBLES_H_
+#define TFAOT_KERNELS_BY_DOUBLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "vectors.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
+inline constexpr double kPi = 0x1.921fb54442d18p+1;
+inline constexpr double kLn2Double = 0x1.62e42fefa39efp-1;
+
+TFAOT_INLINE bool isNegative(float x) { return bitsAs<std::uint32_t>(x) >> 31 != 0; }
+TFAOT_INLINE double signedAs(double value, float sign) { return isNegative(sign) ? -value : value; }
+
+template <int kCount>
+struct Series {
+  double coefficients[kCount];
+
+  /// c0 + c1 x + c2 x^2 ...
+  inline double at(double x) const {
+    double sum = coefficients[kCount - 1];
+    for (int i = kCount - 2; i >= 0; --i) sum = sum * x + coefficients[i];
+    return sum;
+  }
+};
+
+/// 1, 1 / 3, 1 / 5, ...
+template <int kCount>
+constexpr Series<kCount> oddOnes() {
+  Series<kCount> series = {};
+  for (int i = 0; i < kCount; ++i) series.coefficients[i] = 1.0 / (2 * i + 1);
+  return series;
+}
+
+/// 1 / first!, 1 / (first + step)!, ...
+template <int kCount>
+constexpr Series<kCount> inverseFactorials(int first, int step) {
+  Series<kCount> series = {};
+  double factorial = 1.0;  // exact: below 2^53 up to 18!
+  for (int i = 0, n = 1; i < kCount; ++i) {
+    for (; n <= first + i * step; ++n) factorial *= n;
+    series.coefficients[i] = 1.0 / factorial;
+  }
+  return series;
+}
+
+inline constexpr Series<11> kOfLogarithm = oddOnes<11>();
+inline constexpr Series<18> kOfAngle = oddOnes<18>();
+inline constexpr Series<15> kOfExponential = inverseFactorials<15>(0, 1);
+inline constexpr Series<9> kOfSine = inverseFactorials<9>(1, 2);
+inline constexpr Series<9> kOfCosine = inverseFactorials<9>(0, 2);
+
+/// log((1 + f) / (1 - f)) for |f| < 0.18.
+inline double logarithmOfRatio(double f) { return 2.0 * f * kOfLogarithm.at(f * f); }
+
+/// Of a positive number that is not denormal.
+inline double naturalLogarithm(double x) {
+  // x = m * 2^e with m between the roots of 1/2 and of 2, so that nothing is cancelled.
+  const std::uint64_t bits = bitsAs<std::uint64_t>(x), root = 0x3fe6a09e667f3bcdu;
+  const std::int64_t e = static_cast<std::int64_t>(bits - root) >> 52;
+  const double m = bitsAs<double>(bits - (static_cast<std::uint64_t>(e) << 52));
+  return static_cast<double>(e) * kLn2Double + logarithmOfRatio((m - 1.0) / (m + 1.0));
+}
+
+inline double logarithmByDoubles(float x) {
+  if (x > 0.0f && x < kInfinite) return naturalLogarithm(x);
+  if (x == 0.0f) return -kInfinite;
+  return x < 0.0f ? std::numeric_limits<double>::quiet_NaN() : x;
+}
+
+inline double logarithmOfOnePlusByDoubles(float x) {
+  if (x > -0.25f && x < 0.375f) return logarithmOfRatio(double{x} / (2.0 + x));
+  if (x > -1.0f && x < kInfinite) return naturalLogarithm(1.0 + x);
+  if (x == -1.0f) return -kInfinite;
+  return x < -1.0f ? std::numeric_limits<double>::quiet_NaN() : x;
+}
+
+/// exp(x) as far as a float can hold it, infinite or zero as float beyond.
+inline double exponentialByDoubles(double x) {
+  const double limited = x > 110.0 ? 110.0 : x < -110.0 ? -110.0 : x;
+  const double rounder = 0x1.8p+52, n = (limited * 0x1.71547652b82fep+0 + rounder) - rounder;
+  const double r = (limited - n * 0x1.62e42fep-1) - n * 0x1.f473de6af278fp-30;
+  return kOfExponential.at(r) * bitsAs<double>(static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023) << 52);
+}
+
+/// As C's pow.
+inline double powerByDoubles(float a, float b) {
+  if (a == 1.0f || b == 0.0f) return 1.0;
+  if (a != a || b != b) return std::numeric_limits<double>::quiet_NaN();
+  const double base = __builtin_fabsf(a);
+  const double size = __builtin_fabsf(b);
+  const bool isWhole = size >= 0x1p+24 || static_cast<double>(static_cast<std::int64_t>(size)) == size;
+  const bool isOdd = isWhole && size < 0x1p+24 && static_cast<std::int64_t>(size) % 2 == 1;
+  if (a < 0.0f && base < kInfinite && !isWhole) return std::numeric_limits<double>::quiet_NaN();
+  double value = 1.0;
+  if (base != 1.0) {
+    const double logarithm = base == 0.0 ? -kInfinite : base < kInfinite ? naturalLogarithm(base) : kInfinite;
+    value = exponentialByDoubles(b * logarithm);
+    // Zero and infinity are such as doubles too: the caller rounds, and would find a number otherwise.
+    if (base == 0.0 || base == kInfinite) value = (base == 0.0) == (b > 0.0f) ? 0.0 : kInfinite;
+  }
+  return isOdd ? signedAs(value, a) : value;
+}
+
+/// An angle as a number of quarters of a turn, of which the last two bits count, and a rest of at most about pi / 4.
+struct Quarters {
+  unsigned count;
+  double rest;
+};
+
+/// 2 / pi times 2^256, behind a word of zeros.
+inline constexpr std::uint32_t kTwoOverPi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
+                                               0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
+
+/// Of a number of at least 2^22, by multiplication with those bits of 2 / pi that count (Payne and Hanek).
+inline Quarters quartersOfLarge(double x) {
+  __extension__ using Wide = unsigned __int128;
+  const auto bits = bitsAs<std::uint32_t>(static_cast<float>(x));  // mantissa * 2^exponent
+  const int exponent = static_cast<int>(bits >> 23) - 150;
+  const std::uint64_t mantissa = (bits & 0x7fffffu) | 0x800000u;
+  const int first = exponent - 2 + 32;  // bits before this one give whole turns
+  const std::uint32_t* const words = kTwoOverPi + first / 32;
+  Wide window = 0;
+  for (int i = 0; i < 4; ++i) window = window << 32 | words[i];
+  if (const int more = first % 32) window = window << more | words[4] >> (32 - more);
+  const Wide turn = window * mantissa;  // whole turns are multiples of 2^128, which are lost
+  const auto count = static_cast<unsigned>((turn + (Wide{1} << 125)) >> 126);
+  const Wide rest = turn - (Wide{count} << 126);  // between -2^125 and 2^125
+  const double high = static_cast<double>(static_cast<std::int64_t>(rest >> 64));
+  const double low = static_cast<double>(static_cast<std::uint64_t>(rest)) * 0x1p-64;
+  return {count, (high + low) * (kPi * 0x1p-63)};
+}
+
+/// Of |x|, which is finite.
+inline Quarters quartersOf(float x) {
+  const double size = __builtin_fabsf(x);
+  if (size >= 0x1p+22) return quartersOfLarge(size);
+  const double rounder = 0x1.8p+52, n = (size * 0x1.45f306dc9c883p-1 + rounder) - rounder;
+  // pi / 2 in two parts; products with the first, which has 27 bits, are exact.
+  return {static_cast<unsigned>(n), (size - n * 0x1.921fb54p+0) - n * 0x1.10b4611a62633p-30};
+}
+
+inline double sineOf(Quarters angle) {
+  const double z = -angle.rest * angle.rest;
+  const double value = angle.count % 2 == 0 ? angle.rest * kOfSine.at(z) : kOfCosine.at(z);
+  return angle.count % 4 < 2 ? value : -value;
+}
+
+TFAOT_INLINE bool isNumber(float x) { return x - x == 0.0f; }
+
+inline double sineByDoubles(float x) {
+  return isNumber(x) ? signedAs(sineOf(quartersOf(x)), x) : std::numeric_limits<double>::quiet_NaN();
+}
+
+inline double cosineByDoubles(float x) {
+  if (!isNumber(x)) return std::numeric_limits<double>::quiet_NaN();
+  const Quarters angle = quartersOf(x);
+  return sineOf(Quarters{angle.count + 1, angle.rest});
+}
+
+inline double tangentByDoubles(float x) {
+  if (!isNumber(x)) return std::numeric_limits<double>::quiet_NaN();
+  const Quarters angle = quartersOf(x);
+  return signedAs(sineOf(angle) / sineOf(Quarters{angle.count + 1, angle.rest}), x);
+}
+
+inline double cubeRootByDoubles(float x) {
+  if (!isNumber(x) || x == 0.0f) return x;
+  const double size = __builtin_fabsf(x);
+  // A third of the exponent, within an eighth of the root; each of Newton's steps doubles the digits.
+  double root = bitsAs<double>(bitsAs<std::uint64_t>(size) / 3 + 0x2aa0000000000000u);
+  for (int i = 0; i < 4; ++i) root = (2.0 * root + size / (root * root)) / 3.0;
+  return signedAs(root, x);
+}
+
+/// As C's atan2.
+inline double angleByDoubles(float y, float x) {
+  if (x != x || y != y) return std::numeric_limits<double>::quiet_NaN();
+  const double across = __builtin_fabsf(x), up = __builtin_fabsf(y);
+  const double less = up < across ? up : across, more = up < across ? across : up;
+  double ratio = more == 0.0 ? 0.0 : less == more ? 1.0 : less / more;
+  double angle = 0.0;
+  if (ratio > 0.41421356) {  // the tangent of pi / 8
+    ratio = (ratio - 1.0) / (ratio + 1.0);
+    angle = kPi / 4;
+  }
+  angle += ratio * kOfAngle.at(-ratio * ratio);
+  if (up > across) angle = kPi / 2 - angle;
+  if (isNegative(x)) angle = kPi - angle;
+  return signedAs(angle, y);
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_BY_DOUBLES_H_

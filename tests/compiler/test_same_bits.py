@@ -1,0 +1,235 @@
+"""A program gives the same bits for every target, however many rows it computes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import INCLUDES, KERNELS, Network, Networks
+from tests.compiler.test_answers import FAMILIES, models_of
+from tests.compiler.test_networks import NAMES
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.emit import Emitted, emit
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.process import run
+from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.toolchain.definition import NO_CONTRACTION
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the models
+
+_FLAGS = f"-O2 {NO_CONTRACTION} -std=c++17 -Wall -Wextra -Werror -fno-exceptions -fno-rtti -static".split()
+_RUNNER = Path(__file__).with_name("rows.cpp")
+_ROWS = (1, 3, 16, 37)
+_BLOCK = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """How programs are compiled and run for one kind of CPU."""
+
+    name: str
+    compiler: str
+    flags: tuple[str, ...]
+    emulator: tuple[str, ...] = ()
+
+
+_MACHINES = (
+    Machine(name="x86-64-v3", compiler="g++", flags=TARGETS["x86-64-v3"].flags),
+    # As many floats in a vector as x86-64-v4 has. Nothing is passed in vectors, so their ABI does not matter.
+    Machine(
+        name="sixteen",
+        compiler="g++",
+        flags=(*TARGETS["x86-64-v3"].flags, "-DTFAOT_KERNELS_SIXTEEN", "-Wno-psabi"),
+    ),
+    Machine(name="clang", compiler="clang++", flags=TARGETS["x86-64-v3"].flags),
+    Machine(name="x86-64-v4", compiler="g++", flags=TARGETS["x86-64-v4"].flags),
+    Machine(
+        name="aarch64",
+        compiler="aarch64-linux-gnu-g++",
+        flags=TARGETS["aarch64"].flags,
+        emulator=("qemu-aarch64", "-cpu", "cortex-a53"),
+    ),
+)
+
+Results = list[list[Array]]
+"""Outputs for each batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Compiles programs with the kernels for each machine, in a folder."""
+
+    folder: Path
+    machines: Sequence[Machine]
+
+    def built(self, machine: Machine, programs: Mapping[str, Emitted]) -> Path:
+        text = ['#include "arithmetic.h"', '#include "elementwise.h"', '#include "few.h"', '#include "order.h"']
+        text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(programs.values())]
+        listed = ", ".join(f"unit_{i}::program_{i}" for i in range(len(programs)))
+        text += [
+            "using Function = void (*)(std::size_t, const void* const*, void* const*, const unsigned char*, unsigned char*);",
+            f"extern const Function kPrograms[];\nconst Function kPrograms[] = {{{listed}}};",
+        ]
+        source, program = self.folder / f"{machine.name}.cc", self.folder / machine.name
+        source.write_text("\n".join(text))
+        run([machine.compiler, *_FLAGS, *machine.flags, *INCLUDES, source, self.kernels(machine), _RUNNER, "-o", program],
+            timeout=600)  # fmt: skip
+        return program
+
+    def kernels(self, machine: Machine) -> Path:
+        made = self.folder.parent / f"kernels-{machine.name}.o"
+        if not made.exists():
+            source = KERNELS / "src" / "kernels.cpp"
+            run([machine.compiler, *_FLAGS, *machine.flags, *INCLUDES, "-c", source, "-o", made], timeout=600)
+        return made
+
+    def results(
+        self, machine: Machine, programs: Mapping[str, Program], batches: Mapping[str, Sequence[Sequence[Array]]]
+    ) -> dict[str, Results]:
+        """What each program gives for each of its batches."""
+        emitted = {name: emit(each, f"program_{i}", _BLOCK) for i, (name, each) in enumerate(programs.items())}
+        built = self.built(machine, emitted)
+        folder = self.folder / f"{machine.name}-files"
+        folder.mkdir()
+        lines: list[str] = []
+        made: dict[str, list[list[tuple[Path, tuple[int, ...], str]]]] = {}
+        for number, (name, program) in enumerate(programs.items()):
+            weights = folder / f"{number}.weights"
+            with weights.open("wb") as file:
+                for offset, values in emitted[name].constants:
+                    file.write(bytes(offset - file.tell()))
+                    file.write(values.tobytes())
+            known, made[name] = program.entry.by_id(), []
+            for batch, inputs in enumerate(batches[name]):
+                words: list[object] = [number, len(inputs[0]), emitted[name].scratch, weights, len(inputs)]
+                for i, values in enumerate(inputs):
+                    (path := folder / f"{number}.{batch}.in{i}").write_bytes(values.tobytes())
+                    words.append(path)
+                outputs = []
+                for i, result in enumerate(program.entry.results):
+                    shape = known[result].shape
+                    outputs.append((folder / f"{number}.{batch}.out{i}", shape.at(len(inputs[0])), shape.dtype))
+                words.append(len(outputs))
+                for path, sizes, dtype in outputs:
+                    words += [path, int(np.prod(sizes)) * NUMPY_TYPES[dtype].itemsize]
+                made[name].append(outputs)
+                lines.append(" ".join(map(str, words)))
+        run([*machine.emulator, built], stdin="".join(f"{line}\n" for line in lines).encode(), timeout=600)
+        return {
+            name: [
+                [np.frombuffer(path.read_bytes(), NUMPY_TYPES[dtype]).reshape(sizes) for path, sizes, dtype in outputs]
+                for outputs in listed
+            ]
+            for name, listed in made.items()
+        }
+
+
+@pytest.fixture(scope="session")
+def machines(require_program: Callable[[str], str]) -> Sequence[Machine]:
+    for program in ("qemu-aarch64", "aarch64-linux-gnu-g++", "clang++"):
+        require_program(program)
+    return [each for each in _MACHINES if each.name not in TARGETS or runs_here(TARGETS[each.name]) or each.emulator]
+
+
+@pytest.fixture
+def bench(tmp_path_factory: pytest.TempPathFactory, machines: Sequence[Machine]) -> Bench:
+    return Bench(folder=tmp_path_factory.mktemp("machines"), machines=machines)
+
+
+@pytest.mark.sweep("attention")
+@pytest.mark.parametrize("name", NAMES)
+def test_networks_give_the_same_bits_on_every_cpu(networks: Networks, bench: Bench, name: str) -> None:
+    _compare(bench, {name: networks("2.17.1", name)})
+
+
+@pytest.mark.sweep("floats")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_operations_give_the_same_bits_on_every_cpu(shared_home_folder: Path, bench: Bench, family: str) -> None:
+    _compare(bench, models_of(shared_home_folder, "2.17.1", family))
+
+
+def _compare(bench: Bench, models: Mapping[str, Network]) -> None:
+    programs = {name: recognize(simplify(model.program)) for name, model in models.items()}
+    batches = {name: _batches(model.inputs) for name, model in models.items()}
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda machine: bench.results(machine, programs, batches), bench.machines))
+    different = []
+    for name in models:
+        reference = found[0][name]
+        different += [
+            f"{name}: {machine.name}"
+            for machine, results in zip(bench.machines, found, strict=True)
+            if not all(map(_same, results[name], reference))
+        ]
+        for kind in range(0, len(reference), len(_ROWS)):
+            of_kind = reference[kind : kind + len(_ROWS)]
+            whole = of_kind[-1]
+            different += [
+                f"{name}: {rows} rows"
+                for rows, outputs in zip(_ROWS, of_kind, strict=True)
+                if not _same(outputs, [each[-rows:] for each in whole])
+            ]
+    assert not different
+
+
+def _batches(inputs: Sequence[Array]) -> list[list[Array]]:
+    """The last rows of each kind of numbers, for each size of a batch."""
+    kinds = [[kind(_repeated(each)) for each in inputs] for kind in (_plain, _large, _special, _denormal)]
+    return [[each[-rows:] for each in kind] for kind in kinds for rows in _ROWS]
+
+
+def _repeated(values: Array) -> Array:
+    """As many rows as the largest batch, no two floats alike."""
+    rows = np.concatenate([values] * (_ROWS[-1] // len(values) + 1))[: _ROWS[-1]]
+    if rows.dtype.kind != "f":
+        return rows
+    numbers = np.random.default_rng(rows.size).uniform(0.5, 1.5, rows.shape)
+    with np.errstate(all="ignore"):
+        return (rows * numbers).astype(rows.dtype)
+
+
+def _plain(values: Array) -> Array:
+    return values
+
+
+def _large(values: Array) -> Array:
+    """Beyond what exponentials, integers and at last sums of float32 can hold."""
+    if values.dtype.kind != "f":
+        return values
+    with np.errstate(all="ignore"):
+        scales = np.float32(10) ** np.linspace(1, 38, len(values), dtype=np.float32)
+        return np.asarray(values * scales.reshape(-1, *(1 for _ in values.shape[1:])), values.dtype)
+
+
+def _special(values: Array) -> Array:
+    """NaN, infinities and zeros among others."""
+    if values.dtype.kind != "f":
+        return values
+    random = np.random.default_rng(values.size)
+    numbers = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], values.dtype)
+    return np.where(random.random(values.shape) < 0.2, random.choice(numbers, values.shape), values)
+
+
+def _denormal(values: Array) -> Array:
+    if values.dtype.kind != "f":
+        return values
+    with np.errstate(all="ignore"):
+        return np.asarray(values * np.float32(1e-40), values.dtype)
+
+
+def _same(outputs: Sequence[Array], others: Sequence[Array]) -> bool:
+    return all(_bits(one) == _bits(other) for one, other in zip(outputs, others, strict=True))
+
+
+def _bits(values: Array) -> bytes:
+    """All NaN are one: their bits are not promised."""
+    if values.dtype.kind != "f":
+        return values.tobytes()
+    return np.where(np.isnan(values), values.dtype.type(np.nan), values).tobytes()
