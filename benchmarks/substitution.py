@@ -113,7 +113,8 @@ class Benchmark:
         if kernels == "auto":
             validate(
                 spec, snapshot, frozen, library,
-                key=keys.validation, inputs=inputs, compiler=self._compiler, pool=pool, cache=cache, progress=progress,
+                engine=compiled.engine, key=keys.validation, inputs=inputs, compiler=self._compiler, pool=pool,
+                cache=cache, progress=progress,
             )  # fmt: skip
         calls = compiled.units[0].calls
         return library, sum(len(call.layers) for call in calls), len(frozen.layers), len(calls)

@@ -18,7 +18,7 @@ import pytest
 import tfaot_pkg
 from tests.wording import reported
 from tfaot_pkg import resources
-from tfaot_pkg.loader import Model, RunError, _batch_costs, _CInfo, _fitting, _rows_independent, load
+from tfaot_pkg.loader import Model, RunError, _any_batch_size, _batch_costs, _CInfo, _fitting, _rows_independent, load
 from tfaot_pkg.process import run
 from tfaot_pkg.signature import DType, Tensor
 from tfaot_pkg.spec.rules import package_name
@@ -100,6 +100,34 @@ def test_rows_that_depend_on_one_another_run_as_whole_batches_only(model: Model,
     for count in (0, 2, 5, 8):
         with reported(RunError):
             centred(x=np.zeros(count, "float32"))
+
+
+def test_a_model_for_any_batch_size_is_called_once(model: Model, tmp_path: Path) -> None:
+    whole = load(_library(tmp_path, "any", "fake_others.cpp", "tfaot_model_any_0123456789ab"))
+    assert whole.any_batch_size and not model.any_batch_size
+    assert whole.batch_sizes == (1, 4)
+    assert repr(whole) == "<any 1.2.0: (x: float32[N]) -> (size: int64[N]); any batch size; x86-64>"
+    for rows in (1, 3, 4, 5, 1000):
+        assert whole(x=np.zeros(rows))["size"].tolist() == [rows] * rows  # the number of rows of the call
+    assert whole.run(7, {"x": np.zeros(7)})["size"][0] == 7
+    assert whole(x=[])["size"].shape == (0,)
+    with reported(RunError):
+        whole.run(7, {"x": np.zeros(6)})
+
+
+def test_a_model_for_any_batch_size_may_have_an_output_without_batch_axis(tmp_path: Path) -> None:
+    fixed = load(_library(tmp_path, "fixed", "fake_others.cpp", "tfaot_model_fixed_0123456789ab"))
+    answers = fixed(x=np.zeros(5))
+    assert answers["whole"] == 7 and answers["size"].tolist() == [5] * 5
+    with reported(RunError):
+        fixed(x=[])
+
+
+def test_a_library_of_a_version_that_does_not_tell_takes_its_sizes_only() -> None:
+    info = _CInfo(struct_size=_CInfo.any_batch_size.offset, any_batch_size=1)  # not the library's: it lies behind
+    assert not _any_batch_size(info)
+    assert _any_batch_size(_CInfo(struct_size=ctypes.sizeof(_CInfo), any_batch_size=1))
+    assert not _any_batch_size(_CInfo(struct_size=ctypes.sizeof(_CInfo), any_batch_size=0))  # as it was when reserved
 
 
 def test_a_library_of_a_version_that_does_not_tell_of_rows_composes_batches() -> None:

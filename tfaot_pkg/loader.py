@@ -64,7 +64,7 @@ class _CInfo(ctypes.Structure):
         ("targets", ctypes.POINTER(ctypes.c_char_p)),
         ("batch_costs", ctypes.POINTER(ctypes.c_double)),
         ("rows_independent", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("any_batch_size", ctypes.c_int32),
     )
 
 
@@ -121,6 +121,10 @@ class Model:
 
         Empty for libraries of versions that do not tell.
         """
+        self.any_batch_size: bool = _any_batch_size(info)
+        """Whether the model is compiled for every number of rows; `batch_sizes` are then those that were validated and
+        measured.
+        """
         self.rows_independent: bool = _rows_independent(info)
         """Whether each row of the outputs depends on the same row of the inputs alone; if not, only `batch_sizes` run.
 
@@ -155,8 +159,8 @@ class Model:
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.signature.inputs))
         outputs = ", ".join(map(str, self.signature.outputs))
-        sizes = ", ".join(map(str, self.batch_sizes))
-        return f"<{self.name} {self.version}: ({inputs}) -> ({outputs}); batch sizes {sizes}; {self.target}>"
+        sizes = "any batch size" if self.any_batch_size else f"batch sizes {', '.join(map(str, self.batch_sizes))}"
+        return f"<{self.name} {self.version}: ({inputs}) -> ({outputs}); {sizes}; {self.target}>"
 
     def __call__(self, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> dict[str, Array]:
         """The model's outputs for any number of rows. Raises RunError for arrays that do not fit."""
@@ -164,7 +168,7 @@ class Model:
         rows = self._rows(inputs)
         if rows is None:
             return self._run(self.batch_sizes[0], inputs)
-        if rows in self.batch_sizes:
+        if rows in self.batch_sizes or (self.any_batch_size and rows > 0):
             return self._run(rows, inputs)
         self._require_composable(rows)
         parts: list[dict[str, Array]] = []
@@ -179,7 +183,10 @@ class Model:
         return self._joined(parts)
 
     def run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one batch of a compiled size, with the results that a C program gets. Raises RunError."""
+        """Run one batch of a compiled size (any, if `any_batch_size`), with the results that a C program gets.
+
+        Raises RunError.
+        """
         return self._run(batch_size, self._checked((), inputs))
 
     def _checked(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
@@ -215,6 +222,8 @@ class Model:
             reason = "its rows depend on one another"
         else:
             return
+        if self.any_batch_size:  # only a batch without rows comes here
+            raise RunError(f"model {self.name} takes at least 1 row, got {rows}: {reason}")
         taken = f"{_either(self.batch_sizes)} {'row' if self.batch_sizes == (1,) else 'rows'}"
         raise RunError(
             f"model {self.name} takes exactly {taken}, got {rows}: {reason}",
@@ -364,6 +373,12 @@ def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) ->
     return {
         target: {size: info.batch_costs[start + i] for i, size in enumerate(sizes)} for target, start in rows.items()
     }
+
+
+def _any_batch_size(info: Any) -> bool:
+    # Older libraries end before this field, or have 0 in its place.
+    known = info.struct_size >= _CInfo.any_batch_size.offset + _CInfo.any_batch_size.size
+    return bool(info.any_batch_size) if known else False
 
 
 def _rows_independent(info: Any) -> bool:

@@ -18,7 +18,7 @@ from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.assignment import require_flags
 from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
 from tfaot_pkg.compiled.model import compile_model, compiled_key
-from tfaot_pkg.compiled.program import Engine
+from tfaot_pkg.compiled.program import Engine, engine_of
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ToolchainError
@@ -178,7 +178,7 @@ class Pipeline:
             )  # fmt: skip
             report = validate(
                 spec, snapshot, frozen, library,
-                key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+                engine=compiled.engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
                 pool=pool, cache=self.cache, progress=self.progress,
             )  # fmt: skip
         programs = build_tools(
@@ -186,13 +186,14 @@ class Pipeline:
         )
         answers = stored_answers(spec, keys.validation, self.cache)
         with self.progress.step("package"):
-            contents = contents_of(plan, frozen, library, environment, programs=programs.paths)
+            contents = contents_of(plan, frozen, compiled.engine, library, environment, programs=programs.paths)
             told = _documented(contents, plan, frozen, library, report, programs.archives, answers)
             tree = make_package(told, self.cache)
         return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
 
-    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> FrozenModel:
-        """Validate the library of `plan`, which another machine may have built; return the model, frozen here.
+    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> tuple[FrozenModel, Engine]:
+        """Validate the library of `plan`, which another machine may have built; return the model, frozen here, and what
+        computes it.
 
         The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
         """
@@ -200,12 +201,13 @@ class Pipeline:
         # In a folder that workers cannot write: a hostile model must not change what is compared later.
         snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
         frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
+        engine, _ = engine_of(spec, frozen, pool.environment.toolchain)
         validate(
             spec, snapshot, frozen, library,
-            key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+            engine=engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        return frozen
+        return frozen, engine
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now if it is missing."""
@@ -288,6 +290,7 @@ def plan_of(
 def contents_of(
     plan: Plan,
     frozen: FrozenModel,
+    engine: Engine,
     library: NativeLibrary,
     environment: ToolchainEnvironment,
     *,
@@ -298,6 +301,7 @@ def contents_of(
         spec=plan.spec,
         signature=frozen.signature,
         rows=frozen.rows,
+        any_batch_size=engine.is_program,
         symbol=library.symbol,
         uid=library.uid,
         toolchain=f"tensorflow {environment.toolchain.version}",

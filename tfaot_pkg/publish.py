@@ -152,7 +152,7 @@ def release_of(build: Build) -> Release:
     blobs = {PREFIX: content, **_documents(build), **_latency(build)}
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     glibc = glibc_floor_of(build.tree.loaded)
-    entry = entry_of(build.plan, build.frozen, glibc=glibc, tree=tree.digest, blobs=references)
+    entry = entry_of(build.plan, build.frozen, build.engine, glibc=glibc, tree=tree.digest, blobs=references)
     return Release(entry=entry, blobs=blobs)
 
 
@@ -194,7 +194,9 @@ def _latency(build: Build) -> dict[str, bytes]:
     return {LATENCY: json.dumps(latency.document(measured)).encode()}
 
 
-def entry_of(plan: Plan, frozen: FrozenModel, *, glibc: str, tree: str, blobs: Mapping[str, BlobRef]) -> RegistryEntry:
+def entry_of(
+    plan: Plan, frozen: FrozenModel, engine: Engine, *, glibc: str, tree: str, blobs: Mapping[str, BlobRef]
+) -> RegistryEntry:
     """The index line for the package of `plan`, whose install tree has the digest `tree`."""
     spec = plan.spec
     return RegistryEntry(
@@ -207,6 +209,7 @@ def entry_of(plan: Plan, frozen: FrozenModel, *, glibc: str, tree: str, blobs: M
         targets=spec.compilation.targets,
         batch_sizes=spec.compilation.batch_sizes,
         rows_independent=frozen.rows.independent,
+        any_batch_size=engine.is_program,
         signature=frozen.signature,
         license=spec.model.license,
         description=spec.model.description,

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "model.h"
 #include "runtime.h"
@@ -32,7 +33,7 @@ std::size_t bytes_at(const tfaot_tensor& tensor, std::int64_t batch_size) {
   return static_cast<std::size_t>(rows * tensor.row_elements * tensor.element_size);
 }
 
-// Memory for one batch size: the table of addresses that the computation runs over, and what they point to.
+// Memory for one batch size of XLA's code: the table of addresses that the computation runs over, and what they point to.
 class Workspace {
  public:
   Workspace() = default;
@@ -174,6 +175,129 @@ class Workspace {
   std::size_t outputs_offset_ = 0;
 };
 
+// Memory that the program works in, for batches of any size.
+class ProgramMemory {
+ public:
+  ProgramMemory() = default;
+  ProgramMemory(const ProgramMemory&) = delete;
+  ProgramMemory& operator=(const ProgramMemory&) = delete;
+  ~ProgramMemory() {
+    std::free(scratch_);
+    std::free(staging_);
+  }
+
+  std::size_t memory() const { return scratch_size_ + staging_size_; }
+
+  // Compute `rows` rows; false if there is no memory.
+  bool run(const Target& target, std::size_t rows, const void* const* inputs, void* const* outputs) {
+    if (scratch_ == nullptr) {
+      scratch_ = allocate(target.scratch_size);
+      if (scratch_ == nullptr) return false;
+      scratch_size_ = target.scratch_size;
+    }
+    if (!all_aligned(inputs, outputs)) return run_staged(target, rows, inputs, outputs);
+    target.program(rows, inputs, outputs, weights(), scratch_);
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kStagedBytes = 65536;
+
+  static const unsigned char* weights() { return model_data.weights + model_data.weight_offsets[0]; }
+
+  static bool has_aligned_elements(const void* pointer, const tfaot_tensor& tensor) {
+    return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(tensor.element_size) == 0;
+  }
+
+  static bool all_aligned(const void* const* inputs, void* const* outputs) {
+    const tfaot_info& info = model_data.info;
+    for (std::size_t i = 0; i < info.num_inputs; ++i) {
+      if (!has_aligned_elements(inputs[i], info.inputs[i])) return false;
+    }
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      if (!has_aligned_elements(outputs[i], info.outputs[i])) return false;
+    }
+    return true;
+  }
+
+  static std::size_t bytes_of_rows(const tfaot_tensor* tensors, std::size_t count) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (tensors[i].has_batch_axis) size += bytes_at(tensors[i], 1);
+    }
+    return size;
+  }
+
+  // Rows that are copied at a time: rows do not depend on one another, so that parts of a batch can be computed apart.
+  static std::size_t staged_rows() {
+    const tfaot_info& info = model_data.info;
+    const std::size_t row = bytes_of_rows(info.inputs, info.num_inputs) + bytes_of_rows(info.outputs, info.num_outputs);
+    return row == 0 || row > kStagedBytes ? 1 : kStagedBytes / row;
+  }
+
+  // Room for the pointers of a part of a batch, and for copies of its tensors, one after the other.
+  bool reserve_staging(std::size_t rows) {
+    if (staging_ != nullptr) return true;
+    const tfaot_info& info = model_data.info;
+    const auto count = static_cast<std::int64_t>(rows);
+    std::size_t size = align_up((info.num_inputs + info.num_outputs) * sizeof(void*));
+    for (std::size_t i = 0; i < info.num_inputs; ++i) size += align_up(bytes_at(info.inputs[i], count));
+    for (std::size_t i = 0; i < info.num_outputs; ++i) size += align_up(bytes_at(info.outputs[i], count));
+    staging_ = allocate(size);
+    staging_size_ = staging_ == nullptr ? 0 : size;
+    return staging_ != nullptr;
+  }
+
+  bool run_staged(const Target& target, std::size_t rows, const void* const* inputs, void* const* outputs) {
+    const std::size_t most = staged_rows();
+    if (!reserve_staging(most)) return false;
+    for (std::size_t first = 0; first < rows; first += most) {
+      run_part(target, first, rows - first < most ? rows - first : most, most, inputs, outputs);
+    }
+    return true;
+  }
+
+  // Rows [first, first + rows), at most `most`. Tensors whose elements are aligned are used in place.
+  void run_part(const Target& target, std::size_t first, std::size_t rows, std::size_t most, const void* const* inputs,
+                void* const* outputs) {
+    const tfaot_info& info = model_data.info;
+    auto** const in = reinterpret_cast<const void**>(staging_);
+    auto** const out = reinterpret_cast<void**>(staging_) + info.num_inputs;
+    unsigned char* copy = staging_ + align_up((info.num_inputs + info.num_outputs) * sizeof(void*));
+    for (std::size_t i = 0; i < info.num_inputs; ++i) {
+      const tfaot_tensor& tensor = info.inputs[i];
+      in[i] = static_cast<const unsigned char*>(inputs[i]) + offset_of(tensor, first);
+      if (!has_aligned_elements(in[i], tensor)) in[i] = std::memcpy(copy, in[i], bytes_of(tensor, rows));
+      copy += align_up(bytes_of(tensor, most));
+    }
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      const tfaot_tensor& tensor = info.outputs[i];
+      out[i] = static_cast<unsigned char*>(outputs[i]) + offset_of(tensor, first);
+      if (!has_aligned_elements(out[i], tensor)) out[i] = copy;
+      copy += align_up(bytes_of(tensor, most));
+    }
+    target.program(rows, in, out, weights(), scratch_);
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      const tfaot_tensor& tensor = info.outputs[i];
+      unsigned char* const result = static_cast<unsigned char*>(outputs[i]) + offset_of(tensor, first);
+      if (out[i] != result) std::memcpy(result, out[i], bytes_of(tensor, rows));
+    }
+  }
+
+  static std::size_t bytes_of(const tfaot_tensor& tensor, std::size_t rows) {
+    return bytes_at(tensor, static_cast<std::int64_t>(rows));
+  }
+
+  static std::size_t offset_of(const tfaot_tensor& tensor, std::size_t row) {
+    return tensor.has_batch_axis ? bytes_of(tensor, row) : 0;
+  }
+
+  unsigned char* scratch_ = nullptr;
+  std::size_t scratch_size_ = 0;
+  unsigned char* staging_ = nullptr;
+  std::size_t staging_size_ = 0;
+};
+
 void write_message(char* message, std::size_t size, const char* format, const char* a, const char* b) {
   if (message != nullptr && size != 0) std::snprintf(message, size, format, a, b);
 }
@@ -208,6 +332,7 @@ struct tfaot_instance {
   bool busy;  // a run is in progress; accessed atomically
   const tfaot_native::Target* target;
   tfaot_native::Workspace* workspaces;  // one per unit, empty until first used
+  tfaot_native::ProgramMemory program;  // empty until first used
   char message[TFAOT_MESSAGE_SIZE];
 };
 
@@ -238,7 +363,7 @@ tfaot_status create(const char* target, tfaot_instance** instance, char* message
   if (index < 0) return status;
   Preparation preparation = {model_data.targets[index].units, nullptr, nullptr};
   const bool prepared = run_guarded(&prepare, &preparation) == Outcome::kDone;
-  auto* made = prepared ? static_cast<tfaot_instance*>(std::calloc(1, sizeof(tfaot_instance))) : nullptr;
+  auto* made = prepared ? new (std::nothrow) tfaot_instance() : nullptr;
   if (made == nullptr) {
     if (prepared) delete[] preparation.workspaces;
     write_message(message, message_size, "model %s: out of memory%s", model_data.info.name, "");
@@ -253,7 +378,7 @@ tfaot_status create(const char* target, tfaot_instance** instance, char* message
 void destroy(tfaot_instance* instance) {
   if (instance == nullptr) return;
   delete[] instance->workspaces;
-  std::free(instance);
+  delete instance;
 }
 
 tfaot_status fail(tfaot_instance* instance, tfaot_status status, std::int64_t batch_size, const char* reason) {
@@ -285,8 +410,36 @@ void compute(void* argument) {
   c.succeeded = c.workspace.run(c.unit, c.inputs, c.outputs, &c.out_of_memory);
 }
 
+// Whether no tensor of so many rows is larger than the address space.
+bool can_be_addressed(std::int64_t batch_size) {
+  const tfaot_info& info = model_data.info;
+  for (std::size_t i = 0; i < info.num_inputs + info.num_outputs; ++i) {
+    const tfaot_tensor& tensor = i < info.num_inputs ? info.inputs[i] : info.outputs[i - info.num_inputs];
+    std::ptrdiff_t size;
+    if (tensor.has_batch_axis && __builtin_mul_overflow(batch_size, tensor.row_elements * tensor.element_size, &size)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+tfaot_status run_program(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs,
+                         void* const* outputs) {
+  if (batch_size < 1) return fail(instance, TFAOT_NO_SUCH_BATCH_SIZE, batch_size, "a batch has at least one row");
+  if (!can_be_addressed(batch_size)) {
+    return fail(instance, TFAOT_NO_SUCH_BATCH_SIZE, batch_size, "these are more rows than there is memory");
+  }
+  if (any_null(inputs, model_data.info.num_inputs) || any_null(outputs, model_data.info.num_outputs)) {
+    return fail(instance, TFAOT_INVALID_ARGUMENT, batch_size, "a null pointer among inputs or outputs");
+  }
+  const bool had_memory =
+      instance->program.run(*instance->target, static_cast<std::size_t>(batch_size), inputs, outputs);
+  return had_memory ? TFAOT_OK : fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
+}
+
 tfaot_status run_unshared(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs,
                           void* const* outputs) {
+  if (instance->target->program != nullptr) return run_program(instance, batch_size, inputs, outputs);
   std::size_t index = 0;
   while (index < instance->target->num_units && instance->target->units[index].batch_size != batch_size) ++index;
   if (index == instance->target->num_units) {
@@ -337,6 +490,7 @@ const char* target(const tfaot_instance* instance) { return instance->target->na
 
 std::size_t memory(const tfaot_instance* instance) {
   std::size_t size = sizeof(tfaot_instance) + instance->target->num_units * sizeof(Workspace);
+  size += instance->program.memory();
   for (std::size_t i = 0; i < instance->target->num_units; ++i) size += instance->workspaces[i].memory();
   return size;
 }

@@ -19,7 +19,7 @@ struct TargetCode {
 struct ModelData {
   tfaot_info info;
   const TargetCode* targets;  // lowest first, as info.targets
-  // Weights follow the inputs in the order of arguments.
+  // Weights follow the inputs in the order of arguments; those of a program are one.
   std::size_t num_weights;
   const std::uint64_t* weight_offsets;  // bytes from the start of `weights`
   const unsigned char* weights;

@@ -1,4 +1,4 @@
-// One compiled unit (batch size x target) as the library sees it, whatever toolchain made it.
+// What computes a model, as the library sees it: compiled units (batch size x target), or a program for all sizes.
 //
 // tfcompile's generated header describes a computation by tables of buffers. The files made from `unit.cc.j2` read such
 // tables through a stand-in of TensorFlow's base class (classic/ or thunks/) and hand them over in this form.
@@ -33,11 +33,18 @@ struct Unit {
   bool (*run)(void** table);
 };
 
-// The units of one target, ascending in batch size.
+// Computes `rows` rows, any number of them, in `scratch` memory of one size. Allocates nothing, and cannot fail. Inputs and
+// outputs need the alignment of their elements, scratch memory and weights that of the widest vectors.
+using Program = void(std::size_t rows, const void* const* inputs, void* const* outputs, const unsigned char* weights,
+                     unsigned char* scratch);
+
+// The code of one target: a program, or else units, ascending in batch size.
 struct Target {
   const char* name;
   std::size_t num_units;
   const Unit* units;
+  Program* program;          // null if there are units
+  std::size_t scratch_size;  // bytes, of the program
 };
 
 }  // namespace tfaot_native

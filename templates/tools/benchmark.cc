@@ -13,6 +13,7 @@ constexpr std::size_t kFewest = 5;
 constexpr std::size_t kMost = 10'000;
 constexpr double kSeconds = 0.5;
 constexpr double kMostSeconds = 3600;
+constexpr std::int64_t kMostRows = 1'000'000;  // of a model for any batch size
 
 const char* const kHelp =
     "usage: %s [--target TARGET]... [--batch-size N]... [--seconds S] [--json]\n"
@@ -21,7 +22,7 @@ const char* const kHelp =
     "\n"
     "  --target TARGET   for this kind of CPU: %s. Repeatable.\n"
     "                    [default: the best that this CPU can run]\n"
-    "  --batch-size N    only this compiled batch size. Repeatable. [default: all]\n"
+    "  --batch-size N    only this batch size. Repeatable. [default: all that the library lists]\n"
     "  --seconds S       how long to measure each, at least %zu times. [default: %g]\n"
     "  --json            print JSON; times in nanoseconds.\n"
     "\n"
@@ -140,6 +141,12 @@ std::int64_t batch_size(const char* text) {
     const std::string size = std::to_string(info.batch_sizes[i]);
     if (size == text) return info.batch_sizes[i];
     known += (i != 0 ? ", " : "") + size;
+  }
+  if (info.any_batch_size != 0) {
+    char* end = nullptr;
+    const long long rows = std::strtoll(text, &end, 10);
+    if (end != text && *end == '\0' && rows > 0 && rows <= kMostRows) return rows;
+    fail(std::string("--batch-size ") + text + ": write a number of rows from 1 to " + std::to_string(kMostRows));
   }
   fail(std::string("batch size ") + text + " was not compiled: there are " + known);
 }

@@ -81,6 +81,14 @@ def test_a_page_says_if_only_compiled_batch_sizes_run(tmp_path: Path, known: boo
     assert said == (known is False)
 
 
+@pytest.mark.parametrize("any_size", [True, False])
+def test_a_page_says_if_any_batch_size_runs(tmp_path: Path, any_size: bool) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    publish(registry, entry_of("tagger", any_batch_size=any_size))
+    render(registry, tmp_path / "site")
+    assert ('any <span class="note">(validated and measured: ' in page(tmp_path / "site", "tagger")) == any_size
+
+
 def test_nothing_that_a_publisher_wrote_is_markup(shown: FolderRegistry) -> None:
     for path in (shown.root / FOLDER).rglob("*.html"):
         text = path.read_text()

@@ -11,11 +11,16 @@ import numpy as np
 import pytest
 
 from tests.commands import run_command
-from tests.compiler.conftest import Networks
+from tests.compiler.conftest import FLAGS, INCLUDES, Networks
 from tests.kept import saved_models
 from tests.samples import REPOSITORY, tfaot
 from tests.wording import worded
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.loader import load
+from tfaot_pkg.process import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the networks
 
@@ -99,6 +104,16 @@ def test_a_program_that_cannot_be_had_is_an_error_with_the_reason(
     assert ended.returncode == 12
     worded(ended.stderr.partition("error: ")[2])
     assert not (tmp_path / "prefix").exists()
+
+
+@pytest.mark.parametrize("name", ["lstm", "images", "neighbours", "moved"])
+def test_programs_neither_allocate_nor_throw(networks: Networks, kernels: Path, tmp_path: Path, name: str) -> None:
+    """The library calls them without the guard that XLA's code needs (templates/native/library.cc)."""
+    source, made = tmp_path / "program.cc", tmp_path / "program.o"
+    source.write_text(emit(recognize(simplify(networks("2.17.1", name).program)), "program").source)
+    run(["g++", *FLAGS, *INCLUDES, "-c", source, "-o", made])
+    needed = (undefined_symbols(made) | undefined_symbols(kernels)) - defined_symbols(kernels)
+    assert {symbol for symbol in needed if symbol != "_GLOBAL_OFFSET_TABLE_"} <= {"memcpy", "memmove", "memset"}
 
 
 @pytest.mark.nightly

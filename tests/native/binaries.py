@@ -57,6 +57,8 @@ def global_symbols(path: Path) -> tuple[set[str], set[str]]:
     """Symbols of an object that are not local: the defined ones (weak and unique ones too), and the undefined ones."""
     with path.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
+        if table is None:  # an empty object
+            return set(), set()
         assert isinstance(table, SymbolTableSection)
         visible = [s for s in table.iter_symbols() if s["st_info"]["bind"] != "STB_LOCAL"]
     undefined = {s.name for s in visible if s["st_shndx"] == "SHN_UNDEF"}

@@ -41,7 +41,7 @@ def test_wrong_calls_get_a_message_and_harm_nothing(
     assert printed.splitlines() == [
         f"model {name}: the library has no code for target nosuchcpu",
         f"model {name}: no place for an instance was given",
-        f"model {name}, batch size 3: this batch size was not compiled",
+        f"model {name}, batch size 0: a batch has at least one row",
         f"model {name}, batch size 1: a null pointer among inputs or outputs",
     ]
     check_answers(tmp_path, samples[name], ["aligned"])

@@ -63,6 +63,7 @@ def make_contents(
     *,
     signature: Signature = SIGNATURE,
     rows: Rows = INDEPENDENT,
+    any_batch_size: bool = False,
     libraries: Path = Path("/nowhere"),
 ) -> PackageContents:
     spec = spec or make_spec()
@@ -71,6 +72,7 @@ def make_contents(
         spec=spec,
         signature=signature,
         rows=rows,
+        any_batch_size=any_batch_size,
         symbol=f"tfaot_model_{name}_{uid}",
         uid=uid,
         toolchain="tensorflow 2.17.1",

@@ -5,6 +5,8 @@
 //   total   `total`, a scalar without batch axis, is the sum of x; `y` the sum of each row. Batch sizes 1 and 2.
 //   centred y is x less the mean of x over the batch: rows depend on one another. Batch sizes 1 and 4.
 //   source  no inputs; y is {1, 2}. Batch size 1.
+//   any     takes any batch size: `size` is the number of rows of the call, for each row. Batch sizes 1 and 4 are listed.
+//   fixed   the same, with `whole`, a scalar without batch axis that is 7.
 #include <cstdint>
 #include <cstring>
 
@@ -33,10 +35,10 @@ size_t memory(const tfaot_instance*) { return sizeof(tfaot_instance); }
 
 constexpr tfaot_info info_of(const char* name, size_t num_inputs, const tfaot_tensor* inputs, size_t num_outputs,
                              const tfaot_tensor* outputs, size_t num_batch_sizes, const int64_t* batch_sizes,
-                             int32_t rows_independent = 1) {
+                             int32_t rows_independent = 1, int32_t any_batch_size = 0) {
   return {sizeof(tfaot_info), 64,      name,        "1.2.0",         "0123456789ab", "tensorflow 2.17.1",
           num_inputs,         inputs,  num_outputs, outputs,         num_batch_sizes, batch_sizes,
-          1,                  kTargets, kCosts,      rows_independent, 0};
+          1,                  kTargets, kCosts,      rows_independent, any_batch_size};
 }
 
 constexpr tfaot_tensor pairs(const char* name, int32_t dtype, int32_t element_size) {
@@ -133,6 +135,29 @@ tfaot_status run_source(tfaot_instance*, int64_t batch_size, const void* const*,
 
 constexpr tfaot_info kSource = info_of("source", 0, nullptr, 1, kSourceOutputs, 1, kSourceSizes);
 
+// any, fixed
+
+constexpr int64_t kAnySizes[] = {1, 4};
+constexpr tfaot_tensor kAnyInputs[] = {{"x", TFAOT_FLOAT32, 1, kRows, 1, 4, 1}};
+constexpr tfaot_tensor kAnyOutputs[] = {
+    {"size", TFAOT_INT64, 1, kRows, 1, 8, 1},
+    {"whole", TFAOT_FLOAT64, 0, nullptr, 1, 8, 0},
+};
+
+tfaot_status run_any(tfaot_instance*, int64_t batch_size, const void* const*, void* const* outputs) {
+  if (batch_size < 1) return TFAOT_NO_SUCH_BATCH_SIZE;
+  for (int64_t row = 0; row < batch_size; ++row) static_cast<int64_t*>(outputs[0])[row] = batch_size;
+  return TFAOT_OK;
+}
+
+tfaot_status run_fixed(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  static_cast<double*>(outputs[1])[0] = 7;
+  return run_any(instance, batch_size, inputs, outputs);
+}
+
+constexpr tfaot_info kAny = info_of("any", 1, kAnyInputs, 1, kAnyOutputs, 2, kAnySizes, 1, 1);
+constexpr tfaot_info kFixed = info_of("fixed", 1, kAnyInputs, 2, kAnyOutputs, 2, kAnySizes, 1, 1);
+
 using Run = tfaot_status (*)(tfaot_instance*, int64_t, const void* const*, void* const*);
 
 constexpr tfaot::Table table_of(const tfaot_info* info, Run run) {
@@ -143,6 +168,8 @@ constexpr tfaot::Table kTypesTable = table_of(&kTypes, run_types);
 constexpr tfaot::Table kTotalTable = table_of(&kTotal, run_total);
 constexpr tfaot::Table kCentredTable = table_of(&kCentred, run_centred);
 constexpr tfaot::Table kSourceTable = table_of(&kSource, run_source);
+constexpr tfaot::Table kAnyTable = table_of(&kAny, run_any);
+constexpr tfaot::Table kFixedTable = table_of(&kFixed, run_fixed);
 
 }  // namespace
 
@@ -155,4 +182,8 @@ const tfaot::Table* tfaot_model_centred_0123456789ab(void);
 const tfaot::Table* tfaot_model_centred_0123456789ab(void) { return &kCentredTable; }
 const tfaot::Table* tfaot_model_source_0123456789ab(void);
 const tfaot::Table* tfaot_model_source_0123456789ab(void) { return &kSourceTable; }
+const tfaot::Table* tfaot_model_any_0123456789ab(void);
+const tfaot::Table* tfaot_model_any_0123456789ab(void) { return &kAnyTable; }
+const tfaot::Table* tfaot_model_fixed_0123456789ab(void);
+const tfaot::Table* tfaot_model_fixed_0123456789ab(void) { return &kFixedTable; }
 }

@@ -59,6 +59,23 @@ OTHERS = {
             outputs=(Tensor(name="y", dtype=DType.FLOAT32, shape=(None,)),),
         ),
     ),
+    "any": (
+        (1, 4),
+        Signature(
+            inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None,)),),
+            outputs=(Tensor(name="size", dtype=DType.INT64, shape=(None,)),),
+        ),
+    ),
+    "fixed": (
+        (1, 4),
+        Signature(
+            inputs=(Tensor(name="x", dtype=DType.FLOAT32, shape=(None,)),),
+            outputs=(
+                Tensor(name="size", dtype=DType.INT64, shape=(None,)),
+                Tensor(name="whole", dtype=DType.FLOAT64, shape=()),
+            ),
+        ),
+    ),
     "source": ((1,), Signature(inputs=(), outputs=(Tensor(name="y", dtype=DType.FLOAT64, shape=(2,)),))),
 }
 
@@ -74,7 +91,8 @@ def fakes(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / header
         path.parent.mkdir()
         rows = DEPENDENT if name == "centred" else INDEPENDENT
-        path.write_bytes(render(make_contents(spec, signature=signature, rows=rows))[header])
+        contents = make_contents(spec, signature=signature, rows=rows, any_batch_size=name in ("any", "fixed"))
+        path.write_bytes(render(contents)[header])
     return folder
 
 

@@ -48,6 +48,14 @@ def test_whether_rows_are_independent_is_told_if_it_is_known(entry: RegistryEntr
     assert told.batch_sizes_text == f"1, 2, 4{only}"
 
 
+def test_models_for_any_batch_size_say_so_and_the_lines_of_others_stay_as_they_were(entry: RegistryEntry) -> None:
+    told = replace(entry, any_batch_size=True)
+    assert parse(told.line()) == (told,)
+    assert json.loads(told.line())["any_batch_size"] is True
+    assert "any_batch_size" not in json.loads(entry.line())
+    assert told.batch_sizes_text == "any (validated and measured: 1, 2, 4)"
+
+
 def test_text_in_any_language_and_with_line_ends_stays_one_line(entry: RegistryEntry) -> None:
     odd = replace(entry, description='Ziffern \u2028 \n \U0001f522 "quoted"')
     assert odd.line().count(b"\n") == 1

@@ -102,7 +102,7 @@ class Builder:
         )  # fmt: skip
         report = validate(
             spec, begun.snapshot, frozen, library,
-            key=keys.validation, inputs=begun.inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
+            engine=compiled.engine, key=keys.validation, inputs=begun.inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
         )  # fmt: skip
         return Built(frozen=frozen, compiled=compiled, library=library, report=report)
 

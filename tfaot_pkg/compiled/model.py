@@ -136,7 +136,7 @@ class CompiledUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
-    """All units; if the model is a `program`, they only call it. `engine` says what computes the model.
+    """All units; none if the model is a `program`. `engine` says what computes the model.
 
     `weights` are the weights and parameters of the frozen model that are arguments of the units, in their order.
     Others are not needed, or constants inside of the units, because XLA had to know their values. A program has
@@ -307,13 +307,8 @@ def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compil
 
 def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices: Choices) -> CompiledModel:
     program = program_code(folder)
-    units = tuple(
-        CompiledUnit(
-            batch_size=size,
-            target=TARGETS[name],
-            folder=folder / name,
-            calls=() if program is not None else choices.calls[size, name],
-        )
+    units = (
+        CompiledUnit(batch_size=size, target=TARGETS[name], folder=folder / name, calls=choices.calls[size, name])
         for name in spec.compilation.targets
         for size in spec.compilation.batch_sizes
     )
@@ -322,7 +317,7 @@ def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices:
     return CompiledModel(
         folder=folder,
         key=key,
-        units=units,
+        units=tuple(units) if program is None else (),
         weights=tuple(by_node[node] for node in kept),
         engine=read_engine(folder),
         program=program,

@@ -29,12 +29,14 @@ _PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot
 class Engine:
     """What computes the model: a program of ours, or XLA for a `reason`.
 
-    Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes.
+    Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes, `block` the
+    number of rows that it computes at a time.
     """
 
     operations: int = 0
     products: int = 0
     scratch: int = 0
+    block: int = 0
     reason: str = ""
 
     @property
@@ -44,7 +46,13 @@ class Engine:
     def as_dict(self) -> dict[str, object]:
         if not self.is_program:
             return {"name": "xla", "reason": self.reason}
-        return {"name": "program", "operations": self.operations, "products": self.products, "scratch": self.scratch}
+        return {
+            "name": "program",
+            "operations": self.operations,
+            "products": self.products,
+            "scratch": self.scratch,
+            "block": self.block,
+        }
 
     def __str__(self) -> str:
         if not self.is_program:
@@ -116,6 +124,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         operations=len(operations),
         products=sum(each.opcode in _PRODUCTS for each in operations),
         scratch=emitted.scratch,
+        block=emitted.block,
     )
     return engine, emitted
 

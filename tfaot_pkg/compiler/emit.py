@@ -20,12 +20,13 @@ from tfaot_pkg.compiler.program import Operation, Program
 class Emitted:
     """`source` defines the function `name`; `constants` are what it reads from its weights, each at its offset.
 
-    `scratch` is the memory that it works in, in bytes.
+    `scratch` is the memory that it works in, in bytes; it computes at most `block` rows at a time.
     """
 
     source: str
     constants: tuple[tuple[int, Array], ...]
     scratch: int
+    block: int
 
 
 def emit(program: Program, name: str, block: int | None = None) -> Emitted:
@@ -34,8 +35,8 @@ def emit(program: Program, name: str, block: int | None = None) -> Emitted:
     Raises Unsupported for what it does not know.
     """
     emitter = Emitter(program, Tables(stored=_STORED, several=_SEVERAL))
-    source, scratch = emitter.function(name, block)
-    return Emitted(source=source, constants=tuple(emitter.constants), scratch=scratch)
+    source, scratch, block = emitter.function(name, block)
+    return Emitted(source=source, constants=tuple(emitter.constants), scratch=scratch, block=block)
 
 
 _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {

@@ -65,8 +65,8 @@ class Emitter(Writer):
         self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
         self._users: dict[int, list[Operation]] = {}
 
-    def function(self, name: str, block: int | None) -> tuple[str, int]:
-        """The source that defines `name`, and the bytes of scratch memory."""
+    def function(self, name: str, block: int | None) -> tuple[str, int, int]:
+        """The source that defines `name`, the bytes of scratch memory, and the rows of a block."""
         program = self._program
         for operation in program.entry.everything():
             self.known[operation.id] = operation
@@ -96,7 +96,7 @@ class Emitter(Writer):
             "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in self.buffers.values()],
             "statements": self.lines,
         }
-        return render("native/program.cc.j2", context), scratch
+        return render("native/program.cc.j2", context), scratch, block
 
     def _count_reads(self) -> None:
         """What only moves elements reads its operand as often as it is read itself."""

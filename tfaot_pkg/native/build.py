@@ -1,9 +1,11 @@
 """The build of a `NativeLibrary`: glue generated and compiled, runtime parts added, everything linked.
 
-1. Compile the glue of each unit, and what units have in common.
+1. Compile the glue of each unit, and what units have in common; or the program, for each target.
 2. Link each unit of a target into an object with one global symbol, and the runtime parts of a target into one object.
 3. Merge units into one object per batch size, and these and what is common into one.
 4. Make the static and the shared library of that object.
+
+A program is linked as a runtime part: it belongs to all batch sizes, whose objects are empty.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ STAGE = "native"
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _KILL_INTERVAL = 0.02  # seconds
 _COMMON_STEPS = 11  # six sources, the common object, the whole, archive, entry, shared
+_NOTHING = "nothing"
 _ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # of the C library, and ours (runtime.cc)
 
 _T = TypeVar("_T")
@@ -108,13 +111,17 @@ def build_native(
             library=library_in(folder), step=step,
         ).make()  # fmt: skip
 
-    targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
-    total = _COMMON_STEPS + targets + sizes + 2 * targets * sizes + sum(bool(unit.calls) for unit in compiled.units)
-    total += targets if compiled.program is not None else 0
-    with progress.step("link", total=total, unit="files") as step:
+    with progress.step("link", total=_number_of_steps(spec, compiled), unit="files") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
         return library_in(cache.get_or_make(STAGE, key, make))
+
+
+def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
+    targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
+    total = _COMMON_STEPS + targets + sizes + 2 * len(compiled.units)
+    total += sum(bool(unit.calls) for unit in compiled.units)
+    return total if compiled.program is None else total + targets + 1  # its code, and an empty object
 
 
 def _name(unit: CompiledUnit) -> str:
@@ -141,6 +148,11 @@ def _kernel_flags(target: Target) -> list[str | Path]:
 def _unit_symbol(library: str, unit: CompiledUnit) -> str:
     """The function that gives one unit of the library whose entry function is `library`."""
     return f"{library}_b{unit.batch_size}_{unit.target.identifier}"
+
+
+def _part_symbol(library: str, target: Target, name: str) -> str:
+    """What `name` of a runtime part, or of the program, is called in that library: code of all targets stands there."""
+    return f"{library}_{target.identifier}_{name}"
 
 
 def together(tasks: Sequence[Callable[[], _T]]) -> list[_T]:
@@ -212,6 +224,7 @@ class LibraryBuild:
         units += [partial(self._calls, unit) for unit in self.compiled.units if unit.calls]
         if self.compiled.program is not None:
             units += [partial(self._program, self.compiled.program, target) for target in self._targets]
+            units.append(self._nothing)
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
         return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "model", "units", "weights")]
@@ -276,6 +289,7 @@ class LibraryBuild:
             "alignment": self.environment.toolchain.alignment,
             "signature": self.frozen.signature,
             "rows": self.frozen.rows,
+            "any_batch_size": self.compiled.program is not None,
             "batch_sizes": self.spec.compilation.batch_sizes,
             "targets": self._targets,
             "batch_costs": [
@@ -311,10 +325,6 @@ class LibraryBuild:
 
     def _glue(self, unit: CompiledUnit) -> Path:
         context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit)}
-        if self.compiled.program is not None:
-            context |= {"signature": self.frozen.signature, "program": self.compiled.program, "function": FUNCTION}
-            source = self._rendered("program_unit.cc.j2", f"{_name(unit)}.cc", context)
-            return self._compile(source, [*unit.target.flags, *_WARNINGS])
         if unit.whole is not None:
             return self._whole(unit, unit.whole, context)
         source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
@@ -340,16 +350,27 @@ class LibraryBuild:
         return self._compile(source, [*unit.target.flags, *_WARNINGS, *_kernel_flags(unit.target)])
 
     def _program(self, program: ProgramCode, target: Target) -> Path:
-        """The function that all units of a target call."""
+        """The function that computes the model on a target."""
         source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
         return self._compile(source, [*target.flags, *_WARNINGS, *_kernel_flags(target)])
 
-    def _table(self) -> Path:
-        """The functions that give the units of each target."""
-        units = {target: self.compiled.of_target(target) for target in self._targets}
-        symbols = {target.name: [_unit_symbol(self.symbol, unit) for unit in units[target]] for target in self._targets}
-        source = self._rendered("units.cc.j2", "units.cc", {"targets": self._targets, "symbols": symbols})
+    def _nothing(self) -> Path:
+        """What a batch size has of its own if a program computes all of them."""
+        source = self.work / f"{_NOTHING}.cc"
+        source.write_text("// One program computes batches of all sizes.\n")
         return self._compile(source, [*self._baseline(), *_WARNINGS])
+
+    def _table(self) -> Path:
+        """The functions that give the code of each target."""
+        context: dict[str, object] = {"targets": self._targets, "program": self.compiled.program}
+        if self.compiled.program is not None:
+            context["symbols"] = {target.name: _part_symbol(self.symbol, target, FUNCTION) for target in self._targets}
+        else:
+            units = {target: self.compiled.of_target(target) for target in self._targets}
+            context["symbols"] = {
+                target.name: [_unit_symbol(self.symbol, unit) for unit in units[target]] for target in self._targets
+            }
+        return self._compile(self._rendered("units.cc.j2", "units.cc", context), [*self._baseline(), *_WARNINGS])
 
     def _link_target(self, target: Target, runtime: Mapping[str, str]) -> _TargetCode:
         """Link each unit of a target into an object with one global symbol, and its runtime parts into one object.
@@ -364,9 +385,9 @@ class LibraryBuild:
         parts = self.parts.objects_for(target, everything)
         shared = [*program, *parts.values()]
         provided = {name for code in shared for name in defined_symbols(code)}
-        # Only what units call gets a name: everything else of the parts becomes local in `_link_parts`.
-        needed = {name for path in everything for name in undefined_symbols(path)}
-        names = {name: f"{self.symbol}_{target.identifier}_{name}" for name in sorted(needed & provided)}
+        # Only what is called from outside gets a name: everything else of the parts becomes local in `_link_parts`.
+        needed = {FUNCTION} if program else {name for path in everything for name in undefined_symbols(path)}
+        names = {name: _part_symbol(self.symbol, target, name) for name in sorted(needed & provided)}
         for unit, paths in zip(units, objects, strict=True):
             linked = self._merge(paths, self.work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(self.symbol, unit)])
             self.compiler.rename_symbols(linked, {**names, **runtime})
@@ -397,7 +418,7 @@ class LibraryBuild:
         made = [self._merge(common, self.work / first, keep=[self.symbol, *shared])]
         for size, name in zip(self.spec.compilation.batch_sizes, others, strict=True):
             units = [unit for unit in self.compiled.units if unit.batch_size == size]
-            paths = [self.work / f"{_name(unit)}.linked.o" for unit in units]
+            paths = [self.work / f"{_name(unit)}.linked.o" for unit in units] or [self.work / f"{_NOTHING}.o"]
             symbols = [_unit_symbol(self.symbol, unit) for unit in units]
             made.append(self._merge(paths, self.work / name, keep=symbols))
         return made

@@ -94,9 +94,9 @@ class Recheck:
             temporary_folder(prefix="tfaot-recheck-") as scratch,
             WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
         ):
-            frozen = pipeline.validate(plan, library, pool)
-            contents = contents_of(plan, frozen, library, environment, programs=programs)
-            entry = entry_of(plan, frozen, glibc=contents.glibc, tree=tree.digest, blobs=release.entry.blobs)
+            frozen, engine = pipeline.validate(plan, library, pool)
+            contents = contents_of(plan, frozen, engine, library, environment, programs=programs)
+            entry = entry_of(plan, frozen, engine, glibc=contents.glibc, tree=tree.digest, blobs=release.entry.blobs)
             _require_entry(release, entry)
             _require_texts(release, tree, contents)
 

@@ -60,7 +60,8 @@ _FORMER = "former"
 """Templates of the files that lead from the former spelling of a package's name to the package."""
 
 MEMBER_NAMES = frozenset(
-    "name version uid batch_sizes rows_independent inputs outputs run target memory table instance".split()
+    "name version uid batch_sizes any_batch_size rows_independent inputs outputs run target memory table "
+    "instance".split()
 )
 """Members of the generated class: C++ lets no class have a member of its own name."""
 
@@ -75,12 +76,13 @@ _CMAKE_PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|a
 class PackageContents:
     """All that a package is made of.
 
-    `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it.
-    `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
+    `any_batch_size`: the model is compiled for every number of rows; the batch sizes of its spec are those that were
+    validated and measured. `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in
+    it. `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
     the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
-    load with, if that is known. `objects` are what the libraries were
-    linked from, `programs` what goes into bin/, `answers` what NAME_test compares with (verify/oracle.py), if the
-    package has them. `notices` are the licence texts of everything linked in, by file name.
+    load with, if that is known. `objects` are what the libraries were linked from, `programs` what goes into bin/,
+    `answers` what NAME_test compares with (verify/oracle.py), if the package has them. `notices` are the licence texts
+    of everything linked in, by file name.
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files.
@@ -89,6 +91,7 @@ class PackageContents:
     spec: ModelSpec
     signature: Signature
     rows: Rows
+    any_batch_size: bool
     symbol: str
     uid: str
     toolchain: str
@@ -232,6 +235,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "libraries": sorted(contents.libraries),
         **({"programs": sorted(f"bin/{path.name}" for path in contents.programs)} if contents.programs else {}),
         "batch_sizes": list(spec.compilation.batch_sizes),
+        "any_batch_size": contents.any_batch_size,
         **contents.rows.as_dict(),
         "targets": list(spec.compilation.targets),
         **({"glibc": contents.glibc} if contents.glibc else {}),
@@ -304,6 +308,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "model": spec.model,
         "compilation": spec.compilation,
         "rows": contents.rows,
+        "any_batch_size": contents.any_batch_size,
         "namespace": spec.compilation.namespace,
         "toolchain": contents.toolchain,
         "symbol": contents.symbol,

@@ -56,8 +56,9 @@ class RegistryEntry:
     `name` is the package's, as its files have it: versions that were published under the former spelling keep that.
     `key` is that of everything the package was made from, `tree` the digest of its install tree (archive.py),
     `tool` the version of tfaot-pkg that made it, `blobs` go by role, `rows_independent` is None if it was published
-    before that was known (else see `Rows`),
-    `glibc` is the oldest C library that the shared library and the programs load with (empty: not known),
+    before that was known (else see `Rows`), `any_batch_size` is whether the model is compiled for every number of
+    rows (then `batch_sizes` are those that were validated and measured), `glibc` is the oldest C library that the
+    shared library and the programs load with (empty: not known),
     `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
     `extra` holds names that a newer tool wrote.
     """
@@ -75,6 +76,7 @@ class RegistryEntry:
     description: str
     blobs: Mapping[str, BlobRef]
     rows_independent: bool | None = None
+    any_batch_size: bool = False
     dependencies: tuple[str, ...] = ()
     glibc: str = ""
     yanked: str | None = None
@@ -109,14 +111,16 @@ class RegistryEntry:
         line = fields_of(self)
         line.pop("extra")
         # Versions published before these fields existed have lines without them, and lines keep their bytes.
-        for name in ("rows_independent", "glibc"):
-            if line[name] in (None, ""):
+        for name, unknown in _OPTIONAL.items():
+            if line[name] == unknown:
                 del line[name]
         return {**self.extra, "v": SCHEMA, **line, "yanked": self.yanked if self.yanked is not None else False}
 
     @property
     def batch_sizes_text(self) -> str:
-        """`1, 4`, and whether these are all that run."""
+        """`1, 4`, and whether these are all that run; or `any (validated and measured: 1, 4)`."""
+        if self.any_batch_size:
+            return f"any (validated and measured: {', '.join(map(str, self.batch_sizes))})"
         only = "; no others, because rows depend on one another" if self.rows_independent is False else ""
         return ", ".join(map(str, self.batch_sizes)) + only
 
@@ -200,7 +204,8 @@ class _Line:
     deprecated: object = None
 
 
-_OPTIONAL = frozenset({"rows_independent", "glibc"})
+_OPTIONAL = {"any_batch_size": False, "glibc": "", "rows_independent": None}
+"""Fields that a line may lack, and their values then."""
 _KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {"extra"}
 
 
@@ -227,7 +232,7 @@ def _line_from(value: object, package: str, raw: bytes) -> IndexLine:
 
 
 def _entry_from(value: dict[str, object]) -> RegistryEntry:
-    if missing := sorted(_KNOWN - _OPTIONAL - value.keys()):
+    if missing := sorted(_KNOWN - _OPTIONAL.keys() - value.keys()):
         raise ValueError(f"$: missing required field {missing[0]}")
     yanked = value["yanked"]
     if isinstance(yanked, bool):

@@ -187,7 +187,8 @@ class CompilationForm(Form):
     """How the model is compiled."""
 
     batch_sizes: Annotated[list[BatchSize], _list_of("integers"), FILLED, AfterValidator(_few)] = Field(
-        description="Batch sizes to compile; others are put together from these.",
+        description="Batch sizes to compile; others are put together from these. If the model is a program, which "
+        "takes any size: those to validate and measure.",
         examples=[[1, 2, 4]],
         json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
     )

@@ -26,6 +26,9 @@ BRANCHES = "branches"
 ARRANGED = "arranged"
 """Rows of the main class again, in other places, with other neighbours and repeated (rows.py)."""
 
+SIZES = "sizes"
+"""Rows of the main class again, in batches of sizes that are not in the spec (sizes.py)."""
+
 ROWS = 8
 """Rows of each class, at least; as many as the largest batch size if that is more."""
 

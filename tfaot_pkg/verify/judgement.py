@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 Kind = Literal[
     "NaN rule", "large argument", "rounding", "random op", "ties in sort order", "rows that interact",
-    "out-of-range index", "subnormal numbers", "does not end", "real",
+    "out-of-range index", "subnormal numbers", "does not end", "other bits", "real",
 ]  # fmt: skip
 
 CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
@@ -259,6 +259,7 @@ HINTS: dict[Kind, str] = {
     "subnormal numbers": "TensorFlow flushes subnormal numbers to zero: scale the inputs",
     "does not end": "a loop goes on where TensorFlow's ends, as one does that waits for subnormal numbers to be "
     "flushed to zero: bound its steps in the model (maximum_iterations)",
+    "other bits": "a row has other bits in a batch of another size: set compilation.engine: xla, and report it",
     "real": "these values are wrong: try another toolchain (compilation.tensorflow) or compilation.kernels: none, and "
     "report it",
 }

@@ -22,7 +22,7 @@ from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, SIZES
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
@@ -48,7 +48,8 @@ class Tried:
     """One class of inputs, in the file `inputs`, with TensorFlow's answers by "SIZE/OUTPUT".
 
     See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for no
-    limit. `fault` says why there are no answers, "" if there are.
+    limit. `sizes` are those of its batches, empty for those of the spec. `fault` says why there are no answers, "" if
+    there are.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Tried:
     jit: Mapping[str, Array] = field(default_factory=dict)
     seconds: float | None = None
     operations: frozenset[str] = frozenset()
+    sizes: tuple[int, ...] = ()
     fault: str = ""
 
     @property
@@ -130,6 +132,12 @@ class Oracle:
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
         return replace(self._saved(ARRANGED, inputs), seconds=None if self._main is None else self._main.seconds)
+
+    def in_sizes(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
+        """The same rows in batches of other sizes (sizes.py), not to be answered."""
+        return replace(
+            self._saved(SIZES, inputs), sizes=sizes, seconds=None if self._main is None else self._main.seconds
+        )
 
     def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:
         """Eager answers at a batch size that is not compiled. Raises the errors of a worker."""

@@ -2,9 +2,9 @@
 
     python -m tfaot_pkg.verify.runner JOB.json
 
-The job: {"library", "target", "batch_sizes", "flush": whether subnormal numbers are flushed to zero, "parts":
-[{"inputs", "answers": .npz files, "most": batches of each size (null: all), "seconds": after which SIGALRM ends the
-process (null: never)}]}. For each batch size B and output O the answers hold "B/O", made like the reference's
+The job: {"library", "target", "flush": whether subnormal numbers are flushed to zero, "parts": [{"inputs", "answers":
+.npz files, "batch_sizes", "most": batches of each size (null: all), "seconds": after which SIGALRM ends the process
+(null: never)}]}. For each batch size B and output O the answers hold "B/O", made like the reference's
 (worker_program/reference.py). Each part's answers are complete as soon as their file is there.
 """
 
@@ -56,16 +56,16 @@ def main(argv: list[str]) -> None:
     model = load(Path(job["library"]), target=job["target"])
     with subnormals_flushed() if job["flush"] else nullcontext():
         for part in job["parts"]:
-            _run(model, part, job["batch_sizes"])
+            _run(model, part)
 
 
-def _run(model: Model, part: dict[str, Any], sizes: list[int]) -> None:
+def _run(model: Model, part: dict[str, Any]) -> None:
     with np.load(part["inputs"], allow_pickle=False) as file:
         inputs = dict(file)
     # Set after the inputs are read: only runs of the library count.
     signal.setitimer(signal.ITIMER_REAL, part["seconds"] or 0)
     answers: dict[str, Array] = {}
-    for size in sizes:
+    for size in part["batch_sizes"]:
         found = _answers(model, inputs, size, part["most"])
         answers.update({f"{size}/{name}": array for name, array in found.items()})
     signal.setitimer(signal.ITIMER_REAL, 0)

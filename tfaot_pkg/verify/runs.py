@@ -115,7 +115,7 @@ class EmulatedRuns:
     def _counts(self, tried: Tried) -> dict[int, int]:
         """The number of batches of each size."""
         batched = any(tensor.has_batch_axis for tensor in self._signature.inputs)
-        counts = {size: tried.rows // size if batched else 1 for size in self._sizes}
+        counts = {size: tried.rows // size if batched else 1 for size in tried.sizes or self._sizes}
         return counts if tried.most is None else {size: min(count, tried.most) for size, count in counts.items()}
 
     def _bytes(self, size: int) -> int:
@@ -248,12 +248,12 @@ class _NativeRuns:
         return {
             "library": str(self._library.shared),
             "target": target.name,
-            "batch_sizes": list(self._sizes),
             "flush": flush,
             "parts": [
                 {
                     "inputs": str(part.tried.inputs),
                     "answers": str(part.answers),
+                    "batch_sizes": part.tried.sizes or self._sizes,
                     "most": part.tried.most,
                     "seconds": part.tried.seconds,
                 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
@@ -27,7 +28,8 @@ from tfaot_pkg.source.tree import Snapshot, SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, drawn, is_drawn_for, validation_inputs
+from tfaot_pkg.verify.classes import compared, not_compared
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
 from tfaot_pkg.verify.judgement import TENSORFLOW, Answers, Difference, differences, disagreements
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes
 from tfaot_pkg.verify.report import (
@@ -42,6 +44,7 @@ from tfaot_pkg.verify.report import (
 )
 from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns, not_run_targets, ways_to_run
+from tfaot_pkg.verify.sizes import other_sizes, repeated, unlike
 
 STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches
@@ -87,6 +90,7 @@ def validate(
     frozen: FrozenModel,
     library: NativeLibrary,
     *,
+    engine: Engine,
     key: Key,
     inputs: Mapping[str, object],
     compiler: Compiler,
@@ -97,19 +101,20 @@ def validate(
     """The report, from the cache if it is there. `inputs` is what `inputs_document` returned when the key was made.
 
     Raises ValidationError if an answer is beyond the tolerance, or the library crashed; SourceError if the
-    model's files or the inputs have changed since. Then nothing is cached. `compiler` is that of the library.
+    model's files or the inputs have changed since. Then nothing is cached. `compiler` is that of the library; a program
+    (`engine`) also runs at sizes that are not in the spec.
     """
     total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec)) + _ROWS_RUNS
     with progress.step("validate", total=total, unit="runs") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
-        folder = cache.get_or_make(
-            STAGE,
-            key,
-            lambda folder: _Validation(
-                spec, snapshot, frozen, library, inputs=inputs, compiler=compiler, pool=pool, step=step
-            ).make(folder),
-        )
+
+        def make(folder: Path) -> None:
+            _Validation(
+                spec, snapshot, frozen, library, engine=engine, inputs=inputs, compiler=compiler, pool=pool, step=step
+            ).make(folder)
+
+        folder = cache.get_or_make(STAGE, key, make)
     return ValidationReport.from_dict(json.loads((folder / "report.json").read_text()))
 
 
@@ -130,13 +135,14 @@ class _Validation:
         frozen: FrozenModel,
         library: NativeLibrary,
         *,
+        engine: Engine,
         inputs: Mapping[str, object],
         compiler: Compiler,
         pool: WorkerPool,
         step: Step,
     ) -> None:
         self._spec, self._snapshot, self._frozen, self._library = spec, snapshot, frozen, library
-        self._inputs, self._pool, self._step = inputs, pool, step
+        self._engine, self._inputs, self._pool, self._step = engine, inputs, pool, step
         self._scratch = pool.new_folder(STAGE)
         self._runs = LibraryRuns(
             spec=spec, signature=frozen.signature, library=library, compiler=compiler, pool=pool, step=step
@@ -155,13 +161,15 @@ class _Validation:
             )  # fmt: skip
             theirs = oracle.main(inputs)
             tried, branches = self._tried(oracle, inputs)
-            ours = {target: self._runs.run(target, tried) for target in self._targets}
+            other = self._in_other_sizes(oracle, inputs)
+            ours = {target: self._runs.run(target, [*tried, *other]) for target in self._targets}
             for target, answers in ours.items():
                 self._require_shapes(answers[MAIN], theirs, target)
             reports = [self._class_report(oracle, each, ours) for each in tried]
             # Wrong answers would show a second time as rows that interact.
             if not any(one.is_fault for each in reports for one in each.differences):
                 reports += self._rows_reports(oracle, inputs, ours)
+                reports += [self._sizes_report(oracle, each, ours) for each in other]
             report = self._report(ours, theirs, reports, branches)
             if report.failed:
                 raise disagreement(self._spec.model.name, report)
@@ -202,14 +210,14 @@ class _Validation:
         order = arrangement(min(len(inputs[tensor.name]) for tensor in batched), sizes)
         tried = oracle.arranged(arranged(inputs, signature, order))
         if not self._frozen.rows.independent:
-            return [_class_not_run(tried, "rows depend on one another: only compiled batch sizes run")]
+            return [not_compared(tried, "rows depend on one another: only compiled batch sizes run")]
         if not self._targets:
-            return [_class_not_run(tried, _NO_TARGET)]
+            return [not_compared(tried, _NO_TARGET)]
         # Native before emulated, which is slow; then the highest level.
         best = max(self._targets, key=lambda name: (self._ways[name] == NATIVE, TARGETS[name].level))
         ours, before = self._runs.run(best, [tried])[tried.name], known[best][MAIN]
         if isinstance(ours, str) or isinstance(before, str):
-            return [_compared(tried, {}, self._without_answers(oracle, tried, best, str(ours)))]
+            return [compared(tried, {}, self._without_answers(oracle, tried, best, str(ours)))]
         main = oracle.tried_main(inputs)
         answers, expected = {best: ours}, {best: before, TENSORFLOW: main.eager}
         with suppress(ModelError, ToolchainError):  # the model's own checks may reject such a batch
@@ -221,7 +229,31 @@ class _Validation:
             for target, each in answers.items()
             for one in self._interactions(target, each, expected[target], main, order)
         ]
-        return [_compared(tried, answers, found)]
+        return [compared(tried, answers, found)]
+
+    def _in_other_sizes(self, oracle: Oracle, inputs: Mapping[str, Array]) -> list[Tried]:
+        """The rows of the main class in batches of other sizes, if the model is a program."""
+        signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
+        if not self._engine.is_program or not any(tensor.has_batch_axis for tensor in signature.inputs):
+            return []
+        others = other_sizes(self._engine.block, sizes)
+        return [oracle.in_sizes(repeated(inputs, signature, sizes, others), others)]
+
+    def _sizes_report(
+        self, oracle: Oracle, tried: Tried, ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]]
+    ) -> ClassReport:
+        if not ours:
+            return not_compared(tried, _NO_TARGET)
+        found: list[Difference] = []
+        complete: dict[str, Mapping[str, Array]] = {}
+        for target, classes in ours.items():
+            answers, known = classes[tried.name], classes[MAIN]
+            if isinstance(answers, str) or isinstance(known, str):
+                found += self._without_answers(oracle, tried, target, str(answers))
+                continue
+            complete[target] = answers
+            found += unlike(answers, known, target=target, signature=self._frozen.signature)
+        return compared(tried, complete, found)
 
     def _interactions(
         self, target: str, answers: Mapping[str, Array], expected: Mapping[str, Array], main: Tried, order: Order
@@ -245,9 +277,9 @@ class _Validation:
         self, oracle: Oracle, tried: Tried, ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]]
     ) -> ClassReport:
         if tried.fault:
-            return _class_not_run(tried, tried.fault)
+            return not_compared(tried, tried.fault)
         if not ours:
-            return _class_not_run(tried, _NO_TARGET)
+            return not_compared(tried, _NO_TARGET)
         answers = {
             target: self._patiently(oracle, tried, target, classes[tried.name]) for target, classes in ours.items()
         }
@@ -257,12 +289,12 @@ class _Validation:
         if any(self._disagrees(tried, each) for each in complete.values()):
             tried = oracle.explored(tried)
             if tried.fault:
-                return _class_not_run(tried, tried.fault)
+                return not_compared(tried, tried.fault)
         for target, each in complete.items():
             if self._disagrees(tried, each):
                 flushed = self._runs.run(target, [tried], flush=True)[tried.name]
                 differences += self._judged(tried, target, each, flushed if not isinstance(flushed, str) else {})
-        return _compared(tried, complete, differences)
+        return compared(tried, complete, differences)
 
     def _patiently(
         self, oracle: Oracle, tried: Tried, target: str, answers: Mapping[str, Array] | str
@@ -274,7 +306,7 @@ class _Validation:
 
     def _without_answers(self, oracle: Oracle, tried: Tried, target: str, how: str) -> list[Difference]:
         """The library crashed or did not end."""
-        ends = how != ENDLESS or tried.name in (MAIN, ARRANGED) or oracle.ends_compiled(tried)
+        ends = how != ENDLESS or tried.name in (MAIN, ARRANGED, SIZES) or oracle.ends_compiled(tried)
         return [
             Difference(
                 target=target, batch_size=0, output="", kind="does not end" if how == ENDLESS else "real", elements=0,
@@ -381,21 +413,3 @@ def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array
         return np.ones(answers.shape, bool)
     rows = np.repeat(ran, size) if tensor.has_batch_axis else ran[:1]
     return np.broadcast_to(rows.reshape(-1, *[1] * (answers.ndim - 1)) if answers.ndim else rows[0], answers.shape)
-
-
-def _compared(
-    tried: Tried, answers: Mapping[str, Mapping[str, Array]], differences: Sequence[Difference]
-) -> ClassReport:
-    """The report of a class: `answers` by target, and their `differences`."""
-    return ClassReport(
-        name=tried.name,
-        rows=tried.rows,
-        elements=sum(int(array.size) for each in answers.values() for array in each.values()),
-        refused=sum(int(np.count_nonzero(~ran)) for name, ran in tried.eager.items() if name.endswith("/ran")),
-        not_run="",
-        differences=tuple(differences),
-    )
-
-
-def _class_not_run(tried: Tried, reason: str) -> ClassReport:
-    return ClassReport(name=tried.name, rows=tried.rows, elements=0, refused=0, not_run=reason, differences=())

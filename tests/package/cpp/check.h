@@ -31,6 +31,7 @@ void expect_error(const std::string& text, F call) {
 void test_generated_class();
 void test_batching();
 void test_model();
+void test_any_size();
 void test_threads();
 void test_dynamic();
 void test_cmssw();

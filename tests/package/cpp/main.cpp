@@ -5,6 +5,7 @@ int main() {
   test_generated_class();
   test_batching();
   test_model();
+  test_any_size();
   test_threads();
   test_dynamic();
   test_cmssw();

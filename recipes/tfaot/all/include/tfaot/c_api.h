@@ -22,9 +22,12 @@
  *
  * Order: inputs and outputs are each sorted by name (byte order, as strcmp does), unless the model's spec lists them.
  * Memory: tensors are dense, row-major, batch axis first. Buffers that are aligned to `alignment` bytes (see
- *     tfaot_info) are read and written in place; others are copied. Inputs and outputs must not overlap.
+ *     tfaot_info) are read and written in place; others are copied (if `any_batch_size` is 1, only those whose elements are
+ *     misaligned). Inputs and outputs must not overlap.
  * Threads: the table and the model's weights are constant and shared. An instance holds scratch memory and serves one
  *     thread at a time: use one instance per thread. A run while another one is in progress fails with TFAOT_BUSY.
+ * Batch sizes: if `any_batch_size` of tfaot_info is 1, `run` takes every number of rows from 1 on. If it is 0, `run` takes
+ *     `batch_sizes` only.
  * Rows: a model whose rows depend on one another (`rows_independent` of tfaot_info is 0) gives right answers for whole
  *     batches of a compiled size only. A batch of another size must not be made of them, nor padded.
  * Versions: a library of ABI version V is understood by every program that was compiled for a version of at most V with
@@ -58,7 +61,7 @@ enum {
   TFAOT_UNSUPPORTED_CPU = 1,    /**< this CPU lacks what the lowest target of the library needs */
   TFAOT_OUT_OF_MEMORY = 2,      /**< scratch memory could not be allocated */
   TFAOT_INVALID_ARGUMENT = 3,   /**< a null pointer, an unknown target */
-  TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes */
+  TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes; if any size runs, less than 1 or more than memory */
   TFAOT_COMPUTATION_FAILED = 5, /**< the compiled computation reported an error */
   TFAOT_BUSY = 6                /**< another thread is running this instance; its message is left alone */
 };
@@ -102,7 +105,7 @@ typedef struct tfaot_info {
   size_t num_outputs;         /**< number of `outputs` */
   const tfaot_tensor* outputs; /**< in the order that `run` takes them */
   size_t num_batch_sizes;     /**< number of `batch_sizes` */
-  const int64_t* batch_sizes; /**< those that were compiled, ascending */
+  const int64_t* batch_sizes; /**< those that were compiled, or validated and measured if any size runs; ascending */
   size_t num_targets;         /**< number of `targets` */
   const char* const* targets; /**< lowest first, such as "x86-64-v2" */
 
@@ -114,7 +117,10 @@ typedef struct tfaot_info {
    * of compiled ones. 0: it may not, only whole batches of a compiled size are right. Libraries of versions without this
    * field do not know. */
   int32_t rows_independent;
-  int32_t reserved; /**< 0; fills the struct, so that `struct_size` grows with the next field */
+
+  /** 1: `run` takes every number of rows from 1 on, and a row has the same bits at each. 0: only `batch_sizes`. Libraries
+   * of versions without this field have 0 here, or end before `rows_independent`. */
+  int32_t any_batch_size;
 } tfaot_info;
 
 /** Scratch memory of one thread of computation. */
@@ -133,9 +139,9 @@ typedef struct tfaot_model_table {
   /** Free an instance; NULL is allowed. */
   void (*destroy)(tfaot_instance* instance);
 
-  /** Compute one batch of a compiled size. `inputs` and `outputs` hold one pointer per tensor. Scratch memory of a
-   * batch size is allocated at its first run; later ones allocate nothing, but for temporary memory of large
-   * convolutions and matrix products inside of the model. */
+  /** Compute one batch of a compiled size, or of any size if `any_batch_size` is 1. `inputs` and `outputs` hold one
+   * pointer per tensor. Scratch memory of a batch size (or of all sizes) is allocated at its first run; later ones
+   * allocate nothing, but for temporary memory of large convolutions and matrix products of XLA's code. */
   tfaot_status (*run)(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs);
 
   /** The reason of the last failure of `run` on this instance, except TFAOT_BUSY; "" if there was none. */

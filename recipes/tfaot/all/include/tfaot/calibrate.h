@@ -1,4 +1,4 @@
-// tfaot/calibrate.h: what a run of each compiled batch size costs on the machine that runs it.
+// tfaot/calibrate.h: what a run of each batch size that the library lists costs on the machine that runs it.
 #ifndef TFAOT_CALIBRATE_H_
 #define TFAOT_CALIBRATE_H_
 
@@ -40,7 +40,7 @@ class ZeroedBuffers {
 
 }  // namespace detail
 
-/// Nanoseconds of one run of `instance` at each compiled size, on inputs of zeros: the shortest of as many rounds over
+/// Nanoseconds of one run of `instance` at each size that the library lists, on inputs of zeros: the shortest of as many rounds over
 /// all sizes as fit into `budget`, but of one at least. Throws Error if a run fails.
 inline std::vector<double> measure_batch_costs(Instance& instance, std::chrono::nanoseconds budget) {
   using Clock = std::chrono::steady_clock;

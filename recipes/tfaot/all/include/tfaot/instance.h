@@ -73,6 +73,12 @@ inline bool rows_independent(const tfaot_info& info) noexcept {
   return info.struct_size < known || info.rows_independent != 0;
 }
 
+/// Whether `run` of the library takes every number of rows from 1 on. Older libraries end before the field, or have 0.
+inline bool any_batch_size(const tfaot_info& info) noexcept {
+  constexpr std::size_t known = offsetof(tfaot_info, any_batch_size) + sizeof info.any_batch_size;
+  return info.struct_size >= known && info.any_batch_size != 0;
+}
+
 [[noreturn]] inline void throw_busy(const char* model) {
   throw Error(model, "this instance is in use by another thread: use one instance per thread");
 }
@@ -125,9 +131,9 @@ class Instance {
 
   /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null.
   ///
-  /// A batch size with a rule is composed as the rule says. Any other that was compiled runs in place, and the rest
-  /// is composed as cheaply as possible of those that were (batching.h), which needs rows that do not depend on one
-  /// another and a batch axis in every output.
+  /// A batch size with a rule is composed as the rule says. Any other that was compiled runs in place; if the model is
+  /// compiled for any size (`any_batch_size()`), that is every one. The rest is composed as cheaply as possible of those
+  /// that were (batching.h), which needs rows that do not depend on one another and a batch axis in every output.
   /// The first run of a size may allocate, later ones do not. Throws Error.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) {
     tfaot_instance* const handle = this->handle();
@@ -152,8 +158,8 @@ class Instance {
   /// The rules that were set.
   const BatchStrategy& rules() const noexcept { return rules_; }
 
-  /// Compose the batch size of `rule` as it says. Throws Error if it names a size that was not compiled, or if a batch
-  /// cannot be composed of others.
+  /// Compose the batch size of `rule` as it says. Throws Error if it names a size that was not compiled
+  /// (`is_compiled`), or if a batch cannot be composed of others.
   void set_rule(const BatchRule& rule) {
     check(rule);
     rules_.setRule(rule);
@@ -165,7 +171,7 @@ class Instance {
     rules_ = rules;
   }
 
-  /// What composes the sizes without a rule, and the costs that it goes by.
+  /// What composes the sizes that neither have a rule nor were compiled, and the costs that it goes by.
   BatchPlanner& planner() noexcept { return planner_; }
   /// The same, to look at.
   const BatchPlanner& planner() const noexcept { return planner_; }
@@ -174,6 +180,10 @@ class Instance {
   void run_compiled(std::size_t batch_size, const void* const* inputs, void* const* outputs) {
     run_step(handle(), batch_size, inputs, outputs);
   }
+
+  /// Whether the model is compiled for every number of rows from 1 on. Then `batch_sizes` of `info()` are those that were
+  /// validated and measured.
+  bool any_batch_size() const noexcept { return detail::any_batch_size(info()); }
 
   /// Whether each row of the outputs depends on the same row of the inputs alone. Assumed of libraries that do not tell.
   bool rows_independent() const noexcept { return detail::rows_independent(info()); }
@@ -189,12 +199,14 @@ class Instance {
     const std::string reason = whole == info().num_outputs
                                    ? "rows of this model depend on one another"
                                    : "output \"" + std::string(info().outputs[whole].name) + "\" has no batch axis";
-    throw Error(info().name, "batch size", "a compiled one (" + listed_sizes() + ") because " + reason,
-                std::to_string(batch_size));
+    const std::string compiled = any_batch_size() ? std::string(batch_size == 0 ? "at least 1 row" : "one call")
+                                                  : "a compiled one (" + listed_sizes() + ")";
+    throw Error(info().name, "batch size", compiled + " because " + reason, std::to_string(batch_size));
   }
 
-  /// Whether `batch_size` is one of the compiled sizes.
+  /// Whether `batch_size` is one of the compiled sizes: any but 0, if the model is compiled for any size.
   bool is_compiled(std::size_t batch_size) const noexcept {
+    if (any_batch_size()) return batch_size != 0;
     for (std::size_t i = 0; i < info().num_batch_sizes; ++i) {
       if (static_cast<std::size_t>(info().batch_sizes[i]) == batch_size) return true;
     }

@@ -118,9 +118,9 @@ class Threads;  // threads.h: a quarter of the time that these headers would tak
 
 /// An instance of the model whose generated class is `W`. It serves one thread at a time; it can be moved, not copied.
 ///
-/// Every `run` takes any number of rows: sizes that were compiled run in place, others are composed of them, by the
-/// rules that were set or else as cheaply as possible. All of them throw Error. If rows of the model depend on one
-/// another (`rows_independent()`), only compiled sizes run.
+/// Every `run` takes any number of rows: sizes that were compiled (all of them, if `any_batch_size()`) run in place, others
+/// are composed of them, by the rules that were set or else as cheaply as possible. All of them throw Error. If rows of
+/// the model depend on one another (`rows_independent()`), only compiled sizes run.
 template <class W>
 class Model {
   using InputTypes = typename W::InputTypes;
@@ -153,6 +153,9 @@ class Model {
 
   /// Whether each row of the outputs depends on the same row of the inputs alone: if not, only compiled batch sizes run.
   bool rows_independent() { return model_.instance().rows_independent(); }
+
+  /// Whether the model is compiled for every number of rows from 1 on, so that without a rule no batch is composed.
+  bool any_batch_size() { return model_.instance().any_batch_size(); }
 
   /// Bytes that this instance holds now, without the object itself.
   std::size_t memory() const {
@@ -259,9 +262,11 @@ class Model {
   void setBatchRule(std::string_view rule) { set_rule(BatchRule(rule)); }
 
   /// Measure here and now what a run of each compiled size costs, and compose sizes without a rule by that from now on.
-  /// It takes about `budget`, and at least five runs of every size.
+  /// It takes about `budget`, and at least five runs of every size. A model for any batch size has nothing to compose, and
+  /// so nothing to measure: then this does nothing.
   void calibrate(std::chrono::nanoseconds budget = std::chrono::milliseconds(20)) {
     Instance& instance = model_.instance();
+    if (instance.any_batch_size()) return;
     instance.planner().set_costs(measure_batch_costs(instance, budget));
     instance.set_rules(rules_);
     others_.clear();

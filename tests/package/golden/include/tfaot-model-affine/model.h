@@ -26,7 +26,7 @@
 #include <tfaot/tensor.h>
 #include <tfaot/version.h>
 
-#if TFAOT_HEADERS_VERSION < 10100
+#if TFAOT_HEADERS_VERSION < 10200
 #error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
 #endif
 
@@ -45,6 +45,9 @@ class affine {
 
   /// The sizes that were compiled, ascending. Any other size is made of them.
   static constexpr ::std::array<::std::size_t, 2> batch_sizes{{2, 4}};
+
+  /// Whether the model is compiled for every number of rows from 1 on.
+  static constexpr bool any_batch_size = false;
 
   /// Whether each row of the outputs depends on the same row of the inputs alone.
   static constexpr bool rows_independent = true;

@@ -45,10 +45,15 @@ class Wrapper {
 
   const std::string& name() const noexcept { return name_; }
 
-  /// The compiled batch sizes, ascending.
+  /// The batch sizes that the library lists, ascending. There are buffers for these only, whatever else it can run.
   const std::vector<std::size_t>& batchSizes() const noexcept { return sizes_; }
   std::size_t nBatchSizes() const noexcept { return sizes_.size(); }
-  bool hasBatchSize(std::size_t batchSize) const noexcept { return instance_.is_compiled(batchSize); }
+  bool hasBatchSize(std::size_t batchSize) const noexcept {
+    for (const std::size_t size : sizes_) {
+      if (size == batchSize) return true;
+    }
+    return false;
+  }
 
   /// Numbers of elements, by batch size; of one row.
   std::size_t nArgs() const noexcept { return info().num_inputs; }
