@@ -29,6 +29,11 @@ class Target:
         """The name as part of a C identifier."""
         return self.name.replace("-", "_")
 
+    @property
+    def has_fma(self) -> bool:
+        """Whether it has a fused multiply-add: every CPU of AArch64 does."""
+        return "fma" in self.features or self.architecture == "aarch64"
+
 
 _V1 = frozenset({"fpu", "mmx", "sse", "sse2", "fxsr", "cx8", "cmov"})
 _V2 = _V1 | {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}

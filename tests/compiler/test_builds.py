@@ -50,6 +50,7 @@ def test_a_package_of_a_program_gives_tensorflows_answers(
     network = networks(version, name)
     document = built(shared_home_folder, spec_of(tmp_path, network.model, "engine: program", version=version))
     assert document["engine"]["name"] == "program"
+    assert document["engine"]["reproducible"] == "no"  # the default targets, of which v2 has no fused multiply-add
     assert document["kernels"] is None
     parts = json.loads((tmp_path / "prefix/share/tfaot-model-net/sbom.cdx.json").read_text())["components"]
     assert not any("Eigen" in part["name"] for part in parts)
@@ -81,7 +82,9 @@ def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
     networks: Networks, shared_home_folder: Path, tmp_path: Path, line: str
 ) -> None:
     spec = spec_of(tmp_path, networks("2.17.1", "lstm").model, line)
-    assert built(shared_home_folder, spec)["engine"] == {"name": "xla", "reason": REASONS[line.partition(":")[0]]}
+    reason = REASONS[line.partition(":")[0]]
+    wanted = {"name": "xla", "reason": reason, "reproducible": "no", "difference": "XLA's code"}
+    assert built(shared_home_folder, spec)["engine"] == wanted
 
 
 REASONS = {

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tfaot_pkg.compiled.assignment import tuned_code
+from tfaot_pkg.compiled.reproducible import difference
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import Program, Unsupported, verify
@@ -30,7 +31,8 @@ class Engine:
     """What computes the model: a program of ours, or XLA for a `reason`.
 
     Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes, `block` the
-    number of rows that it computes at a time.
+    number of rows that it computes at a time. `difference` says why the bits of a program's results may depend on the
+    CPU; it is empty if they do not.
     """
 
     operations: int = 0
@@ -38,6 +40,7 @@ class Engine:
     scratch: int = 0
     block: int = 0
     reason: str = ""
+    difference: str = ""
 
     @property
     def is_program(self) -> bool:
@@ -45,20 +48,22 @@ class Engine:
 
     def as_dict(self) -> dict[str, object]:
         if not self.is_program:
-            return {"name": "xla", "reason": self.reason}
+            return {"name": "xla", "reason": self.reason, "reproducible": "no", "difference": "XLA's code"}
         return {
             "name": "program",
             "operations": self.operations,
             "products": self.products,
             "scratch": self.scratch,
             "block": self.block,
+            **({"reproducible": "no", "difference": self.difference} if self.difference else {"reproducible": "cpus"}),
         }
 
     def __str__(self) -> str:
         if not self.is_program:
             return f"engine: XLA, because {self.reason}"
         operations, products = counted(self.operations, "operation"), counted(self.products, "product")
-        return f"engine: a program of {operations}, {products} among them, for any number of rows"
+        bits = f"no, because {self.difference}" if self.difference else "cpus"
+        return f"engine: a program of {operations}, {products} among them, for any number of rows; reproducible: {bits}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +130,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         products=sum(each.opcode in _PRODUCTS for each in operations),
         scratch=emitted.scratch,
         block=emitted.block,
+        difference=difference(program, spec.compilation.targets),
     )
     return engine, emitted
 

@@ -56,16 +56,15 @@ inline void softmaxLong(std::size_t size, const float* in, float* out) {
   Vector most = broadcast(kLowest);
   for (std::size_t i = 0; i < size; i += kLanes) most = Largest{}(most, loadPart(in + i, size - i));
   most = reduceGroups<kLanes>(most, Largest{});
+  // The partial sums turn: what is added next comes first. The tree adds the same pairs, wherever the turning ends.
   Vector partial[kPartialVectors] = {};
-  for (std::size_t i = 0; i < size; i += kPartial) {
+  for (std::size_t i = 0; i < size; i += kLanes) {
+    const Vector e = exponential(loadPart(in + i, size - i) - most).value();
+    storePart(out + i, size - i, e);
+    const Vector added = partial[0] + e;
     TFAOT_UNROLL
-    for (std::size_t v = 0; v < kPartialVectors; ++v) {
-      const std::size_t at = i + v * kLanes;
-      if (at >= size) break;
-      const Vector e = exponential(loadPart(in + at, size - at) - most).value();
-      storePart(out + at, size - at, e);
-      partial[v] += e;
-    }
+    for (int v = 1; v < kPartialVectors; ++v) partial[v - 1] = partial[v];
+    partial[kPartialVectors - 1] = added;
   }
   TFAOT_UNROLL
   for (int count = kPartialVectors / 2; count > 0; count /= 2) {

@@ -1,0 +1,44 @@
+"""Whether the bits of a program's results depend on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiled.program import Engine
+from tfaot_pkg.compiled.reproducible import difference
+
+
+@pytest.mark.parametrize(
+    "targets", [["x86-64-v3"], ["x86-64-v3", "x86-64-v4"], ["aarch64"], ["x86-64", "x86-64-v2"]], ids=" ".join
+)
+def test_float32_gives_the_same_bits_on_targets_that_all_fuse_or_all_do_not(targets: list[str]) -> None:
+    writer = Writer()
+    program = writer.program(writer.add("log", (N, 3), writer.input(3)))
+    assert difference(program, targets) == ""
+
+
+def test_a_target_without_fused_multiply_add_beside_one_that_has_it_gives_other_bits() -> None:
+    writer = Writer()
+    program = writer.program(writer.add("log", (N, 3), writer.input(3)))
+    assert "x86-64-v2" in difference(program, ["x86-64-v2", "x86-64-v3"])
+
+
+def test_functions_of_float64_are_the_c_librarys_and_named() -> None:
+    writer = Writer()
+    x = writer.input(3, dtype="f64")
+    results = [writer.add(opcode, (N, 3), x, dtype="f64") for opcode in ("log", "negate", "cosine")]
+    assert "calls cos, log of" in difference(writer.program(*results), ["x86-64-v3"])
+
+
+def test_a_bitcast_of_floats_shows_which_nan_a_nan_is() -> None:
+    writer = Writer()
+    program = writer.program(writer.add("bitcast-convert", (N, 3), writer.input(3), dtype="s32"))
+    assert "NaN" in difference(program, ["x86-64-v3"])
+
+
+def test_an_engine_says_whether_it_is_reproducible() -> None:
+    same, other, xla = Engine(), Engine(difference="it calls log of the C library"), Engine(reason="it has an fft")
+    assert [each.as_dict()["reproducible"] for each in (same, other, xla)] == ["cpus", "no", "no"]
+    assert str(same).endswith("reproducible: cpus")
+    assert str(other).endswith("reproducible: no, because it calls log of the C library")

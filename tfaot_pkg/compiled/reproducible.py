@@ -1,0 +1,37 @@
+"""Whether a program's results in float32 are the same bits on every CPU (docs/decisions/039), and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfaot_pkg.compiler.program import Operation, Program
+from tfaot_pkg.targets import TARGETS
+
+_OF_THE_C_LIBRARY = {
+    "atan2": "atan2", "cbrt": "cbrt", "cosine": "cos", "erf": "erf", "exponential": "exp",
+    "exponential-minus-one": "expm1", "log": "log", "log-plus-one": "log1p", "logistic": "exp", "power": "pow",
+    "sine": "sin", "tan": "tan", "tanh": "tanh",
+}  # fmt: skip
+"""What the C library computes of doubles, in other ways on other CPUs and in other versions."""
+
+
+def difference(program: Program, targets: Sequence[str]) -> str:
+    """Why the bits may depend on the CPU, if each CPU runs the code for one of `targets`. Empty if they do not."""
+    known = {each.id: each for each in program.entry.everything()}
+    called = {_OF_THE_C_LIBRARY[each.opcode] for each in known.values() if _is_of_the_c_library(each)}
+    if called:
+        return f"it calls {', '.join(sorted(called))} of the C library"
+    if any(each.opcode == "bitcast-convert" and _reads_a_float(each, known) for each in known.values()):
+        return "it reads the bits of floats, and those of NaN depend on the CPU"
+    rounded_twice = [name for name in targets if not TARGETS[name].has_fma]
+    if rounded_twice and len(rounded_twice) < len(targets):
+        return f"{' and '.join(rounded_twice)} cannot fuse a multiplication and an addition, and the other targets do"
+    return ""
+
+
+def _is_of_the_c_library(operation: Operation) -> bool:
+    return operation.opcode in _OF_THE_C_LIBRARY and operation.shape.dtype == "f64"
+
+
+def _reads_a_float(operation: Operation, known: dict[int, Operation]) -> bool:
+    return known[operation.operands[0]].shape.dtype in ("f32", "f64")
