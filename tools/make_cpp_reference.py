@@ -28,7 +28,7 @@ _HEAD = """\
 `#include <tfaot/tfaot.h>` brings all of the C++ side, `#include <tfaot/model.h>` what most programs need. A model's
 own header, `<tfaot-model-NAME/model.h>`, declares its class `tfaot_model::NAME`, which is the `W` of this page.
 """
-_FIRST = ("tfaot::Model", "tfaot::Pool", "tfaot::DynamicModel", "tfaot::Error", "tfaot::span")
+_FIRST = ("tfaot::Model", "tfaot::Shared", "tfaot::Pool", "tfaot::DynamicModel", "tfaot::Error", "tfaot::span")
 
 
 def run_doxygen(output: Path = OUTPUT) -> Path:

@@ -59,6 +59,7 @@ void nothing_is_allocated_once_all_sizes_ran(const char* target, std::size_t off
   affine generated(target);
   tfaot::DynamicModel dynamic(affine::table(), target);
   tfaot::Pool<affine> pool(target);
+  const tfaot::Shared<affine> shared(target);
   tfaot::Threads threads(2);
   Buffer<float> bias(offset), x(offset), y(offset);
   Buffer<std::int64_t> label(offset);
@@ -75,6 +76,7 @@ void nothing_is_allocated_once_all_sizes_ran(const char* target, std::size_t off
   expect_none("two threads", [&] { all([&](std::size_t n) { model.run_parallel(n, inputs(n), outputs(n), 2); }); });
   expect_none("own threads", [&] { all([&](std::size_t n) { model.run_parallel(n, inputs(n), outputs(n), threads); }); });
   expect_none("a pool", [&] { all([&](std::size_t n) { pool.borrow()->run(n, inputs(n), outputs(n)); }); });
+  expect_none("one object", [&] { all([&](std::size_t n) { shared.run(n, inputs(n), outputs(n)); }); });
   expect_none("by name", [&] {
     all([&](std::size_t n) {
       const affine::Inputs in = inputs(n);

@@ -1,5 +1,6 @@
-// run_parallel, Threads and Pool over fake models.
+// run_parallel, Threads, Pool and Shared over fake models.
 #include <tfaot/pool.h>
+#include <tfaot/shared.h>
 
 #include <atomic>
 #include <functional>
@@ -216,6 +217,49 @@ void a_pool_gives_each_borrower_an_instance_of_its_own() {
   expect(wrong.size() == 0, "no instance was made");
 }
 
+void one_object_serves_all_threads() {
+  const tfaot::Shared<affine> model("x86-64-v3");
+  expect(std::string(model.target()) == "x86-64-v3", "the target");
+  const std::size_t before = model.memory();
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 100; ++i) {  // more than there are places on a small machine
+    threads.emplace_back([&, i] {
+      for (std::size_t count = 1; count < 40; ++count) {
+        Batch batch(count);
+        model.run(count, batch.inputs(), batch.outputs());
+        if (!batch.right()) ++failed;
+        if (count == 20 && i % 10 == 0) model.memory();
+      }
+      Batch wrong(3);
+      try {
+        model.run(4, wrong.inputs(), wrong.outputs());
+        ++failed;
+      } catch (const tfaot::Error&) {
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect(failed == 0, "right answers in all threads, and errors of wrong sizes");
+  expect(model.memory() > before, "the memory of the threads counts");
+  Batch batch(5);
+  model.run(5, batch.inputs(), batch.outputs());
+  expect(batch.right(), "calls work after calls that failed");
+  expect_error("affine: the library has no code for target z80", [] { tfaot::Shared<affine> wrong("z80"); });
+}
+
+void a_call_is_made_while_another_one_runs() {
+  static const tfaot::Shared<affine> model;
+  static Batch own(5), other(5);  // composed of compiled sizes, for which an instance serves one call at a time
+  tfaot_model_affine_0123456789ab_during([] {
+    model.run(5, own.inputs(), own.outputs());  // this thread's place is taken
+    std::thread([] { model.run(5, other.inputs(), other.outputs()); }).join();
+  });
+  Batch outer(5);
+  model.run(5, outer.inputs(), outer.outputs());
+  expect(outer.right() && own.right() && other.right(), "none waits for the other");
+}
+
 }  // namespace
 
 void test_threads() {
@@ -227,4 +271,6 @@ void test_threads() {
   threads_run_every_task_once_and_throw_the_first_exception();
   callers_of_the_same_threads_wait_for_each_other();
   a_pool_gives_each_borrower_an_instance_of_its_own();
+  one_object_serves_all_threads();
+  a_call_is_made_while_another_one_runs();
 }

@@ -10,6 +10,7 @@
 #include <tfaot/instance.h>
 #include <tfaot/model.h>
 #include <tfaot/pool.h>
+#include <tfaot/shared.h>
 #include <tfaot/span.h>
 #include <tfaot/tensor.h>
 #include <tfaot/threads.h>
