@@ -302,6 +302,7 @@ def contents_of(
         signature=frozen.signature,
         rows=frozen.rows,
         any_batch_size=engine.is_program,
+        bits=engine.bits,
         symbol=library.symbol,
         uid=library.uid,
         toolchain=f"tensorflow {environment.toolchain.version}",

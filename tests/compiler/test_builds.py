@@ -50,7 +50,10 @@ def test_a_package_of_a_program_gives_tensorflows_answers(
     network = networks(version, name)
     document = built(shared_home_folder, spec_of(tmp_path, network.model, "engine: program", version=version))
     assert document["engine"]["name"] == "program"
-    assert document["engine"]["reproducible"] == "no"  # the default targets, of which v2 has no fused multiply-add
+    assert document["engine"]["reproducible"] == "cpus"
+    assert document["engine"]["other_bits"] == ["x86-64-v2"]
+    info = json.loads((tmp_path / "prefix/share/tfaot-model-net/info.json").read_text())
+    assert (info["reproducible"], info["other_bits"]) == ("cpus", ["x86-64-v2"])
     assert document["kernels"] is None
     parts = json.loads((tmp_path / "prefix/share/tfaot-model-net/sbom.cdx.json").read_text())["components"]
     assert not any("Eigen" in part["name"] for part in parts)

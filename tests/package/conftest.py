@@ -73,6 +73,7 @@ def make_contents(
         signature=signature,
         rows=rows,
         any_batch_size=any_batch_size,
+        bits={"reproducible": "no", "difference": "XLA's code"},
         symbol=f"tfaot_model_{name}_{uid}",
         uid=uid,
         toolchain="tensorflow 2.17.1",

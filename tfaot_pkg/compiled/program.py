@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tfaot_pkg.compiled.assignment import tuned_code
-from tfaot_pkg.compiled.reproducible import difference
+from tfaot_pkg.compiled.reproducible import difference, unfused
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import Program, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.program.hlo import Unlike, read_program
@@ -32,7 +33,7 @@ class Engine:
 
     Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes, `block` the
     number of rows that it computes at a time. `difference` says why the bits of a program's results may depend on the
-    CPU; it is empty if they do not.
+    CPU; it is empty if they do not. Those of the targets `unfused` differ from those of all others in any case.
     """
 
     operations: int = 0
@@ -41,6 +42,7 @@ class Engine:
     block: int = 0
     reason: str = ""
     difference: str = ""
+    unfused: tuple[str, ...] = ()
 
     @property
     def is_program(self) -> bool:
@@ -48,21 +50,30 @@ class Engine:
 
     def as_dict(self) -> dict[str, object]:
         if not self.is_program:
-            return {"name": "xla", "reason": self.reason, "reproducible": "no", "difference": "XLA's code"}
+            return {"name": "xla", "reason": self.reason, **self.bits}
         return {
             "name": "program",
             "operations": self.operations,
             "products": self.products,
             "scratch": self.scratch,
             "block": self.block,
-            **({"reproducible": "no", "difference": self.difference} if self.difference else {"reproducible": "cpus"}),
+            **self.bits,
         }
+
+    @property
+    def bits(self) -> dict[str, object]:
+        """Whether results are the same bits on every CPU (decision 039), and of which targets they are others."""
+        if difference := self.difference or ("" if self.is_program else "XLA's code"):
+            return {"reproducible": "no", "difference": difference}
+        return {"reproducible": "cpus", **({"other_bits": list(self.unfused)} if self.unfused else {})}
 
     def __str__(self) -> str:
         if not self.is_program:
             return f"engine: XLA, because {self.reason}"
         operations, products = counted(self.operations, "operation"), counted(self.products, "product")
         bits = f"no, because {self.difference}" if self.difference else "cpus"
+        if self.unfused and not self.difference:
+            bits += f", but for {' and '.join(self.unfused)}, which cannot fuse a multiplication and an addition"
         return f"engine: a program of {operations}, {products} among them, for any number of rows; reproducible: {bits}"
 
 
@@ -104,7 +115,7 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
 
 def read_engine(folder: Path) -> Engine:
     """What `make_program` decided."""
-    return Engine(**json.loads((folder / _FACTS).read_text()))
+    return convert(Engine, json.loads((folder / _FACTS).read_text()))
 
 
 def program_code(folder: Path) -> ProgramCode | None:
@@ -130,7 +141,8 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         products=sum(each.opcode in _PRODUCTS for each in operations),
         scratch=emitted.scratch,
         block=emitted.block,
-        difference=difference(program, spec.compilation.targets),
+        difference=difference(program),
+        unfused=unfused(spec.compilation.targets),
     )
     return engine, emitted
 

@@ -15,17 +15,20 @@ _OF_THE_C_LIBRARY = {
 """What the C library computes of doubles, in other ways on other CPUs and in other versions."""
 
 
-def difference(program: Program, targets: Sequence[str]) -> str:
-    """Why the bits may depend on the CPU, if each CPU runs the code for one of `targets`. Empty if they do not."""
+def unfused(targets: Sequence[str]) -> tuple[str, ...]:
+    """Those of `targets` that cannot fuse a multiplication and an addition, if others can: their last bits differ."""
+    found = tuple(name for name in targets if not TARGETS[name].has_fma)
+    return found if len(found) < len(targets) else ()
+
+
+def difference(program: Program) -> str:
+    """Why the bits may depend on the CPU beyond that. Empty if they do not."""
     known = {each.id: each for each in program.entry.everything()}
     called = {_OF_THE_C_LIBRARY[each.opcode] for each in known.values() if _is_of_the_c_library(each)}
     if called:
         return f"it calls {', '.join(sorted(called))} of the C library"
     if any(each.opcode == "bitcast-convert" and _reads_a_float(each, known) for each in known.values()):
         return "it reads the bits of floats, and those of NaN depend on the CPU"
-    rounded_twice = [name for name in targets if not TARGETS[name].has_fma]
-    if rounded_twice and len(rounded_twice) < len(targets):
-        return f"{' and '.join(rounded_twice)} cannot fuse a multiplication and an addition, and the other targets do"
     return ""
 
 

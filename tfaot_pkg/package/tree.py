@@ -77,8 +77,9 @@ class PackageContents:
     """All that a package is made of.
 
     `any_batch_size`: the model is compiled for every number of rows; the batch sizes of its spec are those that were
-    validated and measured. `symbol` is the entry function of the libraries, `uid` (12 hexadecimal digits) the digest in
-    it. `toolchain` is as in the C ABI ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
+    validated and measured. `bits` says whether results are the same bits on every CPU (`Engine.bits`). `symbol` is the
+    entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it. `toolchain` is as in the C ABI
+    ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
     the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
     load with, if that is known. `objects` are what the libraries were linked from, `programs` what goes into bin/,
     `answers` what NAME_test compares with (verify/oracle.py), if the package has them. `notices` are the licence texts
@@ -92,6 +93,7 @@ class PackageContents:
     signature: Signature
     rows: Rows
     any_batch_size: bool
+    bits: Mapping[str, object]
     symbol: str
     uid: str
     toolchain: str
@@ -236,6 +238,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         **({"programs": sorted(f"bin/{path.name}" for path in contents.programs)} if contents.programs else {}),
         "batch_sizes": list(spec.compilation.batch_sizes),
         "any_batch_size": contents.any_batch_size,
+        **contents.bits,
         **contents.rows.as_dict(),
         "targets": list(spec.compilation.targets),
         **({"glibc": contents.glibc} if contents.glibc else {}),
