@@ -84,3 +84,14 @@ def test_the_runtime_for_aarch64_needs_what_libraries_may_need(
         ]
     )
     assert undefined_symbols(tmp_path / "runtime.o") - {"library_handle"} <= OBJECT | CPP_SYMBOLS
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("source", ["cpu.cc", "library.cc", "runtime.cc"])
+def test_no_compiler_warns_of_the_librarys_own_code(
+    require_program: Callable[[str], str], compiler: str, source: str
+) -> None:
+    """Builds do not stop at warnings, because nobody knows those of all compilers."""
+    command = compiler.split()
+    require_program(command[0])
+    run([*command, *FLAGS, f"-I{resources.headers()}", "-fsyntax-only", NATIVE / source])

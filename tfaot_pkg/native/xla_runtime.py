@@ -126,7 +126,6 @@ class Parts:
             *target.flags,
             "-Wall",
             "-Wextra",
-            "-Werror",
             *quiet,
             *part.defines,
             *includes,
