@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tests.compiler.conftest import Networks
@@ -49,3 +50,16 @@ def test_a_part_that_lies_in_one_piece_is_not_copied() -> None:
     part = writer.add("slice", (8, N), whole, slices=((4, 12, 1), (0, N, 1)))
     reduced = writer.add("transpose", (N, 8), part, dimensions=(1, 0))
     assert emit(simplify(writer.program(reduced)), "program", 4).scratch == 0
+
+
+def test_equal_constants_are_stored_once() -> None:
+    """As the weights of an unrolled layer, which each of its steps has."""
+    writer = Writer()
+    x = writer.input(24)
+    for _ in range(3):
+        weights = writer.constant(np.eye(24) * 2)
+        x = writer.add(
+            "tanh", (N, 24), writer.add("dot", (N, 24), x, weights, contracting=((1,), (0,)), batch=((), ()))
+        )
+    emitted = emit(recognize(writer.program(x)), "program", 4)
+    assert [values.size for _, values in emitted.constants] == [24 * 32]

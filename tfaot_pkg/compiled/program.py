@@ -17,6 +17,7 @@ from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.program.hlo import Unlike, read_program
+from tfaot_pkg.program.independence import CONVERGING
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import from_worker
@@ -172,7 +173,11 @@ def _imported(frozen: FrozenModel) -> Program:
         listing, constants = frozen.listing(), frozen.listed_constants()
         if listing.fault:
             raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
-        return import_program(read_program(listing.modules), len(frozen.inputs), constants)
+        read = read_program(listing.modules)
+        for each in (each for computation in read.computations.values() for each in computation.instructions):
+            if each.opcode == "while" and each.operation in CONVERGING:
+                raise Unsupported(f"a row's last bits depend on other rows in {each.operation} (node '{each.node}')")
+        return import_program(read, len(frozen.inputs), constants)
 
 
 def _write(emitted: Emitted, folder: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import count
 
 import numpy as np
@@ -46,6 +47,7 @@ class Writer:
         self.buffers: dict[str, Buffer] = {}
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.constants: list[tuple[int, Array]] = []
+        self._constants: dict[tuple[str, bytes], str] = {}
         self._constant_end = 0
 
     def line(self, text: str) -> None:
@@ -137,11 +139,16 @@ class Writer:
                 self.buffers[name].last = self.clock + 1
 
     def constant(self, values: Array) -> str:
-        offset = -(-self._constant_end // ALIGNMENT) * ALIGNMENT
-        self.constants.append((offset, np.ascontiguousarray(values)))
-        self._constant_end = offset + values.nbytes
-        type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
-        return f"reinterpret_cast<const {type_}*>(weights + {offset})"
+        """Its address. Equal constants, as an unrolled layer has in each of its steps, are one."""
+        values = np.ascontiguousarray(values)
+        same = (values.dtype.str, sha256(values.data).digest())
+        if same not in self._constants:
+            offset = -(-self._constant_end // ALIGNMENT) * ALIGNMENT
+            self.constants.append((offset, values))
+            self._constant_end = offset + values.nbytes
+            type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
+            self._constants[same] = f"reinterpret_cast<const {type_}*>(weights + {offset})"
+        return self._constants[same]
 
     def chosen_block(self) -> int:
         """The most rows whose values stay in the cache between the loops.

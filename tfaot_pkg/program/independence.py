@@ -37,7 +37,7 @@ from tfaot_pkg.program.values import (
 _MOST_TURNS = 100
 """Iterations to a loop's fixed point, at most; each one can only lose knowledge, so that few are needed."""
 
-_CONVERGING = frozenset(
+CONVERGING = frozenset(
     "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd XlaSelfAdjointEig "
     "XlaSvd".split()
 )
@@ -155,7 +155,7 @@ class _Analysis:
         decided = self.run(condition, [before])
         assert isinstance(decided, Value)
         still = kept
-        if decided.mixed is not None and instruction.operation in _CONVERGING:
+        if decided.mixed is not None and instruction.operation in CONVERGING:
             decided = Value()
         if decided.mixed is not None:
             loop = Loop(terms=self.terms, initial=begin, state=flat(before), after=flat(after), condition=decided)
