@@ -102,6 +102,13 @@ def test_what_tensorflow_refused_is_no_answer_to_agree_with() -> None:
     assert judged([1e-39], [0.0], class_name="nonfinite", flushed=[0.0], ran=[False]) == [index]
 
 
+def test_infinity_may_be_the_largest_number_of_its_sign() -> None:
+    lowest = float(np.finfo(np.float32).min)
+    assert judged([-np.inf], [lowest], class_name="nonfinite", jit=[0.0]) == [("NaN rule", 1, False)]
+    assert judged([-np.inf], [-lowest], class_name="nonfinite", jit=[0.0]) == [("real", 1, True)]
+    assert judged([-np.inf], [lowest], class_name="large", jit=[lowest]) == [("real", 1, True)]
+
+
 def test_the_users_own_inputs_are_never_excused() -> None:
     """What TensorFlow refuses of them, overflowed sums and rules of XLA among finite numbers are faults."""
     assert judged([1.0], [0.0], class_name="main", ran=[False]) == [("real", 1, True)]

@@ -130,25 +130,14 @@ def _explanations(
     # The order of docs/decisions/030: the first explanation that holds names the difference.
     every = np.ones(left.shape, bool)
     ours, eager = answers.ours, answers.eager
-    numbers = _numbers(ours, eager)
     if answers.flushed is not None and eager is not None:
         spread = None if class_name == MAIN else answers.spread
         near = agreement(answers.flushed, eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran
         yield "subnormal numbers", "eager, where subnormal numbers are flushed to zero", False, near
     if answers.jit is not None:
-        near = agreement(ours, answers.jit, rtol=rtol, atol=atol, spread=answers.spread)
-        if answers.flushed is not None:
-            near = near | agreement(answers.flushed, answers.jit, rtol=rtol, atol=atol, spread=answers.spread)
-        near = near & (every if answers.jit_ran is None else answers.jit_ran)
-        # For ordinary numbers eager TensorFlow decides: XLA's own code may be what is wrong.
-        trusted = every if class_name in CORNERS else ~numbers
-        kind = _kind_of_rule(class_name, answers, operations)
-        yield kind, "jit_compile=True", False, near & trusted
-        if class_name in ("huge", "subnormal") and eager is not None:
-            # If TensorFlow does not agree with itself, no answer is right.
-            unsure = ~agreement(answers.jit, eager, rtol=rtol, atol=atol)
-            # If all distances overflow, each search finds other neighbours; two searches agree by chance on some rows.
-            yield kind, "", False, every & unsure.any() if class_name == "huge" else unsure
+        yield from _as_compiled(answers, answers.jit, class_name, rtol, atol, operations)
+    if class_name == "nonfinite" and eager is not None and eager.dtype.kind == "f":
+        yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)
     if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
         yield "random op", "", True, every
     if class_name == ARRANGED:
@@ -168,6 +157,26 @@ def _explanations(
     if operations & _SORTS and eager is not None and eager.dtype.kind != "f":
         yield "ties in sort order", "", True, every
     yield "real", "", True, every
+
+
+def _as_compiled(
+    answers: Answers, jit: Array, class_name: str, rtol: float, atol: float, operations: frozenset[str]
+) -> Iterator[tuple[Kind, str, bool, Mask]]:
+    """Differences that TensorFlow's own compiled code shows as well."""
+    every = np.ones(answers.ours.shape, bool)
+    kind = _kind_of_rule(class_name, answers, operations)
+    near = agreement(answers.ours, jit, rtol=rtol, atol=atol, spread=answers.spread)
+    if answers.flushed is not None:
+        near = near | agreement(answers.flushed, jit, rtol=rtol, atol=atol, spread=answers.spread)
+    near = near & (every if answers.jit_ran is None else answers.jit_ran)
+    # For ordinary numbers eager TensorFlow decides: XLA's own code may be what is wrong.
+    trusted = every if class_name in CORNERS else ~_numbers(answers.ours, answers.eager)
+    yield kind, "jit_compile=True", False, near & trusted
+    if class_name in ("huge", "subnormal") and answers.eager is not None:
+        # If TensorFlow does not agree with itself, no answer is right.
+        unsure = ~agreement(jit, answers.eager, rtol=rtol, atol=atol)
+        # If all distances overflow, each search finds other neighbours; two searches agree by chance on some rows.
+        yield kind, "", False, every & unsure.any() if class_name == "huge" else unsure
 
 
 def _roundings(
@@ -204,6 +213,15 @@ def _kind_of_rule(class_name: str, answers: Answers, operations: frozenset[str])
     if answers.ours.dtype.kind != "f" and (class_name in (MAIN, BRANCHES) or operations & _SORTS):
         return _kind_of_rounding(answers.ours, operations)
     return "large argument"
+
+
+def _largest_for_infinity(ours: Array, eager: Array) -> Mask:
+    """Mask of the elements where eager TensorFlow has the largest number, and ours infinity of its sign.
+
+    The maximum of nothing but NaN (maximum pooling) is -3.4e38 in eager TensorFlow, minus infinity in XLA.
+    """
+    mask: Mask = np.isinf(ours) & (np.abs(eager) == np.finfo(eager.dtype).max) & (np.sign(ours) == np.sign(eager))
+    return mask
 
 
 def _overflowed(answers: Answers, class_name: str) -> Mask:

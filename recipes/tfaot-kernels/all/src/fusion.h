@@ -24,48 +24,14 @@ inline bool isMonotone(Activation activation) {
   }
 }
 
-/// Makes a window of nothing but NaN, of which the activation has made something else, what it is in XLA.
-template <class LineOf>
-void mendLowest(const Window& pool, std::size_t row, LineOf lineOf, float* out) {
-  const Taps rows = tapsOfLine(pool, row);
-  for (std::size_t column = 0; column < pool.outWidth; ++column) {
-    const Taps columns = tapsOfColumn(pool, column);
-    for (std::size_t c = 0; c < pool.channels; ++c, ++out) {
-      bool isLowest = true;
-      for (std::size_t y = 0; y < rows.count; ++y) {
-        const float* const line = lineOf(rows.first + y * pool.dilationHeight) + c;
-        for (std::size_t x = 0; x < columns.count; ++x) {
-          const float value = line[(columns.first + x * pool.dilationWidth) * pool.channels];
-          if (value == value) isLowest = false;
-        }
-      }
-      if (isLowest) *out = kLowest;
-    }
-  }
-}
-
-/// Whether one of `count` floats is minus infinity.
-inline bool hasLowest(const float* data, std::size_t count) {
-  Vector least = {};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) least = smaller(load(data + i), least);
-  if (const std::size_t rest = count - i) least = smaller(loadFirst(data + i, rest), least);
-  float lanes[kLanes];
-  store(lanes, least);
-  bool found = false;
-  for (const float lane : lanes) found |= lane == kLowest;
-  return found;
-}
-
 /// One line of the pooled image, from what the convolution left without `activation`.
+///
+/// A window of nothing but NaN gives the activation of minus infinity, as in TensorFlow, whose graph optimizer changes
+/// the order of the two in the same way.
 template <class LineOf>
 void poolLine(const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
   kLargest(pool, row, lineOf, out);
-  if (activation == Activation::none) return;
-  const std::size_t count = pool.outWidth * pool.channels;
-  const bool mend = hasLowest(out, count);
-  activateRow(activation, out, count);
-  if (mend) mendLowest(pool, row, lineOf, out);
+  if (activation != Activation::none) activateRow(activation, out, pool.outWidth * pool.channels);
 }
 
 /// One image.

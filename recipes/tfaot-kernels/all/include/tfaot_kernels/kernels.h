@@ -153,7 +153,8 @@ constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& po
 
 /// conv2d and maxPool one after the other, without the image between them: `pool` moves over the convolution's output,
 /// whose sizes it has. Activations that never fall (all but GELU, swish, hard_swish and a slope that is not positive) are
-/// applied to the largest values only, which gives the same within the error of the activation. `out`: batch x pool.outHeight x pool.outWidth x filters.
+/// applied to the largest values only: the same within the error of the activation, but for a window of nothing but NaN,
+/// which gives the activation of minus infinity. `out`: batch x pool.outHeight x pool.outWidth x filters.
 void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept;
 
