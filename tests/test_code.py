@@ -34,7 +34,7 @@ print(json.dumps({name: code_digest(module) for name, module in STAGES.items()})
 def test_commands_the_nightly_and_the_catalogue_make_no_stage() -> None:
     found = {name.split(".")[1] for module in STAGES.values() for name in modules_of(module) if "." in name}
     assert not found & {"cli", "nightly", "catalogue", "registry", "trust", "remote", "server", "conan", "publish"}
-    assert {"native", "compiled", "kernels", "verify", "frozen", "package", "provenance"} <= found
+    assert {"native", "compiled", "compiler", "verify", "frozen", "package", "provenance"} <= found
 
 
 def test_what_runs_as_a_program_of_its_own_belongs_to_the_stage() -> None:
@@ -77,8 +77,8 @@ def digests_in(copy: Path) -> Mapping[str, str]:
         ("native/library.py", {"link", "tools", "validate", "package"}),
         ("native/xla_runtime.py", {"runtime parts", "link", "tools", "validate", "package"}),
         ("native/tools.py", {"tools", "package"}),
-        ("compiled/assignment.py", {"compile", "link", "tools", "validate", "package"}),
-        ("kernels/calls.py", {"compile", "link", "tools", "validate", "package"}),
+        ("compiled/flags.py", {"compile", "link", "tools", "validate", "package"}),
+        ("compiler/layers.py", {"compile", "link", "tools", "validate", "package"}),
         ("batching/costs.py", {"link", "tools", "package"}),
         ("verify/runner.py", {"validate", "package"}),
         ("package/cmssw.py", {"package"}),

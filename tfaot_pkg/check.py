@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfaot_pkg.compiled.assignment import require_flags
+from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.model import chosen, signature_of
 from tfaot_pkg.pipeline import Pipeline
@@ -19,6 +19,7 @@ from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
+from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
@@ -123,8 +124,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
 
 def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
     """Notes about the spec that are not faults."""
-    if note := licence_note(spec.model.license):
-        yield note
+    yield from filter(None, (licence_note(spec.model.license), outdated_note(spec)))
     floats = [tensor.name for tensor in signature.outputs if tensor.dtype in (DType.FLOAT32, DType.FLOAT64)]
     # Only floats are compared with tolerances.
     if floats and spec.validation.atol == 0:

@@ -15,8 +15,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.binary.findings import glibc_floor_of
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.assignment import require_flags
-from tfaot_pkg.compiled.kernel_report import KernelShare, kernel_share
+from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.compiled.model import compile_model, compiled_key
 from tfaot_pkg.compiled.program import Engine, engine_of
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
@@ -35,6 +34,7 @@ from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.sandbox import Level
 from tfaot_pkg.source.tree import Snapshot, SourceTree, fetch, source_tree
+from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import toolchain
@@ -114,13 +114,6 @@ class Build:
         """The weakest level of the sandbox in which the model or its library ran, also if the build was cached."""
         return _confinement(self.frozen, self.report)
 
-    @property
-    def kernels(self) -> KernelShare | None:
-        """What the kernel library computes of a model that XLA compiles; None for a program."""
-        if self.engine.is_program:
-            return None
-        return kernel_share(self.plan.spec, self.frozen.layers, self.plan.toolchain.toolchain)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
@@ -159,6 +152,8 @@ class Pipeline:
     def build(self, plan: Plan) -> Build:
         """The verified package of `plan`. Raises the errors of all stages; no partial result is kept."""
         spec, keys = plan.spec, plan.keys
+        if note := outdated_note(spec):
+            self.progress.note(f"note: {note}")
         environment = self.environment_of(plan)
         # Stages append to the log, which should be of this build alone.
         plan.compiler.log.unlink(missing_ok=True)

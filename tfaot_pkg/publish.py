@@ -11,7 +11,6 @@ from pathlib import Path
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.binary.findings import above_floor, glibc_floor_of
 from tfaot_pkg.catalogue.render import update_or_note
-from tfaot_pkg.compiled.kernel_report import KernelShare
 from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
@@ -39,7 +38,7 @@ from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_ta
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """The result of `publish`. `conan` is None if no Conan package was requested, `engine` and `validated` (how the
-    code of each target was run) are None if nothing was built, `kernels` if the model is a program as well.
+    code of each target was run) are None if nothing was built.
     """
 
     status: PublishStatus
@@ -48,7 +47,6 @@ class Publication:
     entry: RegistryEntry
     conan: dict[str, object] | None
     engine: Engine | None
-    kernels: KernelShare | None
     validated: Mapping[str, str] | None
 
 
@@ -109,7 +107,6 @@ def _publication(
         signed=registry.is_signed,
         conan=conan,
         engine=build.engine if build is not None else None,
-        kernels=build.kernels if build is not None else None,
         validated=build.report.targets if build is not None else None,
     )
 

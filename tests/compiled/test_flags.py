@@ -13,13 +13,13 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.check import check_model
-from tfaot_pkg.compiled.assignment import STAGE, require_flags
+from tfaot_pkg.compiled.flags import STAGE, require_flags
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.progress import Silent, Step
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning, Validation
+from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 
 SPEC = """
 model: {name: dense, version: 1.0.0, license: Apache 2.0}
-compilation: {batch_sizes: [2], targets: [x86-64-v3]}
+compilation: {batch_sizes: [2], targets: [x86-64-v3], engine: program}
 """
 
 
@@ -46,12 +46,10 @@ class Told(Silent):
 
 @pytest.fixture
 def spec(models: Mapping[str, Path], tmp_path: Path) -> ModelSpec:
-    """A model that is one call of the kernel library: with 2.17.1, XLA compiles nothing of it."""
+    """A model that becomes a program: XLA compiles nothing of it."""
     shutil.copytree(models["dense"], tmp_path / "saved_model")
     (tmp_path / "spec.yaml").write_text(SPEC)
-    every_layer = TunedCode(kernels={"x86-64-v3": {2: LayerChoice(others=True)}})
-    tuning = Tuning(model="dense", toolchains={"2.17.1": every_layer})
-    return replace(load_spec(tmp_path / "spec.yaml"), tuning=tuning)
+    return load_spec(tmp_path / "spec.yaml")
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ def checked(spec: ModelSpec, folders: Folders) -> object:
 
 @pytest.mark.sweep("checked")
 @pytest.mark.parametrize("ask", [built, checked])
-def test_an_unknown_flag_is_refused_where_the_kernel_library_computes_the_whole_model(
+def test_an_unknown_flag_is_refused_where_xla_compiles_nothing(
     ask: Callable[[ModelSpec, Folders], object], spec: ModelSpec, folders: Folders
 ) -> None:
     with reported(SpecError):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +19,6 @@ from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECIPE = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
-PACKING = REPOSITORY / "tfaot_pkg" / "worker_program" / "packing.py"
 BRIDGE = Path(__file__).with_name("bridge.cpp")
 SERVER = Path(__file__).with_name("server.cpp")
 KERNELS = RECIPE / "src" / "kernels.cpp"
@@ -30,15 +27,6 @@ FLAGS = (
     f"-I{RECIPE / 'include'}",
 )
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror")
-
-
-def load_packing() -> ModuleType:
-    """The packing of the program that runs in toolchains."""
-    spec = importlib.util.spec_from_file_location("packing", PACKING)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def compile_library(folder: Path, target: Target, *, compiler: str = "g++", more: Sequence[str] = ()) -> Path:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.library import ACTIVATIONS, Kernels, Shape, load_packing, sized_like_input
+from tests.kernels.library import ACTIVATIONS, Kernels, Shape, sized_like_input
 from tests.kernels.machines import Floats
 from tests.kernels.test_dense import bound, fixed_kernels, numbers
+from tfaot_pkg.compiler.packing import packed_conv2d
 
 pytestmark = pytest.mark.slow  # together half a minute
 
@@ -131,7 +132,7 @@ def test_both_packings_of_filters_are_the_same_bytes(
     shape = Shape(size=(5, 5), channels=channels, kernel=(3, 2))
     values = numbers(9, 3, 2, channels // groups, filters)
     packed = kernels.pack_conv2d(shape, values, groups)
-    np.testing.assert_array_equal(load_packing().packed_conv2d(values, groups=groups), packed)
+    np.testing.assert_array_equal(packed_conv2d(values, groups=groups), packed)
 
 
 @fixed_kernels

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.library import ACTIVATIONS, Kernels, load_packing
+from tests.kernels.library import ACTIVATIONS, Kernels
 from tests.kernels.machines import Floats
+from tfaot_pkg.compiler.packing import packed_dense
 
 pytestmark = pytest.mark.slow  # together half a minute
 
@@ -124,7 +125,7 @@ def test_denormals_are_kept(kernels: Kernels) -> None:
 def test_both_packings_are_the_same_bytes_in_the_documented_order(kernels: Kernels, rows: int, columns: int) -> None:
     weights = numbers(9, rows, columns)
     packed = kernels.pack(weights)
-    np.testing.assert_array_equal(load_packing().packed_dense(weights).ravel(), packed)
+    np.testing.assert_array_equal(packed_dense(weights).ravel(), packed)
     panel, lane = divmod(columns - 1, 16)
     assert packed[(panel * rows + rows - 1) * 16 + lane] == weights[-1, -1]
     assert not packed.reshape(-1, rows, 16)[panel, :, lane + 1 :].any()

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec, parse_spec
-from tfaot_pkg.spec.tuning import parse_tuning, read_tuning, tuning_bytes, tuning_path
-from tfaot_pkg.spec.types import LayerChoice, TunedCode, Tuning
+from tfaot_pkg.spec.tuning import outdated_note, parse_tuning, read_tuning, tuning_bytes, tuning_path
+from tfaot_pkg.spec.types import TunedCode, Tuning
 
 FLAG = (
     "--xla_backend_extra_options=xla_force_enable_experimental_llvm_ir_gemm,xla_llvm_ir_gemm_tile_size=4:8:2*vectwidth"
@@ -24,11 +22,10 @@ TUNING = Tuning(
     machine={"cpu": "Some CPU @ 2 GHz"},
     toolchains={
         "2.17.1": TunedCode(
-            kernels={
-                "x86-64-v2": {2: LayerChoice(), 16: LayerChoice(others=True)},
-                "x86-64-v3": {2: LayerChoice(named=("a/b", "c")), 8: LayerChoice(named=("ä",), others=True)},
-            },
-            xla_flags={"x86-64-v3": {1: (FLAG, "--xla_cpu_enable_fast_math=false")}},
+            xla_flags={
+                "x86-64-v2": {2: (FLAG,), 16: (FLAG,)},
+                "x86-64-v3": {1: (FLAG, "--xla_cpu_enable_fast_math=false")},
+            }
         ),
         "2.21.0": TunedCode(xla_flags={"x86-64-v2": {4: (FLAG,)}}),
     },
@@ -45,10 +42,9 @@ def _text(**changes: Any) -> str:
         "toolchains": {
             "2.21.0": {"xla_flags": {"x86-64-v2": {"4": [FLAG]}}},
             "2.17.1": {
-                "xla_flags": {"x86-64-v3": {"1": [FLAG, "--xla_cpu_enable_fast_math=false"]}},
-                "kernels": {
-                    "x86-64-v3": {"8": {"except": ["ä"]}, "2": {"only": ["c", "a/b"]}},
-                    "x86-64-v2": {"16": "all", "2": "none"},
+                "xla_flags": {
+                    "x86-64-v3": {"1": [FLAG, "--xla_cpu_enable_fast_math=false"]},
+                    "x86-64-v2": {"16": [FLAG], "2": [FLAG]},
                 },
             },
         },
@@ -58,10 +54,6 @@ def _text(**changes: Any) -> str:
 
 def _code(**code: Any) -> str:
     return _text(toolchains={"2.17.1": code})
-
-
-def _layers(choice: object) -> str:
-    return _code(kernels={"x86-64": {"1": choice}})
 
 
 def _flags(flags: object) -> str:
@@ -79,7 +71,7 @@ def test_the_file_is_read_whatever_its_order_and_written_in_one_form() -> None:
     tuning = parse_tuning(_text().encode(), "spec.tune.json", "digits")
     assert tuning == TUNING
     assert list(tuning.toolchains) == ["2.17.1", "2.21.0"]
-    assert [list(row) for row in tuning.toolchains["2.17.1"].kernels.values()] == [[2, 16], [2, 8]]
+    assert [list(row) for row in tuning.toolchains["2.17.1"].xla_flags.values()] == [[2, 16], [1]]
     assert list(tuning.batch_costs) == ["x86-64-v2", "x86-64-v3"] and list(tuning.batch_costs["x86-64-v3"]) == [1, 2]
     assert all(type(cost) is float for row in tuning.batch_costs.values() for cost in row.values())
     assert parse_tuning(tuning_bytes(tuning), "spec.tune.json", "digits") == TUNING
@@ -131,7 +123,7 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         (_text(model=...), "1: model: must be 'digits', the model of the spec beside it, got nothing"),
         (_text(machine="fast"), "4: machine: must be a mapping, got the string 'fast'"),
         (_text(machine={"cpu": 3}), "5: machine.cpu: must be a string, got the number 3"),
-        (_text(batch_cost={}), "57: batch_cost: unknown key; did you mean batch_costs?"),
+        (_text(batch_cost={}), "46: batch_cost: unknown key; did you mean batch_costs?"),
         (_text(batch_costs=[1]), "7: batch_costs: must be a mapping, got a list"),
         (_text(batch_costs={"x86": {}}), "8: batch_costs.x86: there is no target 'x86': there are x86-64, "),
         (_text(batch_costs={"x86-64": 3}), "8: batch_costs.x86-64: must be a mapping from batch sizes to nanoseconds, "),
@@ -149,15 +141,10 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         (_text(toolchains={"2.17.1": 1}), "18: toolchains['2.17.1']: must be a mapping, got the number 1"),
         (_code(kernel={}), "19: toolchains['2.17.1'].kernel: unknown key; did you mean kernels?"),
         (_code(kernels=1), "19: toolchains['2.17.1'].kernels: must be a mapping, got the number 1"),
-        (_code(kernels={"x86": {}}), "20: toolchains['2.17.1'].kernels.x86: there is no target 'x86': there are "),
-        (_code(kernels={"x86-64": "all"}), "20: toolchains['2.17.1'].kernels.x86-64: must be a mapping from batch sizes "),
-        (_code(kernels={"x86-64": {"0": "all"}}), "21: toolchains['2.17.1'].kernels.x86-64.0: must be a batch size from "),
-        (_layers("some"), 'must be "all", "none", {"only": [...]} or {"except": [...]}, got the string \'some\''),
-        (_layers({}), 'must be "all", "none", {"only": [...]} or {"except": [...]}, got a mapping'),
-        (_layers({"not": ["a"]}), 'must be "all", "none", {"only": [...]} or {"except": [...]}, got a mapping'),
-        (_layers({"only": []}), "must be a list of names of layers, got an empty one"),
-        (_layers({"only": "a"}), "must be a list of names of layers, got the string 'a'"),
-        (_layers({"except": [1]}), "must be a string, got the number 1"),
+        (_code(xla_flags={"x86": {}}), "20: toolchains['2.17.1'].xla_flags.x86: there is no target 'x86': there are "),
+        (_code(xla_flags={"x86-64": "-"}), "20: toolchains['2.17.1'].xla_flags.x86-64: must be a mapping from batch sizes "),
+        (_code(xla_flags={"x86-64": {"0": ["--a"]}}), "21: toolchains['2.17.1'].xla_flags.x86-64.0: must be a batch size from "),
+        (_flags([]), "must be a list of flags, got an empty one"),
         (_flags("--a"), "must be a list of flags, got the string '--a'"),
         (_flags(["xla"]), "must be one flag such as --xla_cpu_enable_fast_math=true, without blanks or quotes, got 'xla'"),
         (_flags(["--a b"]), "must be one flag such as "),
@@ -176,10 +163,13 @@ def test_all_faults_are_told_at_once() -> None:
     assert [fault.split(": ")[1] for fault in found] == ["model", "batch_costs.x86", *["batch_costs.x86.one"] * 2]
 
 
-@given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
-def test_a_choice_of_layers_is_written_by_the_shorter_list(names: set[str], chosen: set[str]) -> None:
-    chosen &= names
-    choice = LayerChoice.of(chosen, sorted(names))
-    assert choice.among(names) == chosen and choice.missing(names) == ()
-    assert len(choice.named) == min(len(chosen), len(names - chosen))
-    assert choice.missing(()) == choice.named
+def test_layers_of_older_files_are_read_past_with_a_note(tmp_path: Path, good: str) -> None:
+    kernels = {"x86-64-v3": {"8": {"except": ["a"]}, "2": "all"}}
+    path = tmp_path / "model.yaml"
+    path.write_text(good)
+    (tmp_path / "model.tune.json").write_text(_text(toolchains={"2.17.1": {"kernels": kernels}}))
+    spec = load_spec(path)
+    assert spec.tuning is not None and spec.tuning.has_layers and not spec.tuning.toolchains
+    assert outdated_note(spec).startswith("model.tune.json chooses layers for the kernel library, which has no effect")
+    (tmp_path / "model.tune.json").write_bytes(tuning_bytes(spec.tuning))
+    assert outdated_note(load_spec(path)) == ""

@@ -12,14 +12,10 @@ from tfaot_pkg.worker_program.messages.wire import built, decoded, encoded, plai
 
 WORK = graph.Work(constant_bytes=8, operations_per_call=0.5, operations_per_row=3)
 WEIGHT = graph.Weight(node="w", dtype="float32", shape=(2, 3), offset=64)
-LAYER = graph.FoundLayer(
-    name="dense", operation={"kind": "dense", "low": -1.5}, reads=("x", 0), after="", reads_input=True,
-    gives_output=False, input_size=2, output_size=3, output_shape=(3,), parameters=WEIGHT,
-)  # fmt: skip
 MODEL = graph.FrozenGraph(
     inputs=(graph.Feed(name="x", node="x", dtype="float32", shape=(None, 2)),),
     outputs=(graph.Fetch(name="y", node="y", index=1, dtype="float32", shape=()),),
-    weights=(WEIGHT,), layers=(LAYER,), warnings=("a warning",), work=WORK, graph=None,
+    weights=(WEIGHT,), warnings=("a warning",), work=WORK, graph=None,
 )  # fmt: skip
 
 
@@ -83,9 +79,6 @@ def _changed(place: list[Any], value: object) -> Any:
         (["outputs", 0, "index"], -1, r"model.outputs\[0\]: index must not be negative"),
         (["weights", 0, "offset"], -64, r"model.weights\[0\]: offset and shape must not be negative"),
         (["weights", 0, "shape", 0], -2, r"model.weights\[0\]: offset and shape must not be negative"),
-        (["layers", 0, "reads"], ["x"], r"model.layers\[0\].reads: must be a list of 2"),
-        (["layers", 0, "operation"], {}, r"model.layers\[0\]: operation must have a kind"),
-        (["layers", 0, "operation", "kind"], [], r"model.layers\[0\].operation.kind: of no known form"),
         (["graph"], {"format": 1}, "model.graph: of no known form"),
     ],
 )  # fmt: skip

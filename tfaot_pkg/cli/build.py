@@ -189,7 +189,7 @@ def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[
         "confinement": made.confinement.value,
         "validation": made.report,
         "engine": made.engine,
-        "kernels": made.kernels,
+        "kernels": None,  # see docs/decisions/040
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
 
@@ -233,7 +233,7 @@ def publish(
         unverified=unverified_target or (),
     )
     uploaded = uploader.upload(done) if uploader is not None else None
-    document = {**fields_of(done), "upload": uploaded}
+    document = {**fields_of(done), "kernels": None, "upload": uploaded}  # see docs/decisions/040
     lines = [_published_text(done, session.registry)]
     if uploaded is not None:
         lines.insert(
@@ -258,8 +258,6 @@ def built_text(made: Build) -> str:
         lines.append("not confined: the model and its library ran without a sandbox")
     lines += findings(report)
     lines.append(str(made.engine))
-    if made.kernels is not None:
-        lines.append(str(made.kernels))
     lines += [f"note: {warning}" for warning in report.warnings]
     return "\n".join(lines)
 
@@ -270,8 +268,6 @@ def _published_text(done: Publication, registry: str | None) -> str:
         lines += [f"{label}: {names}" for label, names in verified_rows(done.validated).items() if names]
     if done.engine is not None:
         lines.append(str(done.engine))
-    if done.kernels is not None:
-        lines.append(str(done.kernels))
     if done.conan is not None:
         lines.append(f"Conan: {done.conan['reference']}")
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""

@@ -11,15 +11,14 @@ import typer
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, require_writable
 
 if TYPE_CHECKING:
-    from tfaot_pkg.compiled.assignment import Unit
     from tfaot_pkg.spec.types import ModelSpec
-    from tfaot_pkg.tuning.choosing import FlagsFound, LayersFound
+    from tfaot_pkg.tuning.choosing import FlagsFound
     from tfaot_pkg.tuning.measure import Tuned, Wanted
 
 KernelsFlag = Annotated[
-    bool, typer.Option("--kernels", help="Choose the layers that the kernel library computes instead of XLA.")
+    bool, typer.Option("--kernels", help="Has no effect: the compiler chooses what the kernel library computes.")
 ]
-XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA for the layers that it computes.")]
+XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA, if it compiles the model.")]
 BatchCostsFlag = Annotated[bool, typer.Option("--batch-costs", help="Measure what a run of each batch size costs.")]
 TargetOption = Annotated[
     list[str] | None,
@@ -48,10 +47,10 @@ def tune(
 ) -> Result:
     """Measure a model on this machine, and write the results into a file beside its spec that the next build uses.
 
-    Without options everything is measured: for each batch size and target, which layers the kernel library computes
-    and which XLA does, and flags of XLA; then what a run of each batch size costs with that, from which batches of
-    other sizes are composed. Commit `spec.tune.json` with the spec: then a package is the same wherever it is built.
-    Without the file a cost model chooses the layers, and the costs are estimated.
+    Without options everything is measured: for each batch size and target, flags of XLA if it compiles the model; then
+    what a run of each batch size costs with them, from which batches of other sizes are composed. Commit
+    `spec.tune.json` with the spec: then a package is the same wherever it is built. Without the file XLA has no further
+    flags, and the costs are estimated.
 
     Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3
     """
@@ -65,7 +64,10 @@ def tune(
     file = output or tuning_path(spec)
     require_writable(file)
     wanted = _wanted(kernels=kernels, xla_flags=xla_flags, batch_costs=batch_costs)
-    tuned = measure(loaded, target or (), wanted, session.pipeline())
+    pipeline = session.pipeline()
+    if kernels:
+        pipeline.progress.note("note: --kernels has no effect: the compiler chooses what the kernel library computes")
+    tuned = measure(loaded, target or (), wanted, pipeline)
     with storage_errors(f"write {file}"):
         write_file(file.absolute(), tuning_bytes(tuned.tuning))
     return Result(document=_document(tuned, file), text=_text(tuned, file))
@@ -83,9 +85,7 @@ def _wanted(*, kernels: bool, xla_flags: bool, batch_costs: bool) -> Wanted:
     from tfaot_pkg.tuning.measure import Wanted
 
     everything = not (kernels or xla_flags or batch_costs)
-    return Wanted(
-        kernels=kernels or everything, xla_flags=xla_flags or everything, batch_costs=batch_costs or everything
-    )
+    return Wanted(xla_flags=xla_flags or everything, batch_costs=batch_costs or everything)
 
 
 def _document(tuned: Tuned, file: Path) -> dict[str, object]:
@@ -100,22 +100,12 @@ def _document(tuned: Tuned, file: Path) -> dict[str, object]:
         "dropped": list(tuned.dropped),
         "outdated": list(tuned.outdated),
         "not_run": list(tuned.not_run),
-        "kernels": [_layers_document(unit, found) for unit, found in (tuned.layers or {}).items()],
+        "kernels": [],  # see docs/decisions/040
         "xla_flags": _flags_document(tuned.flags) if tuned.flags is not None else None,
         "compositions": {
             name: {str(rows): list(sizes) for rows, sizes in _compositions(tuned, name).items()}
             for name in tuned.measured
         },
-    }
-
-
-def _layers_document(unit: Unit, found: LayersFound) -> dict[str, object]:
-    size, target = unit
-    return {
-        "target": target,
-        "batch_size": size,
-        "layers": sorted(found.chosen),
-        "nanoseconds": {"xla": found.xla, "cost_model": found.estimated, "tuned": found.tuned},
     }
 
 
@@ -135,8 +125,6 @@ def _flags_document(found: FlagsFound) -> dict[str, object]:
 
 def _text(tuned: Tuned, file: Path) -> str:
     lines = [f"measured on {tuned.tuning.machine['cpu']}, one thread, interleaved rounds"]
-    if tuned.layers is not None:
-        lines += _layers_table(tuned.layers)
     if tuned.flags is not None:
         lines += _flags_table(tuned.flags)
     for target in tuned.measured:
@@ -145,30 +133,13 @@ def _text(tuned: Tuned, file: Path) -> str:
     for what, names in (
         ("not measured, because this machine cannot run them", tuned.not_run),
         ("kept unchanged from the file", tuned.kept),
-        ("dropped, because they were measured on another CPU or for other layers", tuned.dropped),
+        ("dropped, because they were measured on another CPU", tuned.dropped),
         ("costs dropped, because the code has changed (--batch-costs measures them)", tuned.outdated),
     ):
         if names:
             lines.append(f"{what}: {', '.join(names)}")
     lines.append(f"wrote {file}: commit it with the spec; the next build uses it")
     return "\n".join(lines)
-
-
-def _layers_table(layers: Mapping[Unit, LayersFound]) -> list[str]:
-    """Times in nanoseconds; the gain is over the cost model's choice."""
-    columns = ("XLA alone", "cost model", "tuned", "gain")
-    lines = [
-        "",
-        f"{'layers by kernels':<18}{'batch size':>12}" + "".join(f"{name:>14}" for name in columns) + "  chosen",
-    ]
-    before = ""
-    for (size, target), found in layers.items():
-        shown = target if target != before else ""
-        gain = found.estimated / found.tuned
-        times = "".join(f"{time:>14.0f}" for time in (found.xla, found.estimated, found.tuned))
-        lines.append(f"{shown:<18}{size:>12}{times}{f'x {gain:.2f}':>14}  {found.words}")
-        before = target
-    return lines
 
 
 def _flags_table(found: FlagsFound) -> list[str]:

@@ -15,15 +15,13 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.assignment import Choices, choices_document, choices_of
+from tfaot_pkg.compiled.flags import flags_document, flags_of
 from tfaot_pkg.compiled.header import correct, number_of_buffers, require_object, require_plain, require_shapes
 from tfaot_pkg.compiled.program import Engine, ProgramCode, make_program, program_code, read_engine
-from tfaot_pkg.compiled.substitution import Graphs, all_weights, call_arguments, with_calls
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel, weight_size
-from tfaot_pkg.kernels.calls import Call
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.spec.types import ModelSpec
@@ -103,20 +101,11 @@ _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledUnit:
-    """One batch size for one target: `PREFIX.h` and its objects in the folder of the target.
-
-    `calls` are computed by the kernel library. If that is all of the model, there are no files.
-    """
+    """One batch size for one target: `PREFIX.h` and its objects in the folder of the target."""
 
     batch_size: int
     target: Target
     folder: Path
-    calls: tuple[Call, ...]
-
-    @property
-    def whole(self) -> Call | None:
-        """The call that is all of the model."""
-        return next((call for call in self.calls if call.is_whole), None)
 
     @property
     def num_buffers(self) -> int:
@@ -138,9 +127,8 @@ class CompiledUnit:
 class CompiledModel:
     """All units; none if the model is a `program`. `engine` says what computes the model.
 
-    `weights` are the weights and parameters of the frozen model that are arguments of the units, in their order.
-    Others are not needed, or constants inside of the units, because XLA had to know their values. A program has
-    constants of its own instead.
+    `weights` are the weights of the frozen model that are arguments of the units, in their order. Others are constants
+    inside of the units, because XLA had to know their values. A program has constants of its own instead.
     """
 
     folder: Path
@@ -180,7 +168,7 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "targets": list(spec.compilation.targets),
             "xla_flags": list(spec.compilation.xla_flags),
             "tf_xla_flags": list(spec.compilation.tf_xla_flags),
-            "choices": choices_document(spec, toolchain),
+            "tuned_flags": flags_document(spec, toolchain),
             "kernels": resources.digest(resources.kernels()),
             "lowerings": list(toolchain.lowerings),
             "engine": spec.compilation.engine,
@@ -200,15 +188,13 @@ def compile_model(
     progress: Progress,
 ) -> CompiledModel:
     """Compile every unit of `spec`, or take them from the cache. Raises ModelError, SpecError, ToolchainError."""
-    toolchain = pool.environment.toolchain
-    choices = choices_of(spec, frozen.layers, toolchain)
     total = len(spec.compilation.batch_sizes) * len(spec.compilation.targets)
     with progress.step("compile", total=total, unit="units") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
-        make = partial(_make, spec, frozen, choices, pool=pool, compiler=compiler, step=step)
+        make = partial(_make, spec, frozen, pool=pool, compiler=compiler, step=step)
         folder = cache.get_or_make(STAGE, key, make)
-    return _read(spec, frozen, folder, key, choices)
+    return _read(spec, frozen, folder, key)
 
 
 def _prefix(batch_size: int) -> str:
@@ -218,7 +204,6 @@ def _prefix(batch_size: int) -> str:
 def _make(
     spec: ModelSpec,
     frozen: FrozenModel,
-    choices: Choices,
     folder: Path,
     *,
     pool: WorkerPool,
@@ -233,27 +218,16 @@ def _make(
     targets = [TARGETS[name] for name in spec.compilation.targets]
     for target in targets:
         (made / target.name).mkdir()
-    graphs = with_calls(frozen, choices.calls.values(), pool=pool, folder=made)
-    # A unit that is one call of the kernel library has no code of XLA's.
-    needed = [
-        (size, target)
-        for size in spec.compilation.batch_sizes
-        for target in targets
-        if not any(call.is_whole for call in choices.calls[size, target.name])
-    ]
-    step.advance(len(targets) * len(spec.compilation.batch_sizes) - len(needed), note="the kernel library's")
-    units = [
-        Flagged(unit=_described(graphs, choices, size, target), xla_flags=choices.xla_flags[size, target.name])
-        for size, target in needed
-    ]
-    request = _request(frozen, graphs, pool, made)
+    flags = flags_of(spec, toolchain)
+    wanted = [(size, target) for size in spec.compilation.batch_sizes for target in targets]
+    units = [Flagged(unit=_described(size, target), xla_flags=flags[size, target.name]) for size, target in wanted]
+    request = _request(frozen, pool, made)
     embedded = compile_units(pool, request, units, tf_xla_flags=spec.compilation.tf_xla_flags, step=step)
-    kept = [weight.node for weight in graphs.weights if weight.node not in embedded]
-    graphs.remove()
+    kept = [weight.node for weight in frozen.weights if weight.node not in embedded]
     # Copied out of the workers' reach before it is checked: nothing can change it between check and use.
     pool.take(made, folder)
     (folder / _WEIGHTS).write_text(json.dumps(kept))
-    for size, target in needed:
+    for size, target in wanted:
         header = folder / target.name / f"{_prefix(size)}.h"
         require_plain(header)
         correct(header, toolchain)
@@ -263,14 +237,15 @@ def _make(
         require_shapes(header, frozen.signature, size)
 
 
-def _request(frozen: FrozenModel, graphs: Graphs, pool: WorkerPool, out: Path) -> Compile:
+def _request(frozen: FrozenModel, pool: WorkerPool, out: Path) -> Compile:
     """What all units have in common."""
     toolchain = pool.environment.toolchain
     return Compile(
         out=str(out),
+        graph=str(pool.give(frozen.graph)),
         inputs=frozen.inputs,
         outputs=frozen.outputs,
-        weights=graphs.weights,
+        weights=frozen.weights,
         blob=str(pool.give(frozen.weights_file)) if frozen.weights_file else "",
         embed=(),
         constants="constants" in toolchain.object_kinds,
@@ -279,11 +254,8 @@ def _request(frozen: FrozenModel, graphs: Graphs, pool: WorkerPool, out: Path) -
     )
 
 
-def _described(graphs: Graphs, choices: Choices, size: int, target: Target) -> Unit:
-    calls = choices.calls[size, target.name]
+def _described(size: int, target: Target) -> Unit:
     return Unit(
-        graph=str(graphs.path(calls)),
-        calls=call_arguments(calls, size),
         prefix=f"{target.name}/{_prefix(size)}",
         name=_prefix(size),
         batch_size=size,
@@ -305,14 +277,14 @@ def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compil
     header.write_text(pattern.sub("", text))
 
 
-def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key, choices: Choices) -> CompiledModel:
+def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key) -> CompiledModel:
     program = program_code(folder)
     units = (
-        CompiledUnit(batch_size=size, target=TARGETS[name], folder=folder / name, calls=choices.calls[size, name])
+        CompiledUnit(batch_size=size, target=TARGETS[name], folder=folder / name)
         for name in spec.compilation.targets
         for size in spec.compilation.batch_sizes
     )
-    by_node = {weight.node: weight for weight in all_weights(frozen)}
+    by_node = {weight.node: weight for weight in frozen.weights}
     kept = json.loads((folder / _WEIGHTS).read_text()) if program is None else []
     return CompiledModel(
         folder=folder,

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tfaot_pkg.compiled.assignment import tuned_code
+from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.reproducible import difference, unfused
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.importing import import_program
@@ -163,8 +163,8 @@ def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
         return f"compilation.weights is {compilation.weights}"
     if compilation.xla_flags or compilation.tf_xla_flags:
         return "the spec has flags for XLA"
-    if tuned_code(spec, toolchain).kernels or tuned_code(spec, toolchain).xla_flags:
-        return "the tuning file has measurements of XLA's code"
+    if tuned_code(spec, toolchain).xla_flags:
+        return "the tuning file has flags for XLA"
     return ""
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from tfaot_pkg.compiler.affine import Index, cpp, merged
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.loops import Body
+from tfaot_pkg.compiler.packing import PANEL
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.products import product, turned
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
-from tfaot_pkg.worker_program.packing import PANEL
 
 _Strides = Sequence[Size]
 

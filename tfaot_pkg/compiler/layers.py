@@ -5,9 +5,9 @@ from __future__ import annotations
 from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import literal
+from tfaot_pkg.compiler.packing import packed_conv2d, packed_dense
 from tfaot_pkg.compiler.program import Operation, Shape, Size
-from tfaot_pkg.kernels.layer import conv2d_max_pool_scratch, conv2d_scratch
-from tfaot_pkg.worker_program.packing import packed_conv2d, packed_dense
+from tfaot_pkg.compiler.scratch import conv2d_max_pool_scratch, conv2d_scratch
 
 
 def dense(emitter: Emitter, operation: Operation) -> str:
@@ -72,7 +72,7 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
 
 
 def _named(window: tuple[int, ...]) -> dict[str, int]:
-    """The numbers of a Window (kernels.h) by the names that kernels/layer.py has for them."""
+    """The numbers of a Window (kernels.h) by the names that scratch.py has for them."""
     names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
     names += "dilation_height dilation_width pad_top pad_left".split()
     return dict(zip(names, window, strict=True)) if window else {}

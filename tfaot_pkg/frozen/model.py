@@ -12,7 +12,6 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array, mapped_arrays
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.kernels.layer import Layer
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Progress
@@ -51,11 +50,10 @@ class FrozenModel:
     """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
 
     `inputs`, `outputs` and `weights` name nodes of the graph, in the order of arguments and results; `signature`
-    describes them to users. `layers` are those that the kernel library can compute; their parameters are stored after
-    the weights. `warnings` say what compiled code does differently. `confinement` is the level of the sandbox
-    (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of costs.
-    `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows of a
-    batch depend on one another.
+    describes them to users. `warnings` say what compiled code does differently. `confinement` is the level of the
+    sandbox (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of
+    costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows
+    of a batch depend on one another.
     """
 
     folder: Path
@@ -64,7 +62,6 @@ class FrozenModel:
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
     weights: tuple[Weight, ...]
-    layers: tuple[Layer, ...]
     warnings: tuple[str, ...]
     work: Work
     outline: Mapping[str, object] | None
@@ -90,7 +87,7 @@ class FrozenModel:
         return path if path.exists() else None
 
     def weight(self, weight: Weight) -> bytes:
-        """The values of one of `weights`, or of a layer's parameters, row-major."""
+        """The values of one of `weights`, row-major."""
         with (self.folder / "weights.bin").open("rb") as blob:
             blob.seek(weight.offset)
             return blob.read(weight_size(weight))
@@ -182,9 +179,8 @@ def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folde
 
 
 def _require_weights(model: FrozenGraph, folder: Path) -> None:
-    """Raise ValueError if the file of weights is shorter than the weights and parameters in it."""
-    parameters = [layer.parameters for layer in model.layers if layer.parameters is not None]
-    end = max((weight.offset + weight_size(weight) for weight in (*model.weights, *parameters)), default=0)
+    """Raise ValueError if the file of weights is shorter than the weights in it."""
+    end = max((weight.offset + weight_size(weight) for weight in model.weights), default=0)
     # Offsets come from the worker: a short file would give wrong weights, or none, without an error.
     if end and (folder / "weights.bin").stat().st_size < end:
         raise ValueError("the file of weights is too short")
@@ -209,7 +205,6 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         inputs=model.inputs,
         outputs=model.outputs,
         weights=model.weights,
-        layers=tuple(map(Layer.of, model.layers)),
         warnings=(*model.warnings, *stored.rows.warnings()),
         work=model.work,
         outline=None if model.graph is None else plain(model.graph),

@@ -29,8 +29,7 @@ from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.documents import plain
-from tfaot_pkg.frozen.model import FrozenModel, weight_size
-from tfaot_pkg.kernels.calls import Call, plan_of
+from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.library import (
     PARTS,
@@ -121,7 +120,6 @@ def build_native(
 def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
     targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
     total = _COMMON_STEPS + targets + sizes + 2 * len(compiled.units)
-    total += sum(bool(unit.calls) for unit in compiled.units)
     return total if compiled.program is None else total + targets + 1  # its code, and an empty object
 
 
@@ -139,7 +137,7 @@ def _program_name(target: Target) -> str:
 
 
 def _kernel_flags(target: Target) -> list[str | Path]:
-    """Flags of code that calls the kernel library."""
+    """Flags of a program, which calls the kernel library."""
     kernels = resources.kernels()
     # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
     namespace = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
@@ -222,7 +220,6 @@ class LibraryBuild:
         sources = [partial(self._source, name) for name in ("cpu.cc", "library.cc", "runtime.cc")]
         common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
-        units += [partial(self._calls, unit) for unit in self.compiled.units if unit.calls]
         if self.compiled.program is not None:
             units += [partial(self._program, self.compiled.program, target) for target in self._targets]
             units.append(self._nothing)
@@ -326,29 +323,9 @@ class LibraryBuild:
 
     def _glue(self, unit: CompiledUnit) -> Path:
         context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit)}
-        if unit.whole is not None:
-            return self._whole(unit, unit.whole, context)
         source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
         # Generated headers are not ours to warn about: they are system headers to the compiler.
         return self._compile(source, [*unit.target.flags, *_WARNINGS, "-isystem", unit.folder])
-
-    def _whole(self, unit: CompiledUnit, call: Call, context: dict[str, object]) -> Path:
-        """A unit that is one call of the kernel library."""
-        nodes = [weight.node for weight in self.compiled.weights]
-        context |= {
-            "call": call,
-            "plan": plan_of(call, unit.batch_size),
-            "weights": [weight_size(weight) for weight in self.compiled.weights],
-            "operands": [nodes.index(layer.parameters.node) for layer in call.with_parameters if layer.parameters],
-        }
-        source = self._rendered("whole.cc.j2", f"{_name(unit)}.cc", context)
-        return self._compile(source, [*unit.target.flags, *_WARNINGS])
-
-    def _calls(self, unit: CompiledUnit) -> Path:
-        """The functions that the unit's code calls."""
-        plans = [(call, plan_of(call, unit.batch_size)) for call in unit.calls]
-        source = self._rendered("calls.cc.j2", f"{_name(unit)}_calls.cc", {"unit": unit, "plans": plans})
-        return self._compile(source, [*unit.target.flags, *_WARNINGS, *_kernel_flags(unit.target)])
 
     def _program(self, program: ProgramCode, target: Target) -> Path:
         """The function that computes the model on a target."""
@@ -380,7 +357,7 @@ class LibraryBuild:
         in one library, and a program may link the libraries of several models.
         """
         units = self.compiled.of_target(target)
-        objects = [[*self._glue_objects(unit), *unit.objects] for unit in units]
+        objects = [[self.work / f"{_name(unit)}.o", *unit.objects] for unit in units]
         program = [] if self.compiled.program is None else [(self.work / _program_name(target)).with_suffix(".o")]
         everything = [*(path for paths in objects for path in paths), *program]
         parts = self.parts.objects_for(target, everything)
@@ -407,9 +384,6 @@ class LibraryBuild:
         renamed = {name: new for name, new in {**names, **runtime, **allocation}.items() if name in known}
         self.compiler.rename_symbols(linked, renamed)
         return linked
-
-    def _glue_objects(self, unit: CompiledUnit) -> list[Path]:
-        return [self.work / f"{_name(unit)}{suffix}.o" for suffix in ("", *(["_calls"] if unit.calls else []))]
 
     def _objects(self, common: Sequence[Path]) -> list[Path]:
         """One object per batch size, for all targets, and one of what they have in common."""

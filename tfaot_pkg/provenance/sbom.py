@@ -137,7 +137,7 @@ def _own_code(made: Made) -> Component:
 
 
 def _kernels(made: Made) -> list[Component]:
-    """The kernel library, if it computes layers of the model."""
+    """The kernel library, if it computes layers of the program."""
     targets = sorted(part.target for part in made.parts if part.source == _KERNELS)
     if not targets:
         return []
@@ -147,7 +147,7 @@ def _kernels(made: Made) -> list[Component]:
         type=ComponentType.LIBRARY,
         bom_ref="tfaot-kernels",
         scope=ComponentScope.REQUIRED,
-        description="Kernels that compute layers of the model in place of XLA's code",
+        description="Kernels that compute layers of the model",
         licenses=[_licence(_APACHE)],
         properties=[_property("linked-part", f"{_KERNELS} ({target})") for target in targets],
     )

@@ -218,8 +218,8 @@ class CompilationForm(Form):
     )
     kernels: Annotated[str, checked(rules.kernels_fault), _as_choice("auto", "none")] | None = Field(
         None,
-        description="If XLA compiles the model: auto: dense layers, convolutions and what is around them are computed "
-        "by the kernel library where that is faster; none: all of the model is XLA's code.",
+        description="auto: a model that becomes a program calls the kernel library; none: with engine auto, the model "
+        "is XLA's code.",
     )
     engine: Annotated[str, checked(rules.engine_fault), _as_choice("auto", "program", "xla")] | None = Field(
         None,

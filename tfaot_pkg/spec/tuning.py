@@ -1,11 +1,11 @@
 """The tuning file beside a spec, `spec.tune.json` of `spec.yaml`: measurements that are an input of a build.
 
     {"format": 1, "model": "digits", "machine": {"cpu": "..."},
-     "toolchains": {"2.17.1": {"kernels": {"x86-64-v3": {"1": "all", "2": {"except": ["dense/Relu"]}}},
-                               "xla_flags": {"x86-64-v3": {"2": ["--xla_..."]}}}},
+     "toolchains": {"2.17.1": {"xla_flags": {"x86-64-v3": {"2": ["--xla_..."]}}}},
      "batch_costs": {"x86-64-v3": {"1": 812.0}}}
 
-`kernels` names the layers that the kernel library computes: "all", "none", {"only": [...]} or {"except": [...]}.
+Files of older versions also have `kernels` beside `xla_flags`: layers that the kernel library computed (decision 040).
+These have no effect, and are not written again.
 `tfaot-pkg tune` writes it. It is committed with the spec: measurements are not reproducible, but packages made with
 them are (decision 021).
 """
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from tfaot_pkg.errors import Fault, SpecError
 from tfaot_pkg.forms.document import MAX_BYTES, read_document
 from tfaot_pkg.spec.tuning_check import FORMAT, check
-from tfaot_pkg.spec.types import LayerChoice, TunedCode, Tuning
+from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
 from tfaot_pkg.targets import TARGETS
 
 SUFFIX = ".tune.json"
@@ -58,11 +58,26 @@ def parse_tuning(content: bytes, file: str, model: str) -> Tuning:
     if document.faults:
         raise SpecError([fault for _, fault in document.faults], hint=_HINT)
     costs = _by_unit(data.get("batch_costs", {}))
+    toolchains = data.get("toolchains", {})
     return Tuning(
         model=model,
         machine=data.get("machine", {}),
-        toolchains={version: _code(item) for version, item in sorted(data.get("toolchains", {}).items())},
+        toolchains={
+            version: code for version, item in sorted(toolchains.items()) if (code := _code(item)) != TunedCode()
+        },
+        has_layers=any(item.get("kernels") for item in toolchains.values()),
         batch_costs={target: {size: float(cost) for size, cost in row.items()} for target, row in costs.items()},
+    )
+
+
+def outdated_note(spec: ModelSpec) -> str:
+    """A note about the tuning file of `spec` if it chooses layers, as files of older versions do; else empty."""
+    if spec.tuning is None or not spec.tuning.has_layers:
+        return ""
+    name = tuning_path(spec.path).name
+    return (
+        f"{name} chooses layers for the kernel library, which has no effect: the compiler makes a program of the whole "
+        f"model, or leaves it to XLA; to write the file anew: tfaot-pkg tune {spec.path.name}"
     )
 
 
@@ -85,16 +100,8 @@ def costs_document(tuning: Tuning | None) -> dict[str, dict[str, object]]:
 
 def code_document(code: TunedCode) -> dict[str, dict[str, dict[str, object]]]:
     """The code of one toolchain, as JSON values."""
-    kernels = _document(code.kernels, choice_document)
     flags = _document(code.xla_flags, list)
-    return {name: rows for name, rows in (("kernels", kernels), ("xla_flags", flags)) if rows}
-
-
-def choice_document(choice: LayerChoice) -> object:
-    """A choice of layers, as a JSON value."""
-    if choice.named:
-        return {"except" if choice.others else "only": list(choice.named)}
-    return "all" if choice.others else "none"
+    return {"xla_flags": flags} if flags else {}
 
 
 def tuning_bytes(tuning: Tuning) -> bytes:
@@ -129,15 +136,7 @@ def _by_unit(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Any]]
 
 
 def _code(item: Mapping[str, Any]) -> TunedCode:
-    kernels, flags = (_by_unit(item.get(name, {})) for name in ("kernels", "xla_flags"))
+    flags = _by_unit(item.get("xla_flags", {}))
     return TunedCode(
-        kernels={target: {size: _choice(value) for size, value in row.items()} for target, row in kernels.items()},
-        xla_flags={target: {size: tuple(words) for size, words in row.items()} for target, row in flags.items()},
+        xla_flags={target: {size: tuple(words) for size, words in row.items()} for target, row in flags.items()}
     )
-
-
-def _choice(value: Any) -> LayerChoice:
-    if isinstance(value, str):
-        return LayerChoice(others=value == "all")
-    ((kind, names),) = value.items()
-    return LayerChoice(named=tuple(sorted(names)), others=kind == "except")

@@ -17,7 +17,6 @@ FORMAT = 1
 
 _KEYS = ("format", "model", "machine", "toolchains", "batch_costs")
 _CODE_KEYS = ("kernels", "xla_flags")
-_LISTS = ("only", "except")
 
 _Check = Callable[[Document, Path, object], None]
 
@@ -66,7 +65,7 @@ def _check_toolchain(document: Document, version: str, toolchains: Mapping[str, 
         document.report(path, fault)
     code = _mapping(document, path, toolchains)
     _check_keys(document, path, code, _CODE_KEYS)
-    _check_units(document, (*path, "kernels"), code, "layers", _check_layers)
+    _mapping(document, (*path, "kernels"), code)  # of older versions; nothing reads it
     _check_units(document, (*path, "xla_flags"), code, "flags", _check_flags)
 
 
@@ -92,16 +91,6 @@ def _check_cost(document: Document, path: Path, cost: object) -> None:
         document.report(path, f"must be a number of nanoseconds, got {described(cost)}")
     elif not 0 < cost <= sys.float_info.max:
         document.report(path, f"must be a finite number above 0, got {described(cost)}")
-
-
-def _check_layers(document: Document, path: Path, choice: object) -> None:
-    if choice in ("all", "none"):
-        return
-    if isinstance(choice, dict) and len(choice) == 1 and next(iter(choice)) in _LISTS:
-        ((kind, names),) = choice.items()
-        _check_list(document, (*path, kind), names, "names of layers", lambda _: "")
-        return
-    document.report(path, f'must be "all", "none", {{"only": [...]}} or {{"except": [...]}}, got {described(choice)}')
 
 
 def _check_flags(document: Document, path: Path, flags: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -15,41 +15,10 @@ from tfaot_pkg.targets import DEFAULT_TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerChoice:
-    """Some of a model's layers: those in `named`, or with `others` all except those."""
-
-    named: tuple[str, ...] = ()
-    others: bool = False
-
-    @classmethod
-    def of(cls, chosen: Collection[str], names: Collection[str]) -> LayerChoice:
-        """`chosen` out of all `names`, stored as the shorter of the two lists."""
-        left = [name for name in names if name not in chosen]
-        if len(left) < len(chosen):
-            return cls(named=tuple(sorted(left)), others=True)
-        return cls(named=tuple(sorted(chosen)))
-
-    def among(self, names: Collection[str]) -> frozenset[str]:
-        """The chosen ones of `names`."""
-        return frozenset(name for name in names if (name in self.named) != self.others)
-
-    def missing(self, names: Collection[str]) -> tuple[str, ...]:
-        """The layers in `named` that are not in `names`."""
-        return tuple(name for name in self.named if name not in names)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TunedCode:
-    """By target and batch size: the layers that the kernel library computes, and XLA flags in addition to the spec's.
+    """By target and batch size: XLA flags in addition to the spec's."""
 
-    Without an entry, the cost model chooses the layers (kernels/costs.py), and there are no additional flags.
-    """
-
-    kernels: Mapping[str, Mapping[int, LayerChoice]] = field(default_factory=dict)
     xla_flags: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
-
-    def layers(self, target: str, batch_size: int) -> LayerChoice | None:
-        return self.kernels.get(target, {}).get(batch_size)
 
     def flags(self, target: str, batch_size: int) -> tuple[str, ...]:
         return self.xla_flags.get(target, {}).get(batch_size, ())
@@ -131,8 +100,8 @@ class Compilation:
     """How the model is compiled.
 
     `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
-    architecture, lowest level first; flags are single words that start with `--`. `kernels` says whether layers may be
-    computed by the kernel library instead of XLA's code; `engine` whether the model becomes a program (compiler/).
+    architecture, lowest level first; flags are single words that start with `--`. `engine` says whether the model
+    becomes a program (compiler/); `kernels: none` leaves it to XLA if `engine` does not say.
     """
 
     batch_sizes: tuple[int, ...]
@@ -181,15 +150,16 @@ class PackageOptions:
 class Tuning:
     """Measurements of one model, from the file beside its spec (spec/tuning.py).
 
-    `toolchains` says how code is made, by TensorFlow release, because node names and flags differ between releases.
-    `batch_costs` are nanoseconds of one run, by target and batch size; these may differ from the spec's. `machine`
-    describes the machine of the measurements.
+    `toolchains` says how code is made, by TensorFlow release, because flags differ between releases. `batch_costs` are
+    nanoseconds of one run, by target and batch size; these may differ from the spec's. `machine` describes the machine
+    of the measurements. `has_layers` says that the file chooses layers for the kernel library, which has no effect.
     """
 
     model: str
     machine: Mapping[str, str] = field(default_factory=dict)
     toolchains: Mapping[str, TunedCode] = field(default_factory=dict)
     batch_costs: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    has_layers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,11 +56,6 @@ class Toolchain:
     """Operations that are replaced before XLA sees them: its own code is wrong (worker_program/lowerings.py)."""
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
-    custom_calls: bool = False
-    """Whether compiled code may call our functions (`XlaCustomCallV2`).
-
-    If not, the kernel library can compute all of a model, but not parts of it.
-    """
 
 
 def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
@@ -144,7 +139,6 @@ _KNOWN = (
         parts=_CLASSIC_PARTS,
         lowerings=("Tanh",),
         eigen="3.4.90",
-        custom_calls=True,
     ),
     Toolchain(
         version="2.21.0",

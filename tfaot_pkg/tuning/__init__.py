@@ -1,1 +1,1 @@
-"""Measurements for the tuning file: who computes each layer, XLA's flags, and what each batch size costs."""
+"""Measurements for the tuning file: XLA's flags, and what each batch size costs."""

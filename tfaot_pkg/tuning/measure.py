@@ -1,38 +1,26 @@
-"""Measuring a model on this machine, for the tuning file: its code is chosen first, then what batches cost with it."""
+"""Measuring a model on this machine, for the tuning file: XLA's flags first, then what batches cost with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
-from tfaot_pkg.compiled.assignment import Unit, chosen_layers, missing_layers
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.pipeline import Build, Pipeline
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.spec.tuning import tuning_path
-from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
+from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.tuning.choosing import (
-    FlagsFound,
-    LayersFound,
-    choose_beside,
-    choose_flags,
-    choose_layers,
-    choose_together,
-)
-from tfaot_pkg.tuning.variants import Variant, Workshop, workshop
+from tfaot_pkg.tuning.choosing import FlagsFound, choose_flags
+from tfaot_pkg.tuning.variants import Workshop, tuned, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.runs import runnable_targets
-
-_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What to measure."""
 
-    kernels: bool = True
     xla_flags: bool = True
     batch_costs: bool = True
 
@@ -42,9 +30,9 @@ class Tuned:
     """What `tune` found.
 
     `measured` are the targets that were measured now. Of the others, `kept` are those whose entries stay in the file,
-    `dropped` those whose entries came from another CPU or named layers that the model no longer has. `outdated` are
-    targets whose costs were dropped because their code has changed. `not_run` are targets that this machine cannot
-    run. `layers` and `flags` are None if they were not asked for, or if there is nothing to choose.
+    `dropped` those whose entries came from another CPU. `outdated` are targets whose costs were dropped because their
+    code has changed. `not_run` are targets that this machine cannot run. `flags` is None if they were not asked for, or
+    if there is nothing to choose.
     """
 
     build: Build
@@ -54,7 +42,6 @@ class Tuned:
     dropped: tuple[str, ...]
     outdated: tuple[str, ...]
     not_run: tuple[str, ...]
-    layers: Mapping[Unit, LayersFound] | None
     flags: FlagsFound | None
 
 
@@ -67,13 +54,13 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
     """
     measured = _measurable(spec, targets)
     before = _of_this_machine(spec, pipeline.progress)
-    chosen = _Chosen(code=TunedCode(), layers=None, flags=None, changed=())
-    if wanted.kernels or wanted.xla_flags:
+    chosen = _Chosen(code=TunedCode(), flags=None, changed=())
+    if wanted.xla_flags:
         with workshop(spec, pipeline) as shop:
             if shop.is_program:
-                shop.progress.note("note: the model is a program: it has no layers or flags of XLA to choose")
+                shop.progress.note("note: the model is a program: it has no flags of XLA to choose")
             else:
-                chosen = _choose(shop, before, measured, wanted)
+                chosen = _choose(shop, before, measured)
                 before = _with_code(before, shop.toolchain.version, chosen)
     # Built before costs are measured: costs are those of the chosen code.
     build = pipeline.build(pipeline.plan(replace(spec, tuning=before)))
@@ -88,7 +75,6 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
         dropped=tuple(name for name in told if name not in tells),
         outdated=tuple(name for name in chosen.changed if name in _costs_of(spec.tuning) and name not in rows),
         not_run=tuple(name for name in spec.compilation.targets if name not in runnable_targets(spec)),
-        layers=chosen.layers,
         flags=chosen.flags,
     )
 
@@ -98,69 +84,22 @@ class _Chosen:
     """`code` becomes the toolchain's entry in the file; `changed` are the targets whose entry was another one."""
 
     code: TunedCode
-    layers: Mapping[Unit, LayersFound] | None
     flags: FlagsFound | None
     changed: tuple[str, ...]
 
 
-def _choose(shop: Workshop, before: Tuning, measured: Sequence[str], wanted: Wanted) -> _Chosen:
+def _choose(shop: Workshop, before: Tuning, measured: Sequence[str]) -> _Chosen:
     old = before.toolchains.get(shop.toolchain.version, TunedCode())
-    known = replace(old, kernels=_without_missing(shop, old)) if shop.has_choice else replace(old, kernels={})
     units = [(size, target) for target in measured for size in shop.spec.compilation.batch_sizes]
-    layers, flags = _layers_and_flags(shop, units, known, wanted)
-    new = shop.code(
-        Variant(
-            layers={unit: found.chosen for unit, found in (layers or {}).items()},
-            flags=flags.flags if flags is not None else {},
-        )
-    )
-    code = TunedCode(
-        kernels=_replaced(known.kernels, new.kernels, measured if layers is not None else ()),
-        xla_flags=_replaced(known.xla_flags, new.xla_flags, measured if flags is not None else ()),
-    )
-    return _Chosen(code=code, layers=layers, flags=flags, changed=_changed(old, code))
-
-
-def _layers_and_flags(
-    shop: Workshop, units: Sequence[Unit], known: TunedCode, wanted: Wanted
-) -> tuple[Mapping[Unit, LayersFound] | None, FlagsFound | None]:
-    """Layers and flags, measured; None for what is not to be chosen, which stays as `known`."""
-    if wanted.kernels and shop.has_choice:
-        layers = choose_layers(shop, units)
-        if wanted.xla_flags:
-            return choose_together(shop, layers)
-        flags = {(size, target): each for size, target in units if (each := known.flags(target, size))}
-        return choose_beside(shop, layers, flags), None
-    if wanted.kernels:
-        shop.progress.note("note: no layers to choose: XLA computes all of the model")
-    if not wanted.xla_flags:
-        return None, None
-    everywhere = {
-        unit: chosen_layers(known, shop.frozen.layers, unit) if shop.has_choice else frozenset() for unit in units
-    }
-    return None, choose_flags(shop, everywhere)
-
-
-def _without_missing(shop: Workshop, code: TunedCode) -> dict[str, Mapping[int, LayerChoice]]:
-    """The layers of `code` without targets that name layers which the model does not have."""
-    rows = code.kernels.items()
-    return {
-        target: row
-        for target, row in rows
-        if not missing_layers(shop.spec, TunedCode(kernels={target: row}), shop.frozen.layers)
-    }
-
-
-def _replaced(old: Mapping[str, _Row], new: Mapping[str, _Row], targets: Sequence[str]) -> dict[str, _Row]:
-    """`new` rows, and `old` ones for targets that are not among `targets`."""
-    return {**{name: row for name, row in old.items() if name not in targets}, **new}
+    flags = choose_flags(shop, units)
+    # What is known of targets that are not measured now stays.
+    others = {name: row for name, row in old.xla_flags.items() if name not in measured}
+    code = TunedCode(xla_flags={**others, **tuned(flags.flags).xla_flags})
+    return _Chosen(code=code, flags=flags, changed=_changed(old, code))
 
 
 def _changed(old: TunedCode, new: TunedCode) -> tuple[str, ...]:
-    pairs = ((old.kernels, new.kernels), (old.xla_flags, new.xla_flags))
-    return tuple(
-        name for name in TARGETS if any(before.get(name, {}) != after.get(name, {}) for before, after in pairs)
-    )
+    return tuple(name for name in TARGETS if old.xla_flags.get(name, {}) != new.xla_flags.get(name, {}))
 
 
 def _with_code(tuning: Tuning, version: str, chosen: _Chosen) -> Tuning:
@@ -205,7 +144,7 @@ def _targets_of(tuning: Tuning | None) -> tuple[str, ...]:
     if tuning is None:
         return ()
     codes = tuning.toolchains.values()
-    told = {*tuning.batch_costs, *(name for code in codes for name in (*code.kernels, *code.xla_flags))}
+    told = {*tuning.batch_costs, *(name for code in codes for name in code.xla_flags)}
     return tuple(name for name in TARGETS if name in told)
 
 

@@ -1,37 +1,32 @@
-"""Libraries of one model with other choices for its units, built to be timed side by side and then deleted."""
+"""Libraries of one model with other flags for its units, built to be timed side by side and then deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from tfaot_pkg.cache import BuildCache
-from tfaot_pkg.compiled.assignment import Unit, possible_calls, uses_kernels
+from tfaot_pkg.compiled.flags import Unit
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.compiled.program import engine_of
-from tfaot_pkg.frozen.model import FrozenModel, freeze, weight_size
+from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.source.tree import Snapshot
-from tfaot_pkg.spec.types import LayerChoice, ModelSpec, TunedCode, Tuning
+from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.tuning.selection import Chosen, Group, budget_of, groups_of
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """What is chosen for some units; `flags` are beside the spec's."""
+    """The flags of some units, beside the spec's."""
 
-    layers: Mapping[Unit, Chosen]
-    flags: Mapping[Unit, tuple[str, ...]] = field(default_factory=dict)
+    flags: Mapping[Unit, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,47 +51,9 @@ class Workshop:
         return self.pool.environment.toolchain
 
     @property
-    def has_choice(self) -> bool:
-        """Whether there are layers that the kernel library may compute."""
-        return uses_kernels(self.spec.compilation) and bool(self.effective(self.everything))
-
-    @property
     def is_program(self) -> bool:
         """Whether the model is a program of our compiler: XLA has no part in it."""
         return engine_of(self.spec, self.frozen, self.toolchain)[0].is_program
-
-    @property
-    def everything(self) -> Chosen:
-        return frozenset(layer.name for layer in self.frozen.layers)
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The layers that can be chosen separately: a toolchain without custom calls has all of them or none."""
-        return groups_of(self.frozen.layers) if self.toolchain.custom_calls else (Group(layers=self.frozen.layers),)
-
-    @property
-    def budget(self) -> int:
-        """Bytes of weights that a library may hold twice."""
-        return budget_of(sum(weight_size(weight) for weight in self.frozen.weights))
-
-    def effective(self, chosen: Chosen) -> Chosen:
-        """Those of `chosen` that the kernel library really computes: layers that cannot be calls stay with XLA."""
-        calls = possible_calls(self.frozen.layers, chosen, self.toolchain)
-        return frozenset(layer.name for call in calls for layer in call.layers)
-
-    def choice(self, chosen: Chosen) -> LayerChoice:
-        """`chosen` as a tuning file writes it."""
-        effective = self.effective(chosen)
-        if not effective or effective == self.effective(self.everything):
-            return LayerChoice(others=bool(effective))
-        return LayerChoice.of(effective, [layer.name for layer in self.frozen.layers])
-
-    def code(self, variant: Variant) -> TunedCode:
-        """`variant` as a tuning file writes it."""
-        return TunedCode(
-            kernels=_rows({unit: self.choice(chosen) for unit, chosen in variant.layers.items()}),
-            xla_flags=_rows({unit: flags for unit, flags in variant.flags.items() if flags}),
-        )
 
     def compiled(self, variant: Variant) -> CompiledModel:
         """Raises SpecError or ToolchainError if the toolchain rejects the flags."""
@@ -133,18 +90,20 @@ class Workshop:
         """The spec with the units of `variant`, and those that make every target have every size."""
         compilation = replace(
             self.spec.compilation,
-            batch_sizes=tuple(sorted({size for size, _ in variant.layers})),
-            targets=tuple(name for name in self.spec.compilation.targets if any(name == t for _, t in variant.layers)),
+            batch_sizes=tuple(sorted({size for size, _ in variant.flags})),
+            targets=tuple(name for name in self.spec.compilation.targets if any(name == t for _, t in variant.flags)),
         )
-        tuning = Tuning(model=self.spec.model.name, toolchains={self.toolchain.version: self.code(variant)})
+        tuning = Tuning(model=self.spec.model.name, toolchains={self.toolchain.version: tuned(variant.flags)})
         return replace(self.spec, compilation=compilation, tuning=tuning)
 
 
-def _rows(values: Mapping[Unit, _T]) -> dict[str, dict[int, _T]]:
-    rows: dict[str, dict[int, _T]] = {}
-    for (size, target), value in sorted(values.items()):
-        rows.setdefault(target, {})[size] = value
-    return rows
+def tuned(flags: Mapping[Unit, tuple[str, ...]]) -> TunedCode:
+    """`flags` as a tuning file has them."""
+    rows: dict[str, dict[int, tuple[str, ...]]] = {}
+    for (size, target), each in sorted(flags.items()):
+        if each:
+            rows.setdefault(target, {})[size] = each
+    return TunedCode(xla_flags=rows)
 
 
 @contextmanager

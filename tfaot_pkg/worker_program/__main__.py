@@ -19,7 +19,6 @@ _FUNCTIONS = {
     "flags": ("operations", "read_flags"),
     "check": ("freeze", "check"),
     "freeze": ("freeze", "freeze"),
-    "substitute": ("substitute", "substitute"),
     "compile": ("compile_units", "compile_units"),
     "reference": ("reference", "reference"),
     "branches": ("branches", "branches"),

@@ -5,7 +5,6 @@ import re
 
 import lowerings
 import specialize
-import substitute
 from messages.requests import Compile, Compiled, ModelFault, Unit
 
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
@@ -48,8 +47,8 @@ class _Job:
     def __init__(self, request: Compile) -> None:
         self._request = request
         self._weights = [weight for weight in request.weights if weight.node not in request.embed]
-        self._graphs: dict = {}
-        self._lowered: set = set()  # paths of graphs that had operations to replace
+        self._graph = _read_graph(request)
+        self._lowered = lowerings.lower(self._graph, request.lowerings)  # whether there were operations to replace
         self._folding = False  # on from the first unit that needs it
 
     def compile(self, unit: Unit) -> list:
@@ -63,34 +62,25 @@ class _Job:
                 self._run(unit, self._path(unit, folding=True))
                 self._folding = True
         except _NeedsConstant as fault:
-            return self._blamed(unit, fault) or _refuse(unit, fault.text)
+            return self._blamed(fault) or _refuse(unit, fault.text)
         return []
 
-    def _graph(self, unit: Unit):
-        path = unit.graph
-        if path not in self._graphs:
-            self._graphs[path] = _read_graph(path, self._request)
-            if lowerings.lower(self._graphs[path], self._request.lowerings):
-                self._lowered.add(path)
-        return self._graphs[path]
-
-    def _blamed(self, unit: Unit, fault: _NeedsConstant) -> list:
+    def _blamed(self, fault: _NeedsConstant) -> list:
         """The weights that the operation's inputs are computed from; all, if there are none."""
         from freeze import ancestors
 
         names = [weight.node for weight in self._weights]
-        made_of = ancestors(self._graph(unit), [fault.node])
+        made_of = ancestors(self._graph, [fault.node])
         return [name for name in names if name in made_of] or names
 
     def _feeds(self) -> list:
         return [*self._request.inputs, *self._weights]
 
     def _path(self, unit: Unit, *, folding: bool) -> str:
-        """The file of the graph to compile: the unit's own if nothing in it changes."""
-        graph = self._graph(unit)
-        if not folding and not self._request.embed and not unit.calls and unit.graph not in self._lowered:
-            return unit.graph
-        substitute.resize(graph, unit.calls)
+        """The file of the graph to compile: the request's own if nothing in it changes."""
+        graph = self._graph
+        if not folding and not self._request.embed and not self._lowered:
+            return self._request.graph
         if folding:
             graph = specialize.at_batch_size(graph, self._feeds(), unit.batch_size)
             graph = specialize.folded(graph, self._feeds(), self._request.outputs)
@@ -132,7 +122,7 @@ class _Job:
         finally:
             # What is left in this folder is taken for a part of the compiled model.
             os.unlink(config)
-            if graph != unit.graph:
+            if graph != self._request.graph:
                 os.unlink(graph)
         os.unlink(prefix + ".metadata.o")  # not needed, and not reproducible
 
@@ -144,14 +134,14 @@ def _refuse(unit: Unit, text: str):
     )
 
 
-def _read_graph(path: str, request: Compile):
-    """The graph at `path`, with the weights to embed as constants again."""
+def _read_graph(request: Compile):
+    """The graph, with the weights to embed as constants again."""
     import numpy as np
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import dtypes, tensor_util
 
     graph = graph_pb2.GraphDef()
-    with open(path, "rb") as file:
+    with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
     weights = {weight.node: weight for weight in request.weights if weight.node in request.embed}
     for node in graph.node:

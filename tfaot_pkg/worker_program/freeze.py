@@ -62,15 +62,14 @@ def freeze(request: Freeze, report) -> Frozen:
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
     listing = hlo.listed(graph_def, inputs, outputs, constants)
     work = _work(graph_def, used, inputs)
-    shared = weights.share(graph_def, used, inputs, outputs, request) if request.weights == "shared" else ([], [])
+    shared = weights.share(graph_def, used, request) if request.weights == "shared" else []
     with open(os.path.join(request.out, "graph.pb"), "wb") as file:
         file.write(graph_def.SerializeToString(deterministic=True))
     return Frozen(
         model=FrozenGraph(
             inputs=inputs,
             outputs=outputs,
-            weights=tuple(shared[0]),
-            layers=tuple(shared[1]),
+            weights=tuple(shared),
             warnings=warnings,
             work=work,
             graph=outline.outline(graph.graph, inputs, outputs),

@@ -1,35 +1,18 @@
-"""Weights in one blob: large constants of a graph, and the parameters of what the kernel library can compute."""
+"""Weights in one blob: the large constants of a graph."""
 
-import hashlib
 import os
 
-import graph_view
-import layers
-import specialize
-from messages.graph import FoundLayer, Freeze, Weight
+from messages.graph import Freeze, Weight
 
 _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 _SHARED_DTYPES = frozenset("float32 float64 int8 uint8 int16 uint16 bool".split())
 """int32 and int64 stay constants: XLA may need their values (shapes, axes) while it compiles. float16 cannot be fed."""
 
 
-def share(graph_def, used: set, inputs, outputs, request: Freeze) -> tuple:
-    """(weights, layers): large constants become placeholders, and their values go to weights.bin.
-
-    Behind them go the parameters of the layers that the kernel library can compute, in its order: what is needed of
-    both is decided later. Equal parameters are one, as those of a cell that an unrolled loop repeats.
-    """
-    # Before constants become placeholders: finding layers needs their values.
-    try:
-        view = graph_view.GraphView(graph_def, inputs, outputs, specialize.PROBES)
-        found = layers.find(view)
-    except ValueError:  # the model does not fit these batch sizes: shapes cannot be told
-        found = []
+def share(graph_def, used: set, request: Freeze) -> list:
+    """Make placeholders of large constants, and write their values to weights.bin."""
     with open(os.path.join(request.out, "weights.bin"), "wb") as file:
-        blob = _Blob(file)
-        weights = _extract_weights(graph_def, used, blob, request.threshold)
-        described = _described(found, view, inputs, blob)
-    return weights, described
+        return _extract_weights(graph_def, used, _Blob(file), request.threshold)
 
 
 class _Blob:
@@ -43,35 +26,6 @@ class _Blob:
         self._file.write(bytes(offset - self._file.tell()))
         self._file.write(values.tobytes())
         return Weight(node=node, dtype=values.dtype.name, shape=tuple(values.shape), offset=offset)
-
-
-def _described(found: list, view, inputs, blob: _Blob) -> list:
-    written: dict = {}
-    described = []
-    for layer in found:
-        parameters = None
-        if layer.parameters is not None:
-            digest = hashlib.sha256(layer.parameters.tobytes()).digest()
-            if digest not in written:
-                written[digest] = blob.append(f"{layer.name}/{layers.PARAMETERS}", layer.parameters)
-            parameters = written[digest]
-        _, shape = view.row_shape(layer.gives)
-        described.append(
-            FoundLayer(
-                name=layer.name,
-                operation=layer.operation,
-                reads=tuple(layer.reads),
-                after=layer.after.name if layer.after else "",
-                adds=layer.adds.name if layer.adds else "",
-                reads_input=[layer.reads] == [(tensor.node, 0) for tensor in inputs],
-                gives_output=[view.reshaped(layer.gives)] == view.outputs,
-                input_size=view.row_size(layer.reads),
-                output_size=view.row_size(layer.gives),
-                output_shape=tuple(shape),
-                parameters=parameters,
-            )
-        )
-    return described
 
 
 def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:

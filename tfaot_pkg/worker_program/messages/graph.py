@@ -143,27 +143,6 @@ class Freeze:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundLayer:
-    """A part of the graph that the kernel library can compute (layers.py); kernels/layer.py describes the fields."""
-
-    name: str
-    operation: Mapping[str, int | float | str]
-    reads: tuple[str, int]
-    after: str
-    adds: str = ""
-    reads_input: bool
-    gives_output: bool
-    input_size: int
-    output_size: int
-    output_shape: tuple[int, ...]
-    parameters: Weight | None
-
-    def __post_init__(self) -> None:
-        _require("kind" in self.operation, "operation must have a kind")
-        _require(min(self.input_size, self.output_size) >= 0, "sizes must not be negative")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """How much a model computes: bytes of all constants, and arithmetic operations of a run.
 
@@ -207,7 +186,6 @@ class FrozenGraph:
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
     weights: tuple[Weight, ...]
-    layers: tuple[FoundLayer, ...]
     warnings: tuple[str, ...]
     work: Work
     graph: Outline | None

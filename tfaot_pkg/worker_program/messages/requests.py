@@ -114,63 +114,20 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCall:
-    """A call in place of layers: it reads the tensor (node, index), and the node `gives` becomes its result.
-
-    `shape` is that of a row of the result.
-    """
-
-    name: str
-    reads: tuple[str, int]
-    gives: str
-    shape: tuple[int, ...]
-    parameters: tuple[Weight, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Substitute:
-    """Write a copy of `graph` with the calls of each of `variants` below `out`."""
-
-    graph: str
-    out: str
-    inputs: tuple[Feed, ...]
-    outputs: tuple[Fetch, ...]
-    variants: tuple[tuple[LayerCall, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Substituted:
-    """A path per variant, and the nodes of the weights and parameters that any of them needs."""
-
-    graphs: tuple[str, ...]
-    weights: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSizes:
-    """The function that a call runs at one batch size, and the floats of each of its results."""
-
-    function: str
-    sizes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """One batch size for one target: `prefix` of its files, `name` of its symbols."""
 
-    graph: str
     prefix: str
     name: str
     batch_size: int
     target: str
     triple: str
     cpu: str
-    calls: Mapping[str, CallSizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compile:
-    """Compile `units` into `out`.
+    """Compile `units` of `graph` into `out`.
 
     Feeds of a unit are `inputs`, then `weights` in the order given, except those of `embed` (names of nodes), which
     stay constants of the graph; their values are in the file `blob`. With `constants` the toolchain writes a second
@@ -178,6 +135,7 @@ class Compile:
     """
 
     out: str
+    graph: str
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
     weights: tuple[Weight, ...]
@@ -266,7 +224,6 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "flags": (ReadFlags, Nothing),
     "check": (Check, Checked),
     "freeze": (Freeze, Frozen),
-    "substitute": (Substitute, Substituted),
     "compile": (Compile, Compiled),
     "reference": (Reference, Referenced),
     "branches": (SearchBranches, Sides),

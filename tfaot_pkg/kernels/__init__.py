@@ -1,1 +1,0 @@
-"""Layers that the kernel library (recipes/tfaot-kernels) computes in place of XLA's code."""
