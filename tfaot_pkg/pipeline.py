@@ -186,9 +186,11 @@ class Pipeline:
             tree = make_package(told, self.cache)
         return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
 
-    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> tuple[FrozenModel, Engine]:
-        """Validate the library of `plan`, which another machine may have built; return the model, frozen here, and what
-        computes it.
+    def validate(
+        self, plan: Plan, library: NativeLibrary, pool: WorkerPool
+    ) -> tuple[FrozenModel, Engine, ValidationReport]:
+        """Validate the library of `plan`, which another machine may have built; return the model, frozen here, what
+        computes it, and the report.
 
         The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
         """
@@ -197,12 +199,12 @@ class Pipeline:
         snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
         frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
         engine, _ = engine_of(spec, frozen, pool.environment.toolchain)
-        validate(
+        report = validate(
             spec, snapshot, frozen, library,
             engine=engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        return frozen, engine
+        return frozen, engine, report
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now if it is missing."""

@@ -32,13 +32,14 @@ from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
+from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """The result of `publish`. `conan` is None if no Conan package was requested, `engine` and `validated` (how the
-    code of each target was run) are None if nothing was built.
+    """The result of `publish`. `conan` is None if no Conan package was requested; `engine`, `validated` (how the code
+    of each target was run) and `hashes` of answers are None if nothing was built.
     """
 
     status: PublishStatus
@@ -48,6 +49,7 @@ class Publication:
     conan: dict[str, object] | None
     engine: Engine | None
     validated: Mapping[str, str] | None
+    hashes: Hashes | None
 
 
 def publish(
@@ -108,6 +110,7 @@ def _publication(
         conan=conan,
         engine=build.engine if build is not None else None,
         validated=build.report.targets if build is not None else None,
+        hashes=build.report.hashes if build is not None else None,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands import run_command
 from tests.registry.conftest import write_tree
+from tests.wording import worded
 from tfaot_pkg.keys import key_of
 from tfaot_pkg.package.tree import PackageTree
 from tfaot_pkg.prefix.install import install_built
@@ -31,6 +32,12 @@ def prefix(tmp_path: Path) -> Path:
 def test_an_untouched_prefix_is_ok(prefix: Path) -> None:
     done = tfaot("verify-install", prefix)
     assert (done.returncode, done.stdout, done.stderr) == (0, "tfaot-model-digits 1.0: ok\n", "")
+
+
+def test_a_package_without_hashes_of_answers_is_named_and_is_no_fault(prefix: Path) -> None:
+    done = tfaot("verify-install", prefix, "--run")
+    assert (done.returncode, done.stderr) == (0, "")
+    worded(done.stdout)
 
 
 def test_damage_is_told_file_by_file(prefix: Path) -> None:

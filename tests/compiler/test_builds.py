@@ -16,11 +16,15 @@ from tests.kept import saved_models
 from tests.samples import REPOSITORY, tfaot
 from tests.wording import worded
 from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
+from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.loader import load
+from tfaot_pkg.prefix.manifest import verify_install
 from tfaot_pkg.process import run
+from tfaot_pkg.verify.installed import check_answers
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the networks
 
@@ -63,6 +67,38 @@ def test_a_package_of_a_program_gives_tensorflows_answers(
         given = loaded(*network.inputs)
         for tensor, wanted in zip(loaded.signature.outputs, network.outputs, strict=True):
             np.testing.assert_allclose(given[tensor.name], wanted, rtol=1e-4, atol=2e-6)
+
+
+def test_the_answers_of_an_installed_program_are_checked_against_those_of_its_build(
+    networks: Networks, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    """A weight that changed is found also if the list of installed files vouches for it."""
+    network = networks("2.17.1", "lstm")
+    document = built(shared_home_folder, spec_of(tmp_path, network.model))
+    hashes = document["validation"]["hashes"]
+    assert [group["run"] for group in hashes["groups"]] == [["x86-64-v3"], ["x86-64-v2"]]
+    assert hashes["groups"][0]["batches"] != hashes["groups"][1]["batches"]
+    assert [each.ok and each.checked for each in check_answers(verify_install(tmp_path / "prefix"))] == [
+        ("x86-64-v3", "x86-64-v2")
+    ]
+    spoil_a_weight(tmp_path / "prefix", network.program)
+    (found,) = check_answers(verify_install(tmp_path / "prefix"))
+    assert {each.target for each in found.different} == {"x86-64-v2", "x86-64-v3"}
+
+
+def spoil_a_weight(prefix: Path, program: Program) -> None:
+    """Change the last bit of a weight's exponent in the installed library, and its digest in the manifest."""
+    weights = max(
+        (each.attributes["literal"].constant for each in program.entry.everything() if each.opcode == "constant"),
+        key=np.size,
+    )
+    library, manifest = prefix / "lib/libtfaot-model-net.so", prefix / "share/tfaot-model-net/manifest.json"
+    data = library.read_bytes()
+    one = next(value.tobytes() for value in weights.flat if data.count(value.tobytes()) == 1)
+    library.write_bytes(data.replace(one, one[:2] + bytes([one[2] ^ 0x80]) + one[3:]))
+    document = json.loads(manifest.read_text())
+    document["files"]["lib/libtfaot-model-net.so"] = sha256_file(library)
+    manifest.write_text(json.dumps(document))
 
 
 def test_auto_takes_a_program(networks: Networks, shared_home_folder: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.wording import reported
 from tfaot_pkg.loader import RunError, load
 from tfaot_pkg.process import run
 from tfaot_pkg.verify.rows import arranged, arrangement, interactions
-from tfaot_pkg.verify.runner import _answers
+from tfaot_pkg.verify.runner import answers_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 
@@ -114,6 +114,6 @@ def test_the_library_in_other_batches_shows_it_too(prefix: Path) -> None:
     inputs = {"x": np.random.default_rng(1).standard_normal((24, 3)).astype("float32")}
     order = arrangement(24, model.batch_sizes)
     again = arranged(inputs, model.signature, order)
-    known, answers = ({f"{size}/y": _answers(model, each, size)["y"] for size in (1, 4)} for each in (inputs, again))
+    known, answers = ({f"{size}/y": answers_of(model, each, size)["y"] for size in (1, 4)} for each in (inputs, again))
     found = interactions(answers, known, order, target="here", signature=model.signature, rtol=1e-4, atol=1e-5)
     assert [(one.batch_size, one.output) for one in found] == [(4, "y")]

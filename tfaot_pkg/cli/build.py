@@ -258,6 +258,8 @@ def built_text(made: Build) -> str:
         lines.append("not confined: the model and its library ran without a sandbox")
     lines += findings(report)
     lines.append(str(made.engine))
+    if report.hashes is not None:
+        lines.append(str(report.hashes))
     lines += [f"note: {warning}" for warning in report.warnings]
     return "\n".join(lines)
 
@@ -268,6 +270,8 @@ def _published_text(done: Publication, registry: str | None) -> str:
         lines += [f"{label}: {names}" for label, names in verified_rows(done.validated).items() if names]
     if done.engine is not None:
         lines.append(str(done.engine))
+    if done.hashes is not None:
+        lines.append(str(done.hashes))
     if done.conan is not None:
         lines.append(f"Conan: {done.conan['reference']}")
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
+    from tfaot_pkg.verify.hashes import Hashes
+    from tfaot_pkg.verify.installed import AnswersReport
 
 
 def register(app: typer.Typer) -> None:
@@ -73,14 +75,16 @@ def show(
     if roles:
         return _documents_result(opened, entry, roles)
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)
-    validated = _validated(opened, entry)
+    report = _report(opened, entry)
+    validated, hashes = _validated(report, entry), _hashes(report)
     document = {
         **entry.as_dict(),
         "validated": validated,
+        "hashes": hashes,
         "versions": [other.version for other in others],
         "deprecated": deprecation,
     }
-    return Result(document=document, text=_show_text(entry, others, deprecation, validated))
+    return Result(document=document, text=_show_text(entry, others, deprecation, validated, hashes))
 
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
@@ -94,8 +98,8 @@ def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[
     return Result(document=documents, text=json.dumps(documents, indent=2, ensure_ascii=False))
 
 
-def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
-    """How the code of each target was run to validate it; empty if there is no report or it cannot be fetched."""
+def _report(reader: RegistryReader, entry: RegistryEntry) -> Mapping[str, Any]:
+    """The validation report; empty if there is none or it cannot be fetched."""
     from tfaot_pkg.registry.reader import VALIDATION, package_document, parse_document
 
     if VALIDATION not in entry.blobs:
@@ -104,10 +108,27 @@ def _validated(reader: RegistryReader, entry: RegistryEntry) -> dict[str, str]:
         document = parse_document(package_document(reader, entry, VALIDATION), entry, VALIDATION)
     except (RegistryError, NetworkError):
         return {}
-    targets = document.get("targets") if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def _validated(report: Mapping[str, Any], entry: RegistryEntry) -> dict[str, str]:
+    """How the code of each target was run to validate it."""
+    targets = report.get("targets")
     # A publisher wrote the report: only texts of the expected form are shown.
     ways = {name: targets.get(name) for name in entry.targets} if isinstance(targets, dict) else {}
     return {name: how for name, how in ways.items() if isinstance(how, str) and how.isprintable()}
+
+
+def _hashes(report: Mapping[str, Any]) -> Hashes | None:
+    """The hashes of answers; None if the report has none that this version can read."""
+    if not report:
+        return None
+    from tfaot_pkg.verify.report import hashes_in  # NumPy takes time to import
+
+    try:
+        return hashes_in(report)
+    except ValueError:
+        return None
 
 
 def _show_text(
@@ -115,6 +136,7 @@ def _show_text(
     others: Sequence[RegistryEntry],
     deprecation: Deprecation | None,
     validated: Mapping[str, str],
+    hashes: Hashes | None,
 ) -> str:
     rows = {
         "package": str(entry),
@@ -125,6 +147,7 @@ def _show_text(
         "batch sizes": entry.batch_sizes_text,
         "targets": ", ".join(entry.targets),
         **verified_rows(validated),
+        "answers": str(hashes or ""),
         "toolchain": entry.toolchain,
         "glibc": entry.glibc and f"{entry.glibc} or newer",
         "published": entry.published,
@@ -176,17 +199,48 @@ def uninstall(
 def verify_install(
     session: Session,
     prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")],
+    *,
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run",
+            help="Also run each library on pinned inputs, with the code of each target that this CPU can run, and "
+            "compare the bits of its answers with those of its build.",
+        ),
+    ] = False,
 ) -> Result:
-    """Compare every installed file with what was installed; exit code 0, or 22 if a file is missing or changed.
+    """Compare every installed file with what was installed.
 
-    Example: tfaot-pkg verify-install external
+    Exit code 0; 22 if a file is missing or changed; with --run, 15 if answers have other bits or a library does not
+    run. A package without hashes of answers is named with the reason, and changes no exit code.
+
+    Examples: tfaot-pkg verify-install external; tfaot-pkg verify-install external --run
     """
-    from tfaot_pkg.errors import PrefixError
+    from tfaot_pkg.errors import PrefixError, ValidationError
     from tfaot_pkg.prefix.manifest import verify_install as verify
 
     report = verify(prefix.absolute())
     exit_code = 0 if report.ok else PrefixError.exit_code
-    return Result(document=report, text=_verified_text(report), exit_code=exit_code)
+    if not run:
+        return Result(document=report, text=_verified_text(report), exit_code=exit_code)
+    from tfaot_pkg.verify.installed import check_answers
+
+    answers = list(check_answers(report))
+    if exit_code == 0 and not all(each.ok for each in answers):
+        exit_code = ValidationError.exit_code
+    document = {**report.as_dict(), "answers": answers}
+    text = "\n".join([_verified_text(report), *map(_answers_text, answers)])
+    return Result(document=document, text=text, exit_code=exit_code)
+
+
+def _answers_text(report: AnswersReport) -> str:
+    head = f"{report.name} {report.version}: answers"
+    if report.not_checked:
+        return f"{head} not checked: {report.not_checked}"
+    if report.ok:
+        return f"{head} ok: the same bits as at the build ({', '.join(report.checked)})"
+    lines = [f"{head} are not those of the build", *(f"  other bits: {each}" for each in report.different)]
+    return "\n".join([*lines, *(f"  {target} did not run: {why}" for target, why in report.failed.items())])
 
 
 def _verified_text(report: PrefixReport) -> str:

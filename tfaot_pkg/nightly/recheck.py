@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any
 
 from tfaot_pkg import resources
 from tfaot_pkg.binary.archive import MalformedArchive, members_of
 from tfaot_pkg.binary.elf import read_elf, symbols_of
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import sha256_bytes
@@ -45,7 +47,9 @@ from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.verify.hashes import OF_THE_MACHINE, Hashes
 from tfaot_pkg.verify.oracle import REFERENCE_FILE
+from tfaot_pkg.verify.report import NOT_RUN, hashes_in
 
 _HINT = "the state folder, or the machine that built it, was tampered with or is damaged: find out before you go on"
 
@@ -94,7 +98,8 @@ class Recheck:
             temporary_folder(prefix="tfaot-recheck-") as scratch,
             WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
         ):
-            frozen, engine = pipeline.validate(plan, library, pool)
+            frozen, engine, report = pipeline.validate(plan, library, pool)
+            _require_hashes(release, plan, root, report.hashes)
             contents = contents_of(plan, frozen, engine, library, environment, programs=programs)
             entry = entry_of(plan, frozen, engine, glibc=contents.glibc, tree=tree.digest, blobs=release.entry.blobs)
             _require_entry(release, entry)
@@ -175,6 +180,26 @@ def _require_texts(release: Release, tree: Tree, contents: PackageContents) -> N
     for path in sorted((tree.files.keys() | own.keys()) - told - contents.binaries.keys()):
         if tree.files.get(path) != own.get(path):
             raise _tampered(release, f"{path} is not the one that is made for this model")
+
+
+def _require_hashes(release: Release, plan: Plan, root: Path, own: Hashes | None) -> None:
+    """The hashes of answers in the package are those of the library here, `own`, for all targets that were run here."""
+    path = root / "share" / release.entry.name / FILES[VALIDATION]
+    try:
+        document = convert(dict[str, Any], read_json(path.read_bytes()))
+        given = hashes_in(document)
+    except (OSError, ValueError) as error:
+        raise _tampered(release, f"its {FILES[VALIDATION]} is damaged: {error}") from error
+    if own is None or own.reason in OF_THE_MACHINE or (given and given.reason in OF_THE_MACHINE):
+        return
+    ways = document["targets"] if isinstance(document.get("targets"), dict) else {}
+    for target in plan.spec.compilation.targets:
+        group, expected = own.of(target), given.of(target) if given else None
+        # Only one of both machines may be able to run it.
+        if (group and not expected and ways.get(target) == NOT_RUN) or (expected and not group and own.groups):
+            continue
+        if (group and group.batches) != (expected and expected.batches):
+            raise _tampered(release, f"its hashes of answers for {target} are not those of its library")
 
 
 def _require_entry(release: Release, expected: RegistryEntry) -> None:

@@ -29,6 +29,12 @@ ARRANGED = "arranged"
 SIZES = "sizes"
 """Rows of the main class again, in batches of sizes that are not in the spec (sizes.py)."""
 
+CORPUS = "corpus"
+"""Pinned inputs, of which the hashes of answers are stored (corpus.py)."""
+
+MOST = 8
+"""Batches of each size that are tried in each class except the main one."""
+
 ROWS = 8
 """Rows of each class, at least; as many as the largest batch size if that is more."""
 

@@ -22,7 +22,7 @@ from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, SIZES
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
@@ -31,9 +31,6 @@ _SECONDS = 10.0
 
 _PATIENCE = 5.0
 """Factor on the time of the main class, if that gives more."""
-
-MOST = 8
-"""Batches of each size that are tried in each class except the main one."""
 
 _TRIES = 9
 """Inputs moved by roundings (docs/decisions/030). Fewer may change nothing by luck: answers that are steps, and special
@@ -137,6 +134,12 @@ class Oracle:
         """The same rows in batches of other sizes (sizes.py), not to be answered."""
         return replace(
             self._saved(SIZES, inputs), sizes=sizes, seconds=None if self._main is None else self._main.seconds
+        )
+
+    def corpus(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
+        """The pinned inputs (corpus.py), not to be answered."""
+        return replace(
+            self._saved(CORPUS, inputs), sizes=sizes, seconds=None if self._main is None else self._main.seconds
         )
 
     def at_size(self, tried: Tried, size: int) -> Mapping[str, Array]:

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.rows import INDEPENDENT, Rows
+from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
 from tfaot_pkg.verify.judgement import Difference, hint_of
 from tfaot_pkg.wording import counted
@@ -80,7 +82,8 @@ class ValidationReport:
 
     `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
     that no input took, `warnings` what compiled code does differently without reporting it, `rows` where rows of a
-    batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in.
+    batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in. `hashes` are
+    those of its answers to pinned inputs; None in reports of versions without them.
     """
 
     toolchain: str
@@ -94,6 +97,7 @@ class ValidationReport:
     warnings: tuple[str, ...]
     confinement: str
     rows: Rows = INDEPENDENT
+    hashes: Hashes | None = None
 
     @property
     def failed(self) -> tuple[tuple[str, Difference], ...]:
@@ -143,6 +147,7 @@ class ValidationReport:
             "confinement": self.confinement,
             "warnings": list(self.warnings),
             "rows": {"independent": self.rows.independent, "meet": self.rows.document()},
+            HASHES: self.hashes,
         }
 
     @classmethod
@@ -159,7 +164,17 @@ class ValidationReport:
             warnings=tuple(data["warnings"]),
             confinement=data["confinement"],
             rows=Rows.from_document(data["rows"]["meet"]),
+            hashes=hashes_in(data),
         )
+
+
+HASHES = "hashes"
+
+
+def hashes_in(report: Mapping[str, Any]) -> Hashes | None:
+    """The hashes of answers in a report's JSON values; None if its version has none. Raises ValueError."""
+    found = report.get(HASHES)
+    return None if found is None else convert(Hashes, found, f"$.{HASHES}")
 
 
 def compare(

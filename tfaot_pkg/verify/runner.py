@@ -16,7 +16,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def _run(model: Model, part: dict[str, Any]) -> None:
     signal.setitimer(signal.ITIMER_REAL, part["seconds"] or 0)
     answers: dict[str, Array] = {}
     for size in part["batch_sizes"]:
-        found = _answers(model, inputs, size, part["most"])
+        found = answers_of(model, inputs, size, part["most"])
         answers.update({f"{size}/{name}": array for name, array in found.items()})
     signal.setitimer(signal.ITIMER_REAL, 0)
     unfinished = Path(f"{part['answers']}.part.npz")
@@ -75,7 +75,8 @@ def _run(model: Model, part: dict[str, Any]) -> None:
     os.replace(unfinished, part["answers"])
 
 
-def _answers(model: Model, inputs: dict[str, Array], size: int, most: int | None = None) -> dict[str, Array]:
+def answers_of(model: Model, inputs: Mapping[str, Array], size: int, most: int | None = None) -> dict[str, Array]:
+    """The outputs of whole batches of `size` rows, one after the other, of at most `most` of them."""
     batched = [tensor.name for tensor in model.signature.inputs if tensor.has_batch_axis]
     rows = min((len(inputs[name]) for name in batched), default=size)
     batches = [
