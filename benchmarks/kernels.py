@@ -58,6 +58,14 @@ CONVOLUTIONS = (
     (32, 32, 64, 1, 1, False),
     (32, 64, 64, 3, 4, True),
     (32, 64, 64, 3, 64, True),
+    # Small images, depthwise and 1 x 1, and numbers of filters that fill one vector, three, or a part of one.
+    (16, 16, 16, 3, 16, True),
+    (14, 40, 40, 5, 40, True),
+    (9, 13, 13, 3, 13, True),
+    (16, 16, 24, 1, 1, False),
+    (20, 24, 24, 3, 1, True),
+    (32, 8, 8, 3, 1, True),
+    (32, 16, 1, 1, 1, False),
 )
 READ_SIZES = (8_192, 98_304, 655_360)  # floats: 32 KB, 384 KB, 2.5 MB; about the sizes of what DENSE reads
 
@@ -158,7 +166,7 @@ def measure(timer: Timer, rounds: int, batches: tuple[int, ...]) -> tuple[list[L
             out = size if same else size - kernel + 1
             name = f"conv {size}x{size}x{channels} {filters} of {kernel}x{kernel}"
             name += (f", {groups} groups" if groups > 1 else "") + (", same" if same else "")
-            for activation, pooled in (("none", False), ("elu", False), ("elu", True)):
+            for activation, pooled in (("none", False), ("clip", False), ("elu", False), ("elu", True)):
                 key = (f"{name} {activation}{', pool' * pooled}", 4, 4 * out**2 * weights, weights)
                 times.setdefault(key, []).append((limits, timer.conv2d(case, 4, activation, pooled=pooled)))
     return seen, [summed_up(*key, found) for key, found in times.items()]

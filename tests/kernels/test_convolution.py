@@ -107,6 +107,41 @@ def test_a_fused_activation_is_the_activation_of_the_sums(kernels: Kernels, acti
     np.testing.assert_array_equal(fused, kernels.activate(activation, sums))
 
 
+@pytest.mark.parametrize("filters", [1, 7, 13, 24, 40])
+@pytest.mark.parametrize("activation", ["relu", "clip", "elu"])
+def test_few_filters_are_activated_like_their_sums(kernels: Kernels, activation: str, filters: int) -> None:
+    shape = Shape(size=(7, 11), channels=5, kernel=(1, 1))
+    images, weights = numbers(13, 2, 7, 11, 5), numbers(14, 1, 1, 5, filters)
+    sums = kernels.conv2d(shape, images, weights, None)
+    fused = kernels.conv2d(shape, images, weights, None, activation=activation)
+    np.testing.assert_array_equal(fused, kernels.activate(activation, sums))
+
+
+@pytest.mark.parametrize("activation", ["none", "clip"])
+@pytest.mark.parametrize("width", [4, 7, 8, 13, 17])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"),
+    [((3, 3), (1, 1), 1), ((2, 3), (2, 2), 2), ((5, 5), (1, 1), 1), ((3, 5), (3, 2), 1)],
+)
+def test_depthwise_windows_give_the_bits_of_each_channel_alone(
+    kernels: Kernels, kernel: tuple[int, int], stride: tuple[int, int], dilation: int, width: int, activation: str
+) -> None:
+    def result(channels: slice, groups: int) -> Floats:
+        part = np.ascontiguousarray(images[..., channels])
+        shape = Shape(
+            size=(9, width * stride[1]), channels=part.shape[3], kernel=kernel, stride=stride, dilation=(dilation, 1)
+        )
+        chosen = np.ascontiguousarray(filters[..., channels])
+        return kernels.conv2d(
+            sized_like_input(shape), part, chosen, bias[channels], groups=groups, activation=activation
+        )
+
+    images, filters, bias = numbers(10, 2, 9, width * stride[1], 21), numbers(11, *kernel, 1, 21), numbers(12, 21)
+    together = result(slice(None), 21)
+    for channel in (0, 7, 8, 15, 20):
+        np.testing.assert_array_equal(together[..., channel], result(slice(channel, channel + 1), 1)[..., 0])
+
+
 def test_padding_does_not_change_the_bits_of_what_it_does_not_touch(kernels: Kernels) -> None:
     # Windows inside are read where they lie, the others are copied: two ways to the same sum.
     images, filters, bias = numbers(6, 2, 9, 9, 5), numbers(7, 3, 3, 5, 20), numbers(8, 20)

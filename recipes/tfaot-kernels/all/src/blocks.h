@@ -161,6 +161,30 @@ struct Target {
   std::size_t stride;  ///< floats from row to row
 };
 
+/// Whether an activation is applied while the sums are in registers.
+inline bool isBounds(Activation activation) {
+  return activation == Activation::relu || activation == Activation::clip;
+}
+
+/// Keeps NaN and the sign of zero, as `positivePart` and `clipped`.
+template <int kRows, int kWidth>
+TFAOT_INLINE void bound(Activation activation, Sums<kRows, kWidth>& sums) {
+  const bool isClip = activation == Activation::clip;
+  const Vector low = isClip ? broadcast(activation.low) : zeros();
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) sums[r][v] = larger(low, sums[r][v]);
+  }
+  if (!isClip) return;
+  const Vector high = broadcast(activation.high);
+  TFAOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TFAOT_UNROLL
+    for (int v = 0; v < kWidth; ++v) sums[r][v] = smaller(high, sums[r][v]);
+  }
+}
+
 /// The products of `blocks` times `kRows` rows and a strip of `kWidth` vectors, activated.
 template <int kRows, int kWidth>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out) {
@@ -199,15 +223,9 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       }
     }
     Activation activation = product.activation;
-    if constexpr (kRows >= kBlockRows - 1) {  // the cheapest activation is not worth a call
-      if (activation == Activation::relu) {
-        activation = Activation::none;
-        TFAOT_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          TFAOT_UNROLL
-          for (int v = 0; v < kWidth; ++v) sums[r][v] = positivePart(sums[r][v]);
-        }
-      }
+    if (isBounds(activation)) {  // the cheapest activations are not worth a call
+      bound(activation, sums);
+      activation = Activation::none;
     }
     float* to = out.data;
     TFAOT_UNROLL

@@ -2,6 +2,8 @@
 #ifndef TFAOT_KERNELS_CONVOLUTION_H_
 #define TFAOT_KERNELS_CONVOLUTION_H_
 
+#include <limits>
+
 #include "products.h"
 
 namespace tfaot_kernels {
@@ -22,13 +24,22 @@ struct Seen {
   std::size_t lineStride;  ///< floats from line to line
 };
 
+/// The part of a line of the image that lies between its padding, in columns of what a line of windows sees.
+struct Between {
+  std::size_t left, there, right;
+
+  Between(const Window& window, const Reading& reading) {
+    left = window.padLeft < reading.columns ? window.padLeft : reading.columns;
+    there = reading.columns - left < window.inWidth ? reading.columns - left : window.inWidth;
+    right = reading.columns - left - there;
+  }
+};
+
 /// Copies what `count` lines of windows from `line` on see of an image, zeros where there is padding.
 inline void copyPadded(const Window& window, const Reading& reading, const float* image, std::size_t line,
                        std::size_t count, float* to) {
   const std::size_t lines = (count - 1) * window.strideHeight + reading.lines;
-  const std::size_t left = window.padLeft < reading.columns ? window.padLeft : reading.columns;
-  const std::size_t there = reading.columns - left < window.inWidth ? reading.columns - left : window.inWidth;
-  const std::size_t right = reading.columns - left - there;
+  const Between part(window, reading);
   const auto fill = [&](std::size_t columns) {
     std::memset(to, 0, columns * window.channels * sizeof(float));
     to += columns * window.channels;
@@ -39,10 +50,10 @@ inline void copyPadded(const Window& window, const Reading& reading, const float
       fill(reading.columns);
       continue;
     }
-    fill(left);
-    std::memcpy(to, image + y * window.inWidth * window.channels, there * window.channels * sizeof(float));
-    to += there * window.channels;
-    fill(right);
+    fill(part.left);
+    std::memcpy(to, image + y * window.inWidth * window.channels, part.there * window.channels * sizeof(float));
+    to += part.there * window.channels;
+    fill(part.right);
   }
 }
 
@@ -161,6 +172,171 @@ void convolveColumns(const Conv2d& layer, const float* from, std::size_t lineStr
   }
 }
 
+/// Adds up `kColumns` windows beside each other, one vector of channels, whose inputs in one line begin at `from`: each
+/// input is loaded once for all windows that see it.
+template <int kColumns, int kTaps, int kStride>
+TFAOT_INLINE void addLine(const float* from, const float* weights, std::size_t channels, Vector (&sums)[kColumns]) {
+  Vector weight[kTaps];
+  TFAOT_UNROLL
+  for (int x = 0; x < kTaps; ++x) {
+    weight[x] = load(weights + x * channels);
+    keepInRegister(weight[x]);
+  }
+  TFAOT_UNROLL
+  for (int place = 0; place < (kColumns - 1) * kStride + kTaps; ++place, from += channels) {
+    Vector input = load(from);
+    keepInRegister(input);
+    TFAOT_UNROLL
+    for (int i = 0; i < kColumns; ++i) {
+      const int x = place - i * kStride;
+      if (x >= 0 && x < kTaps) sums[i] = multiplyAdd(input, weight[x], sums[i]);
+    }
+  }
+}
+
+/// Most lines of a window that `convolveTaps` takes.
+inline constexpr std::size_t kMostTapLines = 8;
+
+/// What the windows of one line see: where each line of them begins.
+struct SeenLines {
+  const float* lines[kMostTapLines];
+};
+
+/// `kColumns` windows beside each other from column `column` of the input on, all channels, at least kLanes of them. The
+/// last vector may begin within the one before: then some sums are made twice.
+template <int kColumns, int kTaps, int kStride>
+void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t column, float* out) {
+  const Window& window = layer.window;
+  const std::size_t channels = window.channels;
+  const bool isBounded = isBounds(layer.activation), isClip = layer.activation == Activation::clip;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Vector low = isBounded && !isClip ? zeros() : broadcast(isClip ? layer.activation.low : -kInfinity);
+  const Vector high = broadcast(isClip ? layer.activation.high : kInfinity);
+  for (std::size_t next = 0; next < channels; next += kLanes) {
+    const std::size_t channel = next + kLanes <= channels ? next : channels - kLanes;
+    Vector sums[kColumns];
+    const Vector bias = layer.bias == nullptr ? Vector{} : load(layer.bias + channel);
+    TFAOT_UNROLL
+    for (int i = 0; i < kColumns; ++i) sums[i] = bias;
+    const float* weights = layer.weights + channel;
+    for (std::size_t y = 0; y < window.height; ++y, weights += kTaps * channels) {
+      addLine<kColumns, kTaps, kStride>(seen.lines[y] + column * channels + channel, weights, channels, sums);
+    }
+    float* to = out + channel;
+    TFAOT_UNROLL
+    for (int i = 0; i < kColumns; ++i, to += channels) store(to, smaller(high, larger(low, sums[i])));
+  }
+}
+
+inline constexpr std::size_t kFewColumns = 4;
+
+/// One line of windows of `kTaps` columns, at least kFewColumns of them. The last ones may be made twice.
+template <int kTaps, int kStride>
+void convolveLineOfTaps(const Conv2d& layer, const SeenLines& seen, float* out) {
+  // With a stride few windows see the same input; and more columns were not unrolled.
+  constexpr std::size_t kManyColumns = kStride == 1 ? 2 * kFewColumns : kFewColumns;
+  const std::size_t channels = layer.window.channels, width = layer.window.outWidth;
+  for (std::size_t done = 0; done < width;) {
+    const std::size_t left = width - done;
+    const bool isMany = left > kFewColumns && width >= kManyColumns;
+    const std::size_t count = isMany ? kManyColumns : kFewColumns;
+    const std::size_t place = left < count ? width - count : done;
+    if (isMany) {
+      convolveTaps<kManyColumns, kTaps, kStride>(layer, seen, place * kStride, out + place * channels);
+    } else {
+      convolveTaps<kFewColumns, kTaps, kStride>(layer, seen, place * kStride, out + place * channels);
+    }
+    done = place + count;
+  }
+  if (!isBounds(layer.activation)) activateRow(layer.activation, out, width * channels);
+}
+
+using TapLine = void (*)(const Conv2d& layer, const SeenLines& seen, float* out);
+
+/// What computes a line of a depthwise convolution with windows of 3 or 5 columns, the usual ones, or null. Loading an
+/// input once for each multiply-add takes up to twice as long: benchmarks/kernels.py. The order of additions is the same.
+inline TapLine tapLineOf(const Conv2d& layer) {
+  const Window& window = layer.window;
+  if (!isDepthwise(layer) || window.dilationWidth != 1 || window.channels < kLanes) return nullptr;
+  if (window.outWidth < kFewColumns || window.height > kMostTapLines) return nullptr;
+  if (window.width == 3 && window.strideWidth == 1) return &convolveLineOfTaps<3, 1>;
+  if (window.width == 3 && window.strideWidth == 2) return &convolveLineOfTaps<3, 2>;
+  if (window.width == 5 && window.strideWidth == 1) return &convolveLineOfTaps<5, 1>;
+  if (window.width == 5 && window.strideWidth == 2) return &convolveLineOfTaps<5, 2>;
+  return nullptr;
+}
+
+/// Lines of a padded image between zeros, as many as one line of windows sees, each copied once. So they stay in the
+/// first cache.
+class PaddedLines {
+ public:
+  /// `first` is the first line, counted from the padding on.
+  PaddedLines(const Window& window, const Reading& reading, const float* image, std::size_t first, float* kept)
+      : window_(window), part_(window, reading), image_(image), kept_(kept), lines_(reading.lines),
+        size_(reading.columns * window.channels), known_(first), first_(first) {
+    std::memset(kept, 0, lines_ * size_ * sizeof(float));
+  }
+
+  /// Moves on to the lines from `first` on.
+  void move(std::size_t first) {
+    for (; first_ < first; ++first_) begin_ = begin_ + 1 < lines_ ? begin_ + 1 : 0;
+    if (known_ < first) {  // a stride longer than the window leaves lines out
+      known_ = first;
+      next_ = begin_;
+    }
+    for (; known_ < first + lines_; ++known_) {
+      const std::size_t y = known_ - window_.padTop;  // wraps around above the image
+      float* const to = kept_ + next_ * size_;
+      if (y < window_.inHeight) {  // zeros lie left and right
+        const std::size_t line = window_.inWidth * window_.channels;
+        std::memcpy(to + part_.left * window_.channels, image_ + y * line, part_.there * window_.channels * sizeof(float));
+      } else {
+        std::memset(to, 0, size_ * sizeof(float));
+      }
+      next_ = next_ + 1 < lines_ ? next_ + 1 : 0;
+    }
+  }
+
+  /// Line `y` of those that a line of windows sees.
+  const float* operator[](std::size_t y) const {
+    const std::size_t place = begin_ + y;
+    return kept_ + (place < lines_ ? place : place - lines_) * size_;
+  }
+
+ private:
+  const Window& window_;
+  Between part_;
+  const float* image_;
+  float* kept_;
+  std::size_t lines_, size_;
+  std::size_t known_, next_ = 0;   ///< the next line to be copied, and its place among those that are kept
+  std::size_t first_, begin_ = 0;  ///< the first line that is seen, and its place
+};
+
+/// `count` lines of one image's output, from `line` on.
+inline void convolveTapLines(const Conv2d& layer, TapLine convolve, const Reading& reading, const float* image,
+                             std::size_t line, std::size_t count, float* out, float* scratch) {
+  const Window& window = layer.window;
+  const std::size_t step = window.outWidth * window.channels;
+  SeenLines seen;
+  if (!reading.padded) {
+    const std::size_t size = window.inWidth * window.channels;
+    for (const std::size_t last = line + count; line < last; ++line, out += step) {
+      const float* const first = image + line * window.strideHeight * size;
+      for (std::size_t y = 0; y < window.height; ++y) seen.lines[y] = first + y * window.dilationHeight * size;
+      convolve(layer, seen, out);
+    }
+    return;
+  }
+  PaddedLines lines(window, reading, image, line * window.strideHeight, scratch);
+  for (const std::size_t last = line + count; line < last; ++line, out += step) {
+    lines.move(line * window.strideHeight);
+    for (std::size_t y = 0; y < window.height; ++y) seen.lines[y] = lines[y * window.dilationHeight];
+    convolve(layer, seen, out);
+  }
+}
+
+/// Depthwise windows of any kind.
 inline void convolveDepthwise(const Conv2d& layer, Seen seen, std::size_t lines, float* out) {
   constexpr int kColumns = 4;
   const Window& window = layer.window;
@@ -187,6 +363,9 @@ inline void convolveDepthwise(const Conv2d& layer, Seen seen, std::size_t lines,
 inline void convolveLines(const Conv2d& layer, const Reading& reading, const float* image, std::size_t line,
                           std::size_t count, float* out, float* scratch) {
   const Window& window = layer.window;
+  if (const TapLine convolve = tapLineOf(layer)) {
+    return convolveTapLines(layer, convolve, reading, image, line, count, out, scratch);
+  }
   while (count > 0) {
     const std::size_t lines = count < reading.linesAtATime ? count : reading.linesAtATime;
     const std::size_t lineStride = (reading.padded ? reading.columns : window.inWidth) * window.channels;
