@@ -36,7 +36,7 @@ STAGES = {
 }
 """The module of each stage, by the name that users read, in the order in which they run."""
 
-_TEMPLATES = ("package", "native", "tools", "notices")
+_TEMPLATES = ("package", "native", "source", "tools", "notices")
 
 
 def components(

@@ -17,7 +17,7 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.compiled.model import compile_model, compiled_key
-from tfaot_pkg.compiled.program import Engine, engine_of
+from tfaot_pkg.compiled.program import Engine, ProgramCode, make_program, program_code, require_sources
 from tfaot_pkg.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ToolchainError
@@ -26,6 +26,8 @@ from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.build import build_native, native_key
 from tfaot_pkg.native.library import NativeLibrary, library_uid
+from tfaot_pkg.native.model_source import ModelSource
+from tfaot_pkg.native.source_form import code_files
 from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.package_key import components
@@ -116,6 +118,19 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """What `Pipeline.validate` made anew: the model, what computes it, its code, and the report.
+
+    `program` is None if XLA compiles the model, and its files are there as long as the pool of workers.
+    """
+
+    frozen: FrozenModel
+    engine: Engine
+    program: ProgramCode | None
+    report: ValidationReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """The folders and tools of builds.
 
@@ -166,6 +181,7 @@ class Pipeline:
                 spec, frozen,
                 key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
             )  # fmt: skip
+            require_sources(spec, compiled.engine)  # also if the code is in the cache
             library = build_native(
                 spec, frozen, compiled,
                 key=keys.native, environment=environment, compiler=plan.compiler,
@@ -181,16 +197,15 @@ class Pipeline:
         )
         answers = stored_answers(spec, keys.validation, self.cache)
         with self.progress.step("package"):
-            contents = contents_of(plan, frozen, compiled.engine, library, environment, programs=programs.paths)
+            contents = contents_of(
+                plan, frozen, compiled.engine, library, environment, program=compiled.program, programs=programs.paths
+            )
             told = _documented(contents, plan, frozen, library, report, programs.archives, answers)
             tree = make_package(told, self.cache)
         return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
 
-    def validate(
-        self, plan: Plan, library: NativeLibrary, pool: WorkerPool
-    ) -> tuple[FrozenModel, Engine, ValidationReport]:
-        """Validate the library of `plan`, which another machine may have built; return the model, frozen here, what
-        computes it, and the report.
+    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> Validated:
+        """Validate the library of `plan`, which another machine may have built.
 
         The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
         """
@@ -198,13 +213,14 @@ class Pipeline:
         # In a folder that workers cannot write: a hostile model must not change what is compared later.
         snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
         frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
-        engine, _ = engine_of(spec, frozen, pool.environment.toolchain)
+        made = pool.given_folder("program")
+        engine = make_program(spec, frozen, pool.environment.toolchain, made)
         report = validate(
             spec, snapshot, frozen, library,
             engine=engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        return frozen, engine, report
+        return Validated(frozen=frozen, engine=engine, program=program_code(made), report=report)
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now if it is missing."""
@@ -291,6 +307,7 @@ def contents_of(
     library: NativeLibrary,
     environment: ToolchainEnvironment,
     *,
+    program: ProgramCode | None,
     programs: tuple[Path, ...],
 ) -> PackageContents:
     """The package's contents except the documents of this build: report, answers, provenance."""
@@ -308,10 +325,33 @@ def contents_of(
         glibc=glibc_floor_of([library.shared, *programs]),
         objects=library.objects,
         programs=programs,
+        code=_code(plan, frozen, library, environment, program),
         notices=_notices(environment),
         validation={},
         graph=frozen.outline,
     )
+
+
+def _code(
+    plan: Plan,
+    frozen: FrozenModel,
+    library: NativeLibrary,
+    environment: ToolchainEnvironment,
+    program: ProgramCode | None,
+) -> dict[str, bytes] | None:
+    """The sources of the library, if the spec asks for them."""
+    if program is None or not plan.spec.package.source:
+        return None
+    model = ModelSource(
+        spec=plan.spec,
+        frozen=frozen,
+        toolchain=environment.toolchain,
+        uid=library.uid,
+        symbol=library.symbol,
+        any_batch_size=True,
+        weight_offsets=(0,),
+    )
+    return code_files(model, program)
 
 
 def _documented(

@@ -27,7 +27,7 @@ SPEC = """\
 model: {{name: mixture, version: 1.0.0, saved_model: mixture}}
 source: {{path: {models}}}
 compilation: {{engine: program, batch_sizes: [1, 4], targets: [x86-64-v2, x86-64-v3]}}
-package: {{tools: true, objects: true}}
+package: {{tools: true, objects: true, source: true}}
 """
 
 
@@ -65,11 +65,16 @@ def mixture(shared_home_folder: Path, toolchain_python: Path, tmp_path_factory: 
     folder = tmp_path_factory.mktemp("mixture")
     (folder / "spec.yaml").write_text(SPEC.format(models=models))
     tfaot(shared_home_folder, "build", folder / "spec.yaml", "-o", folder / "prefix")
+    return read_mixture(folder / "prefix", models)
+
+
+def read_mixture(prefix: Path, models: Path) -> Mixture:
+    """The package in `prefix`, with the answers that lie beside its model."""
     arrays = np.load(models / "answers.npz")
     named = {
         kind: {key[len(kind) :]: arrays[key] for key in arrays if key.startswith(kind)} for kind in ("in_", "out_")
     }
-    return Mixture(prefix=folder / "prefix", inputs=named["in_"], outputs=named["out_"])
+    return Mixture(prefix=prefix, inputs=named["in_"], outputs=named["out_"])
 
 
 def in_parts(model: Model, mixture: Mixture, size: int) -> Iterator[dict[str, Array]]:

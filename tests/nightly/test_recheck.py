@@ -49,9 +49,9 @@ class Stored:
             pass
 
     def with_other(self) -> Stored:
-        """A verified build of another model, which has programs, in the same folder."""
+        """A verified build of another model, which has programs and sources, in the same folder."""
         root = self.state.root.parent
-        return replace(self, decision=build(root, self.folders, self.models, "two_inputs", tools=True))
+        return replace(self, decision=build(root, self.folders, self.models, "two_inputs", tools=True, source=True))
 
 
 def build(root: Path, folders: Folders, models: Mapping[str, Path], name: str, **package: bool) -> Decision:
@@ -327,11 +327,17 @@ def another_program(root: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
-    with_tools = stored.with_other()
-    tampered(with_tools, tmp_path, another_program)
-    with reported(TrustError):
-        with_tools.publish()
+def test_sources_and_programs_have_the_code_that_was_validated(stored: Stored, tmp_path: Path) -> None:
+    with_all = stored.with_other()
+    with_all.publish()
+    for name, change in [
+        ("sources", another_text("share/*/source/src/program.cc", "// more\n")),
+        ("programs", lambda other, scratch: tampered(other, scratch, another_program)),
+    ]:
+        (tmp_path / name).mkdir()
+        change(with_all, tmp_path / name)
+        with reported(TrustError):
+            with_all.publish()
 
 
 def test_a_model_that_changed_since_it_was_planned_is_not_signed(

@@ -185,6 +185,7 @@ def test_an_order_that_is_left_empty_is_that_of_the_names(good: str, names: str)
         ("package: {tools: true}\n", PackageOptions(tools=True)),
         ("package: {tools: null, objects: true}\n", PackageOptions(objects=True)),
         ("package: {tools: '{{ env.tools }}'}\n", PackageOptions(tools=True)),
+        ("package: {source: true}\n", PackageOptions(source=True)),
     ],
 )
 def test_what_else_the_package_holds_is_asked_for(good: str, text: str, options: PackageOptions) -> None:
@@ -319,6 +320,10 @@ def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, 
         ({"compilation_targets": "x86-64"}, "compilation.targets: must be a list of target names, got the string 'x86-64'"),
         ({"compilation_weights": "both"}, "compilation.weights: must be shared or embedded, got 'both'"),
         ({"compilation_engine": "gpu"}, "compilation.engine: must be auto, program or xla, got 'gpu'"),
+        (
+            {"compilation_engine": "xla", "package_source": True},
+            "package.source: is for programs, and compilation.engine is xla",
+        ),
         ({"compilation_version": "1"}, "compilation.version: unknown key: it belongs under model"),
         ({"compilation_zzz": 1}, "compilation.zzz: unknown key; the nearest known key is "),
         ({"model_batchsizes": [1]}, "model.batchsizes: unknown key; did you mean compilation.batch_sizes?"),

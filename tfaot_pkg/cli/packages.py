@@ -1,4 +1,4 @@
-"""Commands about packages: search, show, uninstall, verify-install, rebuild-check, yank, unyank, deprecate."""
+"""Commands about packages: search, show, export, uninstall, verify-install, rebuild-check, yank, unyank, deprecate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    for each in (search, show, uninstall, verify_install, yank, unyank, deprecate, rebuild_check, conan_home):
+    for each in (search, show, export, uninstall, verify_install, yank, unyank, deprecate, rebuild_check, conan_home):
         app.command()(each)
 
 
@@ -175,6 +175,37 @@ def installed_text(done: Installed) -> str:
     """The outcome of an installation in words."""
     before = f" (was {done.previous})" if done.previous and done.previous != done.version else ""
     return f"{done.name} {done.version}: {done.status} in {done.prefix}{before}"
+
+
+@command("registry", "offline")
+def export(
+    session: Session,
+    package: PackageArgument,
+    *,
+    source: Annotated[
+        Path, typer.Option("--source", metavar="DIR", help="Where the sources go: a folder that does not exist yet.")
+    ],
+    prefix: Annotated[
+        Path | None,
+        typer.Option("--prefix", metavar="DIR", help="Take the package that is installed there, ask no registry."),
+    ] = None,
+) -> Result:
+    """Write the sources of a package, which CMake and a C++17 compiler build without this tool.
+
+    For packages whose spec has `package: {source: true}`.
+
+    Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits --prefix external --source digits
+    """
+    from tfaot_pkg.export import export_installed, export_published
+
+    if prefix is not None:
+        if session.registry is not None or session.flags.offline:
+            raise typer.BadParameter("--prefix asks no registry: leave out --registry and --offline")
+        done = export_installed(prefix, package, source)
+    else:
+        done = export_published(session.open_registry(), package, source)
+    files = counted(done.files, "file")
+    return Result(document=done, text=f"{done.name} {done.version}: wrote {files} into {done.folder}")
 
 
 @command()

@@ -108,10 +108,20 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
             f"the model cannot be made into one program: {engine.reason}",
             hint="set compilation.engine to auto, so that XLA compiles what the compiler does not know",
         )
+    require_sources(spec, engine)
     if emitted is not None:
         _write(emitted, folder)
     (folder / _FACTS).write_text(json.dumps(asdict(engine)))
     return engine
+
+
+def require_sources(spec: ModelSpec, engine: Engine) -> None:
+    """Raise ModelError if the package is to have a source form and the model has none."""
+    if spec.package.source and not engine.is_program:
+        raise ModelError(
+            f"package.source needs a model that is a program, and XLA compiles this one: {engine.reason}",
+            hint="XLA gives machine code only: remove package.source from the spec, or what the reason names",
+        )
 
 
 def read_engine(folder: Path) -> Engine:

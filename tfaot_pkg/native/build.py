@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfaot_pkg import resources
-from tfaot_pkg.batching.costs import batch_costs
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit
@@ -42,6 +41,7 @@ from tfaot_pkg.native.library import (
     object_names,
     require_sound_libraries,
 )
+from tfaot_pkg.native.model_source import ModelSource
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
@@ -279,30 +279,17 @@ class LibraryBuild:
         return path
 
     def _model(self) -> Path:
-        context: dict[str, object] = {
-            "model": self.spec.model,
-            "uid": self.library.uid,
-            "symbol": self.symbol,
-            "toolchain": f"tensorflow {self.environment.toolchain.version}",
-            "alignment": self.environment.toolchain.alignment,
-            "signature": self.frozen.signature,
-            "rows": self.frozen.rows,
-            "any_batch_size": self.compiled.program is not None,
-            "batch_sizes": self.spec.compilation.batch_sizes,
-            "targets": self._targets,
-            "batch_costs": [
-                batch_costs(
-                    self.spec.compilation.batch_sizes,
-                    target,
-                    work=self.frozen.work,
-                    signature=self.frozen.signature,
-                    tuning=self.spec.tuning,
-                )
-                for target in self._targets
-            ],
-            "weight_offsets": self.compiled.weight_offsets,
-        }
-        source = self._rendered("model.cc.j2", "model.cc", context)
+        model = ModelSource(
+            spec=self.spec,
+            frozen=self.frozen,
+            toolchain=self.environment.toolchain,
+            uid=self.library.uid,
+            symbol=self.symbol,
+            any_batch_size=self.compiled.program is not None,
+            weight_offsets=tuple(self.compiled.weight_offsets),
+        )
+        source = self.work / "model.cc"
+        source.write_text(model.text(self._targets))
         return self._compile(source, [*self._baseline(), *_WARNINGS])
 
     def _weights(self) -> Path:
@@ -340,7 +327,11 @@ class LibraryBuild:
 
     def _table(self) -> Path:
         """The functions that give the code of each target."""
-        context: dict[str, object] = {"targets": self._targets, "program": self.compiled.program}
+        context: dict[str, object] = {
+            "targets": self._targets,
+            "selectable": False,
+            "program": self.compiled.program,
+        }
         if self.compiled.program is not None:
             context["symbols"] = {target.name: _part_symbol(self.symbol, target, FUNCTION) for target in self._targets}
         else:

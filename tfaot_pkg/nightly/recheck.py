@@ -98,10 +98,14 @@ class Recheck:
             temporary_folder(prefix="tfaot-recheck-") as scratch,
             WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
         ):
-            frozen, engine, report = pipeline.validate(plan, library, pool)
-            _require_hashes(release, plan, root, report.hashes)
-            contents = contents_of(plan, frozen, engine, library, environment, programs=programs)
-            entry = entry_of(plan, frozen, engine, glibc=contents.glibc, tree=tree.digest, blobs=release.entry.blobs)
+            valid = pipeline.validate(plan, library, pool)
+            _require_hashes(release, plan, root, valid.report.hashes)
+            contents = contents_of(
+                plan, valid.frozen, valid.engine, library, environment, program=valid.program, programs=programs
+            )
+            entry = entry_of(
+                plan, valid.frozen, valid.engine, glibc=contents.glibc, tree=tree.digest, blobs=release.entry.blobs
+            )
             _require_entry(release, entry)
             _require_texts(release, tree, contents)
 

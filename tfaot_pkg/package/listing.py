@@ -137,6 +137,12 @@ SHARED_HEADERS = "include/tfaot/"
 OBJECTS = "-objects"
 """What the SCRAM tool that links a package's object files is called after the package's name."""
 
+
+def source_folder(package: str) -> str:
+    """Where a package has its source form, if it has one."""
+    return f"share/{package}/source"
+
+
 _FILE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _WRITTEN_BY_INSTALLER = ("manifest.json", "pending.json")
 

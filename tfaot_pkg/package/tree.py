@@ -13,6 +13,7 @@ It decides where each file of a package is. Libraries are made in `native`; pack
     lib/cmake/tfaot-model-NAME/           find_package
     lib/pkgconfig/tfaot-model-NAME.pc
     etc/scram.d/tfaot-model-NAME.xml      and tfaot-model-NAME-objects.xml if there are objects
+    share/tfaot-model-NAME/source/        sources that build without this tool (package.source)
     share/tfaot-model-NAME/               spec.yaml, spec.tune.json, info.json, licenses/, validation.json,
                                           sbom.cdx.json, graph.json, provenance.json; reference.bin for NAME_test
 
@@ -41,10 +42,11 @@ from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms.document import Dumper
 from tfaot_pkg.keys import Key, key_of, sha256_bytes, sha256_file
 from tfaot_pkg.package.cmssw import alias_header, function_headers, tool_files
-from tfaot_pkg.package.listing import Member, Tree, headers_version
+from tfaot_pkg.package.listing import Member, Tree, headers_version, source_folder
 from tfaot_pkg.package.name import other_spellings, shared_library_name
 from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
+from tfaot_pkg.package.source_form import PROCESSORS, source_files
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
@@ -68,9 +70,6 @@ MEMBER_NAMES = frozenset(
 # Types that hold one member per tensor, and what else they hold; a tensor of such a name gets another one.
 _TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo", "get"})
 
-# What CMake calls the processors that can run code for an architecture.
-_CMAKE_PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|arm64|ARM64)$"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageContents:
@@ -83,7 +82,8 @@ class PackageContents:
     the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
     load with, if that is known. `objects` are what the libraries were linked from, `programs` what goes into bin/,
     `answers` what NAME_test compares with (verify/oracle.py), if the package has them. `notices` are the licence texts
-    of everything linked in, by file name.
+    of everything linked in, by file name. `code` are the library's sources with their licence, if the package has a
+    source form (source_form.py).
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files.
@@ -106,6 +106,7 @@ class PackageContents:
     objects: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
     answers: bytes | None = None
+    code: Mapping[str, bytes] | None = None
     sbom: Mapping[str, object] | None = None
     graph: Mapping[str, object] | None = None
     provenance: Callable[[Tree], Mapping[str, object]] | None = None
@@ -192,11 +193,26 @@ def render(contents: PackageContents) -> dict[str, bytes]:
         objects=tuple(path.name for path in contents.objects),
     )
     files |= {f"etc/scram.d/{name}": text for name, text in tools.items()}
+    if contents.code is not None:
+        files |= _source_form(contents, contents.code, files)
     if contents.provenance is not None:
         # Last, because provenance lists the digests of all other files.
         tree = _listing(files, contents)
         files[f"share/{contents.package_name}/provenance.json"] = _json(contents.provenance(tree))
     return dict(sorted(files.items()))
+
+
+def _source_form(
+    contents: PackageContents, code: Mapping[str, bytes], packaged: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """The files of the source form by their place in the package, whose other files are `packaged`."""
+    context = {
+        **template_context(contents),
+        "bits": contents.bits,
+        "unfused": contents.bits.get("other_bits", ()),
+    }
+    files = source_files(code, packaged, context, contents.spec.compilation.targets)
+    return {f"{source_folder(contents.package_name)}/{path}": data for path, data in files.items()}
 
 
 def _listing(rendered: Mapping[str, bytes], contents: PackageContents) -> Tree:
@@ -324,7 +340,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "inputs": _tensors(contents.signature.inputs),
         "outputs": _tensors(contents.signature.outputs),
         "architecture": architecture,
-        "processors": _CMAKE_PROCESSORS[architecture],
+        "processors": PROCESSORS[architecture],
         "headers_version": headers_version(_header_text("version.h")),
     }
 

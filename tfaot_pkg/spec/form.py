@@ -274,6 +274,9 @@ class PackageForm(Form):
     cmssw: Truth | None = Field(
         None, description="Put the headers NAME_bsN.h and NAME.h of cms-tfaot's packages beside model.h."
     )
+    source: Truth | None = Field(
+        None, description="Put sources of the library into the package, which build without this tool."
+    )
     glibc: (
         Annotated[str, checked(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
     ) = Field(None, description="Newest glibc that a published shared library or program may need.", examples=["2.28"])

@@ -87,6 +87,7 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     # Also if the form has faults, so that all are reported at once.
     _check_source(document, failed)
     _check_validation(document)
+    _check_package(document)
     if document.faults or form is None:
         raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
     return replace(_spec(form, Path(os.path.abspath(path))), defines=given.used)
@@ -222,6 +223,15 @@ def _check_validation(document: Document) -> None:
         for key in ("seed", "samples"):
             if key in validation:
                 document.report(("validation", key), "is for random inputs: give either it or inputs")
+
+
+def _check_package(document: Document) -> None:
+    compilation, package = document.data.get("compilation"), document.data.get("package")
+    engine = compilation.get("engine") if isinstance(compilation, dict) else None
+    if isinstance(package, dict) and package.get("source") is True and engine == "xla":
+        document.report(
+            ("package", "source"), "is for programs, and compilation.engine is xla, which compiles to objects alone"
+        )
 
 
 def _spec(form: SpecForm, path: Path) -> ModelSpec:

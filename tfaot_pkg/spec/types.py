@@ -137,12 +137,14 @@ class PackageOptions:
 
     `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
     file of its own, for builds that link objects. `cmssw`: the headers `NAME_bsN.h` and `NAME.h`,
-    as cms-tfaot makes them. `glibc`: the newest glibc that a published shared library or program may need.
+    as cms-tfaot makes them. `source`: sources of the library that build without this tool.
+    `glibc`: the newest glibc that a published shared library or program may need.
     """
 
     tools: bool = False
     objects: bool = False
     cmssw: bool = False
+    source: bool = False
     glibc: str = "2.28"
 
 

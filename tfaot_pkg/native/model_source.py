@@ -1,0 +1,54 @@
+"""The C++ source of a library's data (model.cc): interface, targets, costs of batches, and where its weights begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfaot_pkg.batching.costs import batch_costs
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.package.render import render
+from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.targets import Target
+from tfaot_pkg.toolchain.definition import Toolchain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """What the data of a library is made from. `symbol` is its entry function, `uid` the digest in that."""
+
+    spec: ModelSpec
+    frozen: FrozenModel
+    toolchain: Toolchain
+    uid: str
+    symbol: str
+    any_batch_size: bool
+    weight_offsets: tuple[int, ...]
+
+    def text(self, targets: Sequence[Target], *, selectable: bool = False) -> str:
+        """The source for `targets`, lowest first; if `selectable`, macros choose among them (native/targets.j2)."""
+        spec, frozen = self.spec, self.frozen
+        sizes = spec.compilation.batch_sizes
+        return render(
+            "native/model.cc.j2",
+            {
+                "model": spec.model,
+                "uid": self.uid,
+                "symbol": self.symbol,
+                "toolchain": f"tensorflow {self.toolchain.version}",
+                "alignment": self.toolchain.alignment,
+                "signature": frozen.signature,
+                "rows": frozen.rows,
+                "any_batch_size": self.any_batch_size,
+                "batch_sizes": sizes,
+                "targets": targets,
+                "selectable": selectable,
+                "batch_costs": {
+                    each.name: batch_costs(
+                        sizes, each, work=frozen.work, signature=frozen.signature, tuning=spec.tuning
+                    )
+                    for each in targets
+                },
+                "weight_offsets": self.weight_offsets,
+            },
+        )

@@ -1,0 +1,55 @@
+"""The code of a library as sources that any C++17 compiler builds, without this tool: for models that are a program.
+
+The sources are those that `build` compiles, except two: weights.cc includes the weights without an assembler, and
+runtime.cc leaves memory and exceptions to the C++ runtime, because other people's static libraries must not replace it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfaot_pkg import resources
+from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
+from tfaot_pkg.native.model_source import ModelSource
+from tfaot_pkg.package.render import render
+from tfaot_pkg.targets import TARGETS
+
+_COPIED = ("cpu.cc", "library.cc", "model.h", "runtime.h", "unit.h")
+"""Of templates/native: what all libraries have."""
+_OWN = ("runtime.cc", "weights.cc")
+"""Of templates/source."""
+
+
+def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
+    """The code of the library and its weights, by path: `src/`, `kernels/`, `licenses/` and `weights.bin`."""
+    templates = resources.templates()
+    targets = sorted(TARGETS.values(), key=lambda target: (target.architecture, target.level))
+    units: dict[str, object] = {
+        "targets": targets,
+        "selectable": True,
+        "program": program,
+        "symbols": {target.name: f"{FUNCTION}_{target.identifier}" for target in targets},
+    }
+    entry: dict[str, object] = {"symbol": model.symbol}
+    texts = {
+        "src/model.cc": model.text(targets, selectable=True),
+        "src/units.cc": render("native/units.cc.j2", units),
+        "src/entry.cc": render("native/entry.cc.j2", entry),
+        "src/exports.map": render("native/exports.map.j2", entry),
+    }
+    return {
+        **{name: text.encode() for name, text in texts.items()},
+        **{f"src/{name}": (templates / "native" / name).read_bytes() for name in _COPIED},
+        **{f"src/{name}": (templates / "source" / name).read_bytes() for name in _OWN},
+        "src/program.cc": program.source.read_bytes(),
+        **{f"kernels/{path.relative_to(resources.kernels()).as_posix()}": path.read_bytes() for path in _kernels()},
+        # It covers generated code and the kernel library. A program has no code of others.
+        "licenses/tfaot-pkg-LICENSE.txt": resources.licence().read_bytes(),
+        "weights.bin": program.constants.read_bytes(),
+    }
+
+
+def _kernels() -> Iterator[Path]:
+    for folder in ("include", "src"):
+        yield from sorted(path for path in (resources.kernels() / folder).rglob("*") if path.suffix in (".h", ".cpp"))

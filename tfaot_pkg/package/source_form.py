@@ -1,0 +1,87 @@
+"""The source form of a package: a folder that CMake builds without this tool, and that gives what the package has.
+
+It stands in the package, below `share/tfaot-model-NAME/source/`, and `export --source` copies it. What is native to it,
+the code, comes from native/source_form.py; headers and build files are the package's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfaot_pkg.package.render import render
+from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
+
+FUNCTION = "tfaot_program"
+"""What generated code calls a program's function (compiled/program.py)."""
+
+RUNTIME = "@TFAOT_CXX_RUNTIME@"
+"""Stands for the library of the C++ runtime in files that CMakeLists.txt completes."""
+
+# GCC 9 and Clang 11 do not know the levels by their names. SSE3, which Linux calls otherwise, comes with SSSE3.
+_OPTIONS = {
+    "cx16": "-mcx16", "lahf_lm": "-msahf", "popcnt": "-mpopcnt", "ssse3": "-mssse3", "sse4_1": "-msse4.1",
+    "sse4_2": "-msse4.2", "avx": "-mavx", "avx2": "-mavx2", "bmi1": "-mbmi", "bmi2": "-mbmi2", "f16c": "-mf16c",
+    "fma": "-mfma", "movbe": "-mmovbe", "abm": "-mlzcnt", "avx512f": "-mavx512f", "avx512bw": "-mavx512bw",
+    "avx512cd": "-mavx512cd", "avx512dq": "-mavx512dq", "avx512vl": "-mavx512vl",
+}  # fmt: skip
+# What CMake calls the processors that can run code for an architecture.
+PROCESSORS = {"x86_64": "^(x86_64|AMD64|amd64)$", "aarch64": "^(aarch64|arm64|ARM64)$"}
+
+
+def source_files(
+    code: Mapping[str, bytes], packaged: Mapping[str, bytes], context: Mapping[str, object], targets: Sequence[str]
+) -> dict[str, bytes]:
+    """The files of the source form, by path in it.
+
+    `code` is the native part, `packaged` the files of the package around it, `context` what the package's templates
+    see, `targets` those of the package.
+    """
+    package = context["package"]
+    known = {**context, "architectures": [_architecture(name, targets) for name in PROCESSORS], "function": FUNCTION}
+    texts = {name: render(f"source/{name}.j2", known) for name in ("CMakeLists.txt", "README.md")}
+    cmake = f"lib/cmake/{package}/{package}"
+    linked = {**context, "system_libraries": ("m", RUNTIME)}
+    for path in (f"{cmake}Targets.cmake", f"lib/pkgconfig/{package}.pc"):
+        texts[f"install/{path}.in"] = render(f"package/{_template(path, package)}", linked)
+    for architecture, processors in PROCESSORS.items():
+        version = {**context, "architecture": architecture, "processors": processors}
+        path = f"{cmake}ConfigVersion.cmake"
+        texts[f"install/{architecture}/{path}"] = render(f"package/{_template(path, package)}", version)
+    return {
+        **{path: text.encode() for path, text in texts.items()},
+        **code,
+        **{path: data for path, data in packaged.items() if path.startswith("include/")},
+        **{f"install/{path}": data for path, data in packaged.items() if _is_installed(path, f"{package}")},
+    }
+
+
+def _template(path: str, package: object) -> str:
+    return path.replace(str(package), "tfaot-model-NAME") + ".j2"
+
+
+def _is_installed(path: str, package: str) -> bool:
+    """Whether the installation has the file as the package has it, and it is no header."""
+    made = (f"{package}Targets.cmake", f"{package}ConfigVersion.cmake", f"{package}.pc")
+    if path.startswith(("lib/cmake/", "lib/pkgconfig/")):
+        return not path.endswith(tuple(f"/{name}" for name in made))
+    return path == f"etc/scram.d/{package}.xml"
+
+
+def _architecture(name: str, targets: Sequence[str]) -> dict[str, object]:
+    """What the templates know of an architecture. `default` are the targets of the package, if they are of it."""
+    known = sorted((t for t in TARGETS.values() if t.architecture == name), key=lambda target: target.level)
+    names = [target.name for target in known]
+    default = [each for each in names if each in targets] or [each for each in names if each in DEFAULT_TARGETS]
+    return {
+        "name": name,
+        "processors": PROCESSORS[name],
+        "targets": [{"name": t.name, "identifier": t.identifier, "flags": _flags(t)} for t in known],
+        "default": default or names,
+        "lowest": _flags(lowest(name)),
+    }
+
+
+def _flags(target: Target) -> list[str]:
+    """Flags for `target` that compilers of 2019 know."""
+    options = [option for name, option in _OPTIONS.items() if name in target.features]
+    return [*lowest(target.architecture).flags, *options]
