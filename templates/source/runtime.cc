@@ -2,6 +2,7 @@
 
 #include "runtime.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -20,6 +21,17 @@ Outcome run_guarded(void (*work)(void*), void* argument) {
 }
 
 void fail_call() { std::abort(); }
+
+// As in the binary library: no variable of threads, which the C library would allocate.
+std::uintptr_t this_thread() {
+  std::uintptr_t address;
+#if defined(__x86_64__)
+  __asm__("movq %%fs:0, %0" : "=r"(address));
+#else
+  __asm__("mrs %0, tpidr_el0" : "=r"(address));
+#endif
+  return address;
+}
 
 Lasting::Lasting() {}
 Lasting::~Lasting() {}
