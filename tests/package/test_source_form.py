@@ -9,6 +9,7 @@ import pytest
 from tests.package.conftest import make_contents, make_spec
 from tfaot_pkg.package.listing import foreign_paths
 from tfaot_pkg.package.tree import PackageContents, render
+from tfaot_pkg.targets import DEFAULT_TARGETS
 
 CODE = {"src/program.cc": b"// code\n", "weights.bin": bytes(8)}
 
@@ -52,7 +53,10 @@ def test_it_has_the_headers_and_build_files_of_the_package(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("targets", "x86_64", "aarch64"),
-    [(("x86-64-v3", "x86-64-v4"), "x86-64-v3 x86-64-v4", "aarch64"), (("aarch64",), "x86-64-v2 x86-64-v3", "aarch64")],
+    [
+        (("x86-64-v3", "x86-64-v4"), "x86-64-v3 x86-64-v4", "aarch64"),
+        (("aarch64",), " ".join(DEFAULT_TARGETS), "aarch64"),
+    ],
 )
 def test_it_is_built_for_the_targets_of_the_package_or_the_default_ones(
     targets: tuple[str, ...], x86_64: str, aarch64: str
