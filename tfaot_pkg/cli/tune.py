@@ -20,6 +20,12 @@ KernelsFlag = Annotated[
 ]
 XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA, if it compiles the model.")]
 BatchCostsFlag = Annotated[bool, typer.Option("--batch-costs", help="Measure what a run of each batch size costs.")]
+NoiseFlag = Annotated[
+    bool,
+    typer.Option(
+        "--accept-noise", envvar="TFAOT_ACCEPT_NOISE", help="Write costs although other work disturbs the machine."
+    ),
+]
 TargetOption = Annotated[
     list[str] | None,
     typer.Option(metavar="TARGET", help="Measure this target only. Repeatable. (default: all that this machine runs)"),
@@ -42,6 +48,7 @@ def tune(
     kernels: KernelsFlag = False,
     xla_flags: XlaFlagsFlag = False,
     batch_costs: BatchCostsFlag = False,
+    accept_noise: NoiseFlag = False,
     target: TargetOption = None,
     output: OutputOption = None,
 ) -> Result:
@@ -63,7 +70,7 @@ def tune(
     _require_targets(loaded, target)
     file = output or tuning_path(spec)
     require_writable(file)
-    wanted = _wanted(kernels=kernels, xla_flags=xla_flags, batch_costs=batch_costs)
+    wanted = _wanted(kernels=kernels, xla_flags=xla_flags, batch_costs=batch_costs, noise=accept_noise)
     pipeline = session.pipeline()
     if kernels:
         pipeline.progress.note("note: --kernels has no effect: the compiler chooses what the kernel library computes")
@@ -81,11 +88,11 @@ def _require_targets(spec: ModelSpec, targets: list[str] | None) -> None:
         )
 
 
-def _wanted(*, kernels: bool, xla_flags: bool, batch_costs: bool) -> Wanted:
+def _wanted(*, kernels: bool, xla_flags: bool, batch_costs: bool, noise: bool) -> Wanted:
     from tfaot_pkg.tuning.measure import Wanted
 
     everything = not (kernels or xla_flags or batch_costs)
-    return Wanted(xla_flags=xla_flags or everything, batch_costs=batch_costs or everything)
+    return Wanted(xla_flags=xla_flags or everything, batch_costs=batch_costs or everything, noise=noise)
 
 
 def _document(tuned: Tuned, file: Path) -> dict[str, object]:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tfaot_pkg.verify.latency import MAD_TO_SIGMA
+
 # Both keep noise out, so that most units get no flags (docs/decisions/025): a gain must be at
 # least 3 %, and two standard errors of the median ratio.
 _LEAST_GAIN = 0.03
 _SIGMAS = 2.0
-_MAD_TO_SIGMA = 1.4826  # of a normal distribution
 _MEDIAN_ERROR = math.sqrt(math.pi / 2)  # of a median's standard error over a mean's
 
 
@@ -30,7 +31,7 @@ class Ratio:
         """
         ratios = [one / other for one, other in zip(times, base, strict=True)]
         middle = median(ratios)
-        sigma = _MAD_TO_SIGMA * median(abs(ratio - middle) for ratio in ratios)
+        sigma = MAD_TO_SIGMA * median(abs(ratio - middle) for ratio in ratios)
         return cls(value=middle, error=_MEDIAN_ERROR * sigma / math.sqrt(len(ratios)))
 
     @property

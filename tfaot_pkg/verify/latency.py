@@ -21,17 +21,22 @@ from tfaot_pkg.temporary import temporary_folder
 
 _FORMAT = 1
 
+MAD_TO_SIGMA = 1.4826
+"""A standard deviation over a median absolute deviation, of a normal distribution."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
     """The median time of one run, in nanoseconds: one thread, inputs of zeros, buffers used in place.
 
-    Targets and batch sizes take turns (templates/tools/latency.cc), so that noise of the machine is shared.
+    `spread` is the relative standard deviation of a round's time, from the median absolute deviation. Targets and batch
+    sizes take turns (templates/tools/latency.cc), so that noise of the machine is shared.
     """
 
     target: str
     batch_size: int
     nanoseconds: float
+    spread: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +100,15 @@ def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[
     """
     with timer(compiler) as clock:
         times = clock.times({library: targets})
-    return tuple(
-        Latency(target=unit.target, batch_size=unit.batch_size, nanoseconds=round(median(each), 1))
-        for unit, each in times.items()
+    return tuple(latency_of(unit, each) for unit, each in times.items())
+
+
+def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
+    """The figures of one run, of the times of its rounds."""
+    middle = median(times)
+    deviation = MAD_TO_SIGMA * median(abs(time - middle) for time in times)
+    return Latency(
+        target=unit.target, batch_size=unit.batch_size, nanoseconds=round(middle, 1), spread=deviation / middle
     )
 
 
