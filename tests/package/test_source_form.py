@@ -62,7 +62,7 @@ def test_it_is_built_for_the_targets_of_the_package_or_the_default_ones(
     targets: tuple[str, ...], x86_64: str, aarch64: str
 ) -> None:
     lists = sources(contents("affine", *targets))["CMakeLists.txt"].decode()
-    assert f"set(architecture x86_64)\n  set(default {x86_64})" in lists
-    assert f"set(architecture aarch64)\n  set(default {aarch64})" in lists
+    assert f"set(known x86-64 x86-64-v2 x86-64-v3 x86-64-v4)\n  set(default {x86_64})" in lists
+    assert f"set(known aarch64)\n  set(default {aarch64})" in lists
     # By instruction sets: GCC 9 and Clang 11 do not know -march=x86-64-v3.
     assert "-march=x86-64-v" not in lists
