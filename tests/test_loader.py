@@ -18,13 +18,17 @@ import pytest
 import tfaot_pkg
 from tests.wording import reported
 from tfaot_pkg import resources
-from tfaot_pkg.loader import Model, RunError, _any_batch_size, _batch_costs, _CInfo, _fitting, _rows_independent, load
+from tfaot_pkg.c_interface import CInfo
+from tfaot_pkg.loader import Model, RunError, _any_batch_size, _batch_costs, _fitting, _rows_independent, load
 from tfaot_pkg.process import run
 from tfaot_pkg.signature import DType, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 PACKAGE = Path(__file__).parent / "package"
 BIAS = np.array([0, 10, 20], "float32")
+
+
+NAMES = {"NAME": '"affine"', "VERSION": '"1.2.0"', "UID": '"0123456789ab"', "SYMBOL": "the_table", "SLOPE": "2.0f"}
 
 
 def _library(folder: Path, name: str, source: str, symbol: str, **names: str) -> Path:
@@ -35,7 +39,7 @@ def _library(folder: Path, name: str, source: str, symbol: str, **names: str) ->
         f'#include <tfaot/c_api.h>\nextern "C" const tfaot_model_table* {symbol}();\n'
         f'extern "C" const tfaot_model_table* tfaot_model_entry() {{ return {symbol}(); }}\n'
     )
-    defines = [f"-DMODEL_{name}={value}" for name, value in names.items()]
+    defines = [f"-DMODEL_{key}={value}" for key, value in names.items()]
     flags = ["-std=c++17", "-shared", "-fPIC", *defines, f"-I{resources.headers()}"]
     run(["g++", *flags, PACKAGE / source, entry, "-o", output])
     return output
@@ -44,8 +48,7 @@ def _library(folder: Path, name: str, source: str, symbol: str, **names: str) ->
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fake")
-    names = {"NAME": '"affine"', "VERSION": '"1.2.0"', "UID": '"0123456789ab"', "SYMBOL": "the_table", "SLOPE": "2.0f"}
-    _library(folder / "lib", "affine", "fake_model.cpp", "the_table", **names)
+    _library(folder / "lib", "affine", "fake_model.cpp", "the_table", **NAMES)
     return folder
 
 
@@ -54,13 +57,20 @@ def model(prefix: Path) -> Model:
     return load(prefix)
 
 
+@pytest.fixture(scope="module")
+def former(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """The same by a version without code for all threads."""
+    folder = tmp_path_factory.mktemp("former")
+    return load(_library(folder, "affine", "fake_model.cpp", "the_table", **NAMES, FORMER=""))
+
+
 def _rows(count: int) -> npt.NDArray[np.float32]:
     return np.arange(3 * count, dtype="float32").reshape(count, 3)
 
 
 def test_a_model_tells_what_it_is(model: Model) -> None:
     assert (model.name, model.version, model.uid) == ("affine", "1.2.0", "0123456789ab")
-    assert model.batch_sizes == (2, 4) and model.targets == ("x86-64-v2", "x86-64-v3") and model.memory > 0
+    assert model.batch_sizes == (2, 4) and model.targets == ("x86-64-v2", "x86-64-v3") and model.memory == 0
     assert repr(model) == (
         "<affine 1.2.0: (bias-in: float32[3], x: float32[N, 3]) -> (label: int64[N], y: float32[N, 3]); "
         "batch sizes 2, 4; x86-64-v2>"
@@ -73,8 +83,8 @@ def test_a_model_tells_what_its_batch_sizes_cost(model: Model) -> None:
 
 def test_a_library_of_a_version_without_costs_has_none() -> None:
     costs = (ctypes.c_double * 1)(7.0)
-    assert _batch_costs(_CInfo(struct_size=ctypes.sizeof(_CInfo), batch_costs=costs), ("a",), (1,)) == {"a": {1: 7.0}}
-    before = _CInfo(struct_size=_CInfo.batch_costs.offset, batch_costs=costs)  # not the library's: it lies behind
+    assert _batch_costs(CInfo(struct_size=ctypes.sizeof(CInfo), batch_costs=costs), ("a",), (1,)) == {"a": {1: 7.0}}
+    before = CInfo(struct_size=CInfo.batch_costs.offset, batch_costs=costs)  # not the library's: it lies behind
     assert _batch_costs(before, ("x86-64-v2",), (1,)) == {}
 
 
@@ -124,23 +134,23 @@ def test_a_model_for_any_batch_size_may_have_an_output_without_batch_axis(tmp_pa
 
 
 def test_a_library_of_a_version_that_does_not_tell_takes_its_sizes_only() -> None:
-    info = _CInfo(struct_size=_CInfo.any_batch_size.offset, any_batch_size=1)  # not the library's: it lies behind
+    info = CInfo(struct_size=CInfo.any_batch_size.offset, any_batch_size=1)  # not the library's: it lies behind
     assert not _any_batch_size(info)
-    assert _any_batch_size(_CInfo(struct_size=ctypes.sizeof(_CInfo), any_batch_size=1))
-    assert not _any_batch_size(_CInfo(struct_size=ctypes.sizeof(_CInfo), any_batch_size=0))  # as it was when reserved
+    assert _any_batch_size(CInfo(struct_size=ctypes.sizeof(CInfo), any_batch_size=1))
+    assert not _any_batch_size(CInfo(struct_size=ctypes.sizeof(CInfo), any_batch_size=0))  # as it was when reserved
 
 
 def test_a_library_of_a_version_that_does_not_tell_of_rows_composes_batches() -> None:
-    info = _CInfo(struct_size=_CInfo.rows_independent.offset, rows_independent=0)
+    info = CInfo(struct_size=CInfo.rows_independent.offset, rows_independent=0)
     assert _rows_independent(info)
-    assert not _rows_independent(_CInfo(struct_size=ctypes.sizeof(_CInfo), rows_independent=0))
+    assert not _rows_independent(CInfo(struct_size=ctypes.sizeof(CInfo), rows_independent=0))
 
 
-def test_a_busy_library_is_a_clear_error(model: Model) -> None:
+def test_a_busy_library_is_a_clear_error(former: Model) -> None:
     x = _rows(2)
     x[0, 0] = -2000  # this stand-in answers TFAOT_BUSY then
     with reported(RunError):
-        model(x=x, **{"bias-in": BIAS})
+        former(x=x, **{"bias-in": BIAS})
 
 
 def test_a_model_can_be_pickled(prefix: Path) -> None:
@@ -259,10 +269,51 @@ def test_a_failed_computation_is_an_error_with_the_librarys_words(model: Model) 
     assert np.array_equal(model(BIAS, _rows(2))["y"], 2 * _rows(2) + BIAS)
 
 
-def test_several_threads_may_share_a_model(model: Model) -> None:
-    with ThreadPoolExecutor(4) as executor:
-        answers = list(executor.map(lambda n: model(BIAS, _rows(4) + n)["y"], range(200)))
-    assert all(np.array_equal(y, 2 * (_rows(4) + n) + BIAS) for n, y in enumerate(answers))
+@pytest.mark.parametrize("version", ["model", "former"])
+def test_sixty_four_threads_share_a_model(version: str, request: pytest.FixtureRequest) -> None:
+    model: Model = request.getfixturevalue(version)
+    with ThreadPoolExecutor(64) as executor:
+        answers = list(executor.map(lambda n: model(BIAS, _rows(7) + n)["y"], range(640)))
+    assert all(np.array_equal(y, 2 * (_rows(7) + n) + BIAS) for n, y in enumerate(answers))
+
+
+def test_a_call_is_made_while_another_one_runs(model: Model) -> None:
+    library = ctypes.CDLL(str(model.path))
+    inner: list[float] = []
+
+    def during() -> None:  # in a call of this thread
+        with ThreadPoolExecutor(1) as executor:
+            inner.append(executor.submit(lambda: model(BIAS, _rows(2))["y"][0, 0]).result(timeout=60))
+
+    called = ctypes.CFUNCTYPE(None)(during)
+    library.the_table_during(called)
+    assert model(BIAS, _rows(4))["y"][0, 1] == 12 and inner == [0.0]
+
+
+def test_scratch_memory_may_be_given(model: Model) -> None:
+    inputs = {"bias-in": BIAS, "x": _rows(4)}
+    size = model.scratch_bytes(4)
+    assert size == 4 * 64 + 63
+    for offset in range(3):
+        memory = np.zeros(size + offset + 1, "uint8")
+        answers = model.run(4, inputs, scratch=memory[offset : offset + size])
+        assert np.array_equal(answers["y"], 2 * inputs["x"] + BIAS)
+        assert memory.any() and memory[offset + size] == 0  # it was used, and nothing behind it
+    read_only = np.zeros(size, "uint8")
+    read_only.flags.writeable = False
+    for wrong in (np.zeros(size - 1, "uint8"), np.zeros(size, "int8"), np.zeros(2 * size, "uint8")[::2], read_only):
+        with reported(RunError):
+            model.run(4, inputs, scratch=wrong)
+    with reported(RunError):
+        model.scratch_bytes(3)
+
+
+def test_a_library_of_a_version_without_code_for_all_threads_takes_no_scratch_memory(former: Model) -> None:
+    assert former.memory > 0 and np.array_equal(former(BIAS, _rows(5))["y"], 2 * _rows(5) + BIAS)
+    with reported(RunError):
+        former.scratch_bytes(4)
+    with reported(RunError):
+        former.run(4, {"bias-in": BIAS, "x": _rows(4)}, scratch=np.zeros(4096, "uint8"))
 
 
 def test_the_target_can_be_chosen_and_an_unknown_one_is_refused(prefix: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.batching.planner import Planner
+from tfaot_pkg.c_interface import CInfo, CTensor, caller_of, table_of
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import package_meant_by, spellings
@@ -22,68 +22,11 @@ from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.wording import counted
 
-ENTRY_POINT = "tfaot_model_entry"
-ABI_VERSION = 1
-_MESSAGE_SIZE = 256
-_BUSY = 6
 _DTYPES = (
     DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
     DType.UINT64, DType.FLOAT32, DType.FLOAT64,
 )  # fmt: skip
 """In the order of the C ABI's constants, which start at 1."""
-
-
-# These structures repeat tfaot/c_api.h. Fields are only ever added at the end; struct_size tells which there are.
-class _CTensor(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("dtype", ctypes.c_int32),
-        ("rank", ctypes.c_int32),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("row_elements", ctypes.c_int64),
-        ("element_size", ctypes.c_int32),
-        ("has_batch_axis", ctypes.c_int32),
-    )
-
-
-class _CInfo(ctypes.Structure):
-    _fields_ = (
-        ("struct_size", ctypes.c_uint32),
-        ("alignment", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("version", ctypes.c_char_p),
-        ("uid", ctypes.c_char_p),
-        ("toolchain", ctypes.c_char_p),
-        ("num_inputs", ctypes.c_size_t),
-        ("inputs", ctypes.POINTER(_CTensor)),
-        ("num_outputs", ctypes.c_size_t),
-        ("outputs", ctypes.POINTER(_CTensor)),
-        ("num_batch_sizes", ctypes.c_size_t),
-        ("batch_sizes", ctypes.POINTER(ctypes.c_int64)),
-        ("num_targets", ctypes.c_size_t),
-        ("targets", ctypes.POINTER(ctypes.c_char_p)),
-        ("batch_costs", ctypes.POINTER(ctypes.c_double)),
-        ("rows_independent", ctypes.c_int32),
-        ("any_batch_size", ctypes.c_int32),
-    )
-
-
-_Pointers = ctypes.POINTER(ctypes.c_void_p)
-
-
-class _CModel(ctypes.Structure):
-    _fields_ = (
-        ("abi_version", ctypes.c_uint32),
-        ("struct_size", ctypes.c_uint32),
-        ("info", ctypes.POINTER(_CInfo)),
-        ("create", ctypes.CFUNCTYPE(
-            ctypes.c_int32, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p, ctypes.c_size_t)),
-        ("destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-        ("run", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, _Pointers, _Pointers)),
-        ("message", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
-        ("target", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
-        ("memory", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)),
-    )  # fmt: skip
 
 
 class Model:
@@ -95,17 +38,18 @@ class Model:
         model = tfaot_pkg.load("digits", prefix="external")
         model(image=images)["probability"]
 
-    Integers and floats are converted to the input's dtype if their values fit. Several threads may share a model,
-    one of them runs at a time. A model can be pickled: what is stored is the path of its library, its uid and `target`.
+    Integers and floats are converted to the input's dtype if their values fit. Any number of threads may call one model
+    at the same time: its weights exist once, and the library keeps scratch memory for each thread (or `run` is given
+    some). Of libraries of versions without code for all threads, one thread runs at a time. A model can be pickled:
+    what is stored is the path of its library, its uid and `target`.
     """
 
     def __init__(self, path: Path, target: str | None) -> None:
         self.path = path
         self._wanted_target = target
-        self._instance = ctypes.c_void_p()
-        self._lock = threading.Lock()  # an instance serves one thread at a time
-        self._table = _table_of(path)
-        info = self._table.info.contents
+        self._lock = threading.Lock()  # of the planner
+        table = table_of(path)
+        info = table.info.contents
         self.name: str = info.name.decode()
         self.version: str = info.version.decode()
         self.uid: str = info.uid.decode()
@@ -130,17 +74,9 @@ class Model:
 
         True for libraries of versions that do not tell.
         """
-        message = ctypes.create_string_buffer(_MESSAGE_SIZE)
-        wanted = None if target is None else target.encode()
-        if self._table.create(wanted, ctypes.byref(self._instance), message, _MESSAGE_SIZE) != 0:
-            raise RunError(f"{path}: {message.value.decode(errors='replace')}")
+        self._caller = caller_of(path, table, target)
         # Without costs, one fixed unit per run and one per row: large batches are then preferred.
         self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
-
-    def __del__(self) -> None:
-        # Not set if loading the library failed.
-        if getattr(self, "_instance", None):
-            self._table.destroy(self._instance)
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None]]:
         # With the uid: an upgrade may have put another model at this path.
@@ -149,12 +85,16 @@ class Model:
     @property
     def target(self) -> str:
         """The target whose code runs."""
-        return str(self._table.target(self._instance).decode())
+        return self._caller.target
 
     @property
     def memory(self) -> int:
-        """Bytes that this instance holds now."""
-        return int(self._table.memory(self._instance))
+        """Bytes of scratch memory that the library holds now, for all threads that called it."""
+        return self._caller.memory
+
+    def scratch_bytes(self, batch_size: int) -> int:
+        """Bytes of an array of `uint8` that `run` takes as scratch memory for this batch size. Raises RunError."""
+        return self._caller.scratch_bytes(batch_size)
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.signature.inputs))
@@ -182,12 +122,13 @@ class Model:
             start += taken
         return self._joined(parts)
 
-    def run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, batch_size: int, inputs: Mapping[str, Array], scratch: Array | None = None) -> dict[str, Array]:
         """Run one batch of a compiled size (any, if `any_batch_size`), with the results that a C program gets.
 
-        Raises RunError.
+        `scratch` is memory for this call alone: a contiguous array of `uint8` of at least `scratch_bytes(batch_size)`
+        elements. Without it the library keeps some for each thread. Raises RunError.
         """
-        return self._run(batch_size, self._checked((), inputs))
+        return self._run(batch_size, self._checked((), inputs), scratch)
 
     def _checked(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         tensors = self.signature.inputs
@@ -245,7 +186,7 @@ class Model:
         empty = {t.name: np.empty(t.shape_at(0), t.dtype.value) for t in self.signature.outputs}
         return {name: np.concatenate([first, *(part[name] for part in parts)]) for name, first in empty.items()}
 
-    def _run(self, batch_size: int, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def _run(self, batch_size: int, inputs: Mapping[str, Array], scratch: Array | None = None) -> dict[str, Array]:
         # Kept in a variable: the library gets addresses only, which hold no reference.
         arrays = [np.asarray(inputs[tensor.name], order="C") for tensor in self.signature.inputs]
         for tensor, array in zip(self.signature.inputs, arrays, strict=True):
@@ -255,12 +196,7 @@ class Model:
                     f"at batch size {batch_size}, got {array.shape}"
                 )
         outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in self.signature.outputs}
-        with self._lock:
-            status = self._table.run(self._instance, batch_size, _addresses(arrays), _addresses(list(outputs.values())))
-            if status == _BUSY:  # the message is that of the other thread's calls
-                raise RunError(f"model {self.name}: this instance is in use by another thread")
-            if status != 0:
-                raise RunError(self._table.message(self._instance).decode(errors="replace"))
+        self._caller.run(batch_size, arrays, list(outputs.values()), scratch)
         return outputs
 
 
@@ -348,25 +284,8 @@ def _libraries(prefix: Path) -> list[Path]:
     return sorted((prefix / "lib").glob(f"lib{PACKAGE_PREFIX}*.so"))
 
 
-def _table_of(path: Path) -> Any:
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise RunError(f"cannot load {path}: {error}") from error
-    try:
-        entry = getattr(library, ENTRY_POINT)
-    except AttributeError:
-        raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}") from None
-    entry.restype = ctypes.POINTER(_CModel)
-    table = entry().contents
-    # A newer library is fine: its table only has more fields at the end.
-    if table.abi_version < ABI_VERSION:
-        raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
-    return table
-
-
 def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, dict[int, float]]:
-    if info.struct_size < _CInfo.batch_costs.offset + _CInfo.batch_costs.size or not info.batch_costs:
+    if info.struct_size < CInfo.batch_costs.offset + CInfo.batch_costs.size or not info.batch_costs:
         # Older libraries end before this field.
         return {}
     rows = {target: row * len(sizes) for row, target in enumerate(targets)}
@@ -377,16 +296,16 @@ def _batch_costs(info: Any, targets: tuple[str, ...], sizes: tuple[int, ...]) ->
 
 def _any_batch_size(info: Any) -> bool:
     # Older libraries end before this field, or have 0 in its place.
-    known = info.struct_size >= _CInfo.any_batch_size.offset + _CInfo.any_batch_size.size
+    known = info.struct_size >= CInfo.any_batch_size.offset + CInfo.any_batch_size.size
     return bool(info.any_batch_size) if known else False
 
 
 def _rows_independent(info: Any) -> bool:
-    known = info.struct_size >= _CInfo.rows_independent.offset + _CInfo.rows_independent.size
+    known = info.struct_size >= CInfo.rows_independent.offset + CInfo.rows_independent.size
     return bool(info.rows_independent) if known else True
 
 
-def _tensor(c: _CTensor) -> Tensor:
+def _tensor(c: CTensor) -> Tensor:
     shape = tuple(None if c.shape[i] < 0 else int(c.shape[i]) for i in range(c.rank))
     return Tensor(name=c.name.decode(), dtype=_DTYPES[c.dtype - 1], shape=shape)
 
@@ -436,7 +355,3 @@ def _padded(array: Array, rows: int) -> Array:
     missing = rows - len(array)
     # Copies of the last row, as in C++ (decision 009): valid inputs, whose answers are dropped.
     return array if missing == 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
-
-
-def _addresses(arrays: list[Array]) -> Any:
-    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])

@@ -1,4 +1,5 @@
-// The C ABI of a model (tfaot/c_api.h): instances, dispatch on the CPU, binding of buffers.
+// The C ABI of a model (tfaot/c_api.h): dispatch on the CPU, one computation in memory that is given, and who gives it:
+// the caller, an instance, or the library itself.
 //
 // The same code for every model and toolchain; what differs is in model.cc (data) and units_TARGET.cc (code).
 // Nothing here throws: what would throw in the XLA runtime becomes a status (runtime.h).
@@ -8,24 +9,20 @@
 #include <cstring>
 #include <new>
 
+#include <sched.h>
+
 #include "model.h"
 #include "runtime.h"
 
 namespace tfaot_native {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kAlignment = TFAOT_SCRATCH_ALIGNMENT;
 
 std::size_t align_up(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
-bool is_aligned(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % model_data.info.alignment == 0;
-}
-
-// `size` bytes; null if there is no memory.
-unsigned char* allocate(std::size_t size) {
-  void* memory = nullptr;
-  return posix_memalign(&memory, kAlignment, size) == 0 ? static_cast<unsigned char*>(memory) : nullptr;
+bool is_aligned(const void* pointer, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
 }
 
 std::size_t bytes_at(const tfaot_tensor& tensor, std::int64_t batch_size) {
@@ -33,115 +30,74 @@ std::size_t bytes_at(const tfaot_tensor& tensor, std::int64_t batch_size) {
   return static_cast<std::size_t>(rows * tensor.row_elements * tensor.element_size);
 }
 
-// Memory for one batch size of XLA's code: the table of addresses that the computation runs over, and what they point to.
+// Room for all tensors of so many rows, one after the other.
+std::size_t bytes_of_tensors(std::int64_t batch_size) {
+  const tfaot_info& info = model_data.info;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < info.num_inputs; ++i) size += align_up(bytes_at(info.inputs[i], batch_size));
+  for (std::size_t i = 0; i < info.num_outputs; ++i) size += align_up(bytes_at(info.outputs[i], batch_size));
+  return size;
+}
+
+// A unit of XLA's code in memory of `size(unit)` bytes: the table of addresses that the computation runs over, and what
+// they point to. Buffers of the caller that are not aligned are copied to and from `copies`, of `size_of_copies(unit)`.
 class Workspace {
  public:
-  Workspace() = default;
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() {
-    std::free(scratch_);
-    std::free(staging_);
-  }
+  Workspace(const Unit& unit, unsigned char* memory)
+      : unit_(unit),
+        memory_(memory),
+        table_(reinterpret_cast<void**>(memory)),
+        bindable_(reinterpret_cast<bool*>(memory + unit.num_buffers * sizeof(void*))) {}
 
-  bool ready() const { return scratch_ != nullptr; }
-  std::size_t memory() const { return scratch_size_ + staging_size_; }
-
-  // Allocate the table and the scratch buffers; bind constants and weights.
-  bool prepare(const Unit& unit) {
-    const std::size_t flags_offset = unit.num_buffers * sizeof(void*);
-    const std::size_t table_size = align_up(flags_offset + model_data.info.num_outputs * sizeof(bool));
-    std::size_t size = table_size;
+  static std::size_t size(const Unit& unit) {
+    std::size_t size = size_of_table(unit);
     for (std::size_t i = 0; i < unit.num_buffers; ++i) {
       if (is_scratch(unit, i)) size += align_up(unit.buffers[i].size);
     }
-    unsigned char* memory = allocate(size);
-    if (memory == nullptr) return false;
-    table_ = reinterpret_cast<void**>(memory);
-    bindable_ = reinterpret_cast<bool*>(memory + flags_offset);
-    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) bindable_[i] = is_bindable(unit, i);
-    std::size_t offset = table_size;
-    for (std::size_t i = 0; i < unit.num_buffers; ++i) {
-      table_[i] = const_cast<void*>(unit.buffers[i].constant);
-      if (is_scratch(unit, i)) {
-        table_[i] = memory + offset;
-        offset += align_up(unit.buffers[i].size);
-      }
-    }
-    bind_weights(unit);
-    scratch_ = memory;
-    scratch_size_ = size;
-    return true;
+    return size;
   }
 
-  // Compute one batch; false if memory for misaligned buffers is missing (`*out_of_memory`) or the computation failed.
-  bool run(const Unit& unit, const void* const* inputs, void* const* outputs, bool* out_of_memory) {
-    *out_of_memory = !bind_inputs(unit, inputs) || !bind_outputs(unit, outputs);
-    if (*out_of_memory || !unit.run(table_)) return false;
-    copy_outputs(unit, outputs);
+  static std::size_t size_of_copies(const Unit& unit) { return bytes_of_tensors(unit.batch_size); }
+
+  // Find places for the scratch buffers; bind constants and weights. Once for any number of runs.
+  void lay_out() {
+    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) bindable_[i] = is_bindable(unit_, i);
+    std::size_t offset = size_of_table(unit_);
+    for (std::size_t i = 0; i < unit_.num_buffers; ++i) {
+      table_[i] = const_cast<void*>(unit_.buffers[i].constant);
+      if (is_scratch(unit_, i)) {
+        table_[i] = memory_ + offset;
+        offset += align_up(unit_.buffers[i].size);
+      }
+    }
+    for (std::size_t i = 0; i < model_data.num_weights; ++i) {
+      const unsigned char* weights = model_data.weights + model_data.weight_offsets[i];
+      // The computation does not write to its arguments; XLA's interface just has no const.
+      table_[unit_.argument_buffers[model_data.info.num_inputs + i]] = const_cast<unsigned char*>(weights);
+    }
+  }
+
+  // Compute one batch; false if that failed.
+  bool run(const void* const* inputs, void* const* outputs, unsigned char* copies) {
+    bind_outputs(outputs, bind_inputs(inputs, copies));
+    if (!unit_.run(table_)) return false;
+    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
+      const void* result = table_[unit_.result_buffers[i]];
+      if (result != outputs[i]) std::memcpy(outputs[i], result, bytes_at(model_data.info.outputs[i], unit_.batch_size));
+    }
     return true;
   }
 
  private:
+  static std::size_t size_of_table(const Unit& unit) {
+    return align_up(unit.num_buffers * sizeof(void*) + model_data.info.num_outputs * sizeof(bool));
+  }
+
   // Results are written to the caller's memory, not to scratch memory of ours.
   static bool is_scratch(const Unit& unit, std::size_t buffer) {
     if (unit.buffers[buffer].kind != BufferKind::kScratch) return false;
     for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
       if (unit.result_buffers[i] == static_cast<std::int32_t>(buffer)) return false;
-    }
-    return true;
-  }
-
-  void bind_weights(const Unit& unit) {
-    for (std::size_t i = 0; i < model_data.num_weights; ++i) {
-      const unsigned char* weights = model_data.weights + model_data.weight_offsets[i];
-      // The computation does not write to its arguments; XLA's interface just has no const.
-      table_[unit.argument_buffers[model_data.info.num_inputs + i]] = const_cast<unsigned char*>(weights);
-    }
-  }
-
-  // Copies of misaligned inputs and outputs, one after the other.
-  unsigned char* staging(const Unit& unit) {
-    if (staging_ == nullptr) {
-      std::size_t size = 0;
-      const tfaot_info& info = model_data.info;
-      for (std::size_t i = 0; i < info.num_inputs; ++i) size += align_up(bytes_at(info.inputs[i], unit.batch_size));
-      for (std::size_t i = 0; i < info.num_outputs; ++i) size += align_up(bytes_at(info.outputs[i], unit.batch_size));
-      staging_ = allocate(size);
-      staging_size_ = staging_ == nullptr ? 0 : size;
-    }
-    return staging_;
-  }
-
-  bool bind_inputs(const Unit& unit, const void* const* inputs) {
-    std::size_t offset = 0;
-    for (std::size_t i = 0; i < model_data.info.num_inputs; ++i) {
-      const std::size_t size = bytes_at(model_data.info.inputs[i], unit.batch_size);
-      void* address = const_cast<void*>(inputs[i]);
-      if (!is_aligned(address)) {
-        if (staging(unit) == nullptr) return false;
-        address = std::memcpy(staging_ + offset, inputs[i], size);
-      }
-      table_[unit.argument_buffers[i]] = address;
-      offset += align_up(size);
-    }
-    outputs_offset_ = offset;
-    return true;
-  }
-
-  bool bind_outputs(const Unit& unit, void* const* outputs) {
-    std::size_t offset = outputs_offset_;
-    for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
-      const std::int32_t buffer = unit.result_buffers[i];
-      if (bindable_[i]) {
-        void* address = outputs[i];
-        if (!is_aligned(address)) {
-          if (staging(unit) == nullptr) return false;
-          address = staging_ + offset;
-        }
-        table_[buffer] = address;
-      }
-      offset += align_up(bytes_at(model_data.info.outputs[i], unit.batch_size));
     }
     return true;
   }
@@ -159,147 +115,365 @@ class Workspace {
     return true;
   }
 
-  void copy_outputs(const Unit& unit, void* const* outputs) {
+  // Where copies of outputs begin.
+  unsigned char* bind_inputs(const void* const* inputs, unsigned char* copies) {
+    for (std::size_t i = 0; i < model_data.info.num_inputs; ++i) {
+      const std::size_t size = bytes_at(model_data.info.inputs[i], unit_.batch_size);
+      void* address = const_cast<void*>(inputs[i]);
+      if (!is_aligned(address, model_data.info.alignment)) address = std::memcpy(copies, inputs[i], size);
+      table_[unit_.argument_buffers[i]] = address;
+      if (copies != nullptr) copies += align_up(size);
+    }
+    return copies;
+  }
+
+  void bind_outputs(void* const* outputs, unsigned char* copies) {
     for (std::size_t i = 0; i < model_data.info.num_outputs; ++i) {
-      const void* result = table_[unit.result_buffers[i]];
-      if (result != outputs[i]) std::memcpy(outputs[i], result, bytes_at(model_data.info.outputs[i], unit.batch_size));
+      if (bindable_[i]) {
+        table_[unit_.result_buffers[i]] = is_aligned(outputs[i], model_data.info.alignment) ? outputs[i] : copies;
+      }
+      if (copies != nullptr) copies += align_up(bytes_at(model_data.info.outputs[i], unit_.batch_size));
     }
   }
 
-  void** table_ = nullptr;   // at the start of scratch_
-  bool* bindable_ = nullptr;  // behind it, by output
-  unsigned char* scratch_ = nullptr;
-  std::size_t scratch_size_ = 0;
-  unsigned char* staging_ = nullptr;
-  std::size_t staging_size_ = 0;
-  std::size_t outputs_offset_ = 0;
+  const Unit& unit_;
+  unsigned char* memory_;
+  void** table_;    // at the start of the memory
+  bool* bindable_;  // behind it, by output
 };
 
-// Memory that the program works in, for batches of any size.
-class ProgramMemory {
+// The program, over any number of rows, in scratch memory of one size. Rows are copied if elements are misaligned.
+class ProgramCall {
  public:
-  ProgramMemory() = default;
-  ProgramMemory(const ProgramMemory&) = delete;
-  ProgramMemory& operator=(const ProgramMemory&) = delete;
-  ~ProgramMemory() {
-    std::free(scratch_);
-    std::free(staging_);
+  static std::size_t size(const Target& target) { return align_up(target.scratch_size); }
+
+  // For that many rows in one call.
+  static std::size_t size_of_copies(std::int64_t rows) {
+    return size_of_pointers() + bytes_of_tensors(rows < rows_at_a_time() ? rows : rows_at_a_time());
   }
 
-  std::size_t memory() const { return scratch_size_ + staging_size_; }
+  // For any number of rows.
+  static std::size_t size_of_copies() { return size_of_copies(rows_at_a_time()); }
 
-  // Compute `rows` rows; false if there is no memory.
-  bool run(const Target& target, std::size_t rows, const void* const* inputs, void* const* outputs) {
-    if (scratch_ == nullptr) {
-      scratch_ = allocate(target.scratch_size);
-      if (scratch_ == nullptr) return false;
-      scratch_size_ = target.scratch_size;
+  ProgramCall(const Target& target, const void* const* inputs, void* const* outputs, unsigned char* scratch)
+      : target_(target), inputs_(inputs), outputs_(outputs), scratch_(scratch) {}
+
+  void run(std::int64_t rows) { target_.program(static_cast<std::size_t>(rows), inputs_, outputs_, weights(), scratch_); }
+
+  // Rows do not depend on one another, so that parts of a batch can be computed apart.
+  void run_copied(std::int64_t rows, unsigned char* copies) {
+    const std::int64_t most = rows < rows_at_a_time() ? rows : rows_at_a_time();
+    for (std::int64_t first = 0; first < rows; first += most) {
+      run_part(first, rows - first < most ? rows - first : most, most, copies);
     }
-    if (!all_aligned(inputs, outputs)) return run_staged(target, rows, inputs, outputs);
-    target.program(rows, inputs, outputs, weights(), scratch_);
-    return true;
   }
 
  private:
-  static constexpr std::size_t kStagedBytes = 65536;
+  static constexpr std::int64_t kCopiedBytes = 65536;
 
   static const unsigned char* weights() { return model_data.weights + model_data.weight_offsets[0]; }
 
-  static bool has_aligned_elements(const void* pointer, const tfaot_tensor& tensor) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(tensor.element_size) == 0;
+  static std::size_t size_of_pointers() {
+    return align_up((model_data.info.num_inputs + model_data.info.num_outputs) * sizeof(void*));
   }
 
-  static bool all_aligned(const void* const* inputs, void* const* outputs) {
-    const tfaot_info& info = model_data.info;
-    for (std::size_t i = 0; i < info.num_inputs; ++i) {
-      if (!has_aligned_elements(inputs[i], info.inputs[i])) return false;
-    }
-    for (std::size_t i = 0; i < info.num_outputs; ++i) {
-      if (!has_aligned_elements(outputs[i], info.outputs[i])) return false;
-    }
-    return true;
-  }
-
-  static std::size_t bytes_of_rows(const tfaot_tensor* tensors, std::size_t count) {
-    std::size_t size = 0;
+  static std::int64_t bytes_of_row(const tfaot_tensor* tensors, std::size_t count) {
+    std::int64_t size = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (tensors[i].has_batch_axis) size += bytes_at(tensors[i], 1);
+      if (tensors[i].has_batch_axis) size += tensors[i].row_elements * tensors[i].element_size;
     }
     return size;
   }
 
-  // Rows that are copied at a time: rows do not depend on one another, so that parts of a batch can be computed apart.
-  static std::size_t staged_rows() {
+  static std::int64_t rows_at_a_time() {
     const tfaot_info& info = model_data.info;
-    const std::size_t row = bytes_of_rows(info.inputs, info.num_inputs) + bytes_of_rows(info.outputs, info.num_outputs);
-    return row == 0 || row > kStagedBytes ? 1 : kStagedBytes / row;
+    const std::int64_t row = bytes_of_row(info.inputs, info.num_inputs) + bytes_of_row(info.outputs, info.num_outputs);
+    return row == 0 || row > kCopiedBytes ? 1 : kCopiedBytes / row;
   }
 
-  // Room for the pointers of a part of a batch, and for copies of its tensors, one after the other.
-  bool reserve_staging(std::size_t rows) {
-    if (staging_ != nullptr) return true;
-    const tfaot_info& info = model_data.info;
-    const auto count = static_cast<std::int64_t>(rows);
-    std::size_t size = align_up((info.num_inputs + info.num_outputs) * sizeof(void*));
-    for (std::size_t i = 0; i < info.num_inputs; ++i) size += align_up(bytes_at(info.inputs[i], count));
-    for (std::size_t i = 0; i < info.num_outputs; ++i) size += align_up(bytes_at(info.outputs[i], count));
-    staging_ = allocate(size);
-    staging_size_ = staging_ == nullptr ? 0 : size;
-    return staging_ != nullptr;
+  static bool has_aligned_elements(const void* pointer, const tfaot_tensor& tensor) {
+    return is_aligned(pointer, static_cast<std::size_t>(tensor.element_size));
   }
 
-  bool run_staged(const Target& target, std::size_t rows, const void* const* inputs, void* const* outputs) {
-    const std::size_t most = staged_rows();
-    if (!reserve_staging(most)) return false;
-    for (std::size_t first = 0; first < rows; first += most) {
-      run_part(target, first, rows - first < most ? rows - first : most, most, inputs, outputs);
+  static std::size_t offset_of(const tfaot_tensor& tensor, std::int64_t row) {
+    return tensor.has_batch_axis ? bytes_at(tensor, row) : 0;
+  }
+
+  // Rows [first, first + rows), at most `most`. Tensors whose elements are aligned are used in place.
+  void run_part(std::int64_t first, std::int64_t rows, std::int64_t most, unsigned char* copies) {
+    const tfaot_info& info = model_data.info;
+    auto** const in = reinterpret_cast<const void**>(copies);
+    auto** const out = reinterpret_cast<void**>(copies) + info.num_inputs;
+    unsigned char* copy = copies + size_of_pointers();
+    for (std::size_t i = 0; i < info.num_inputs; ++i) {
+      const tfaot_tensor& tensor = info.inputs[i];
+      in[i] = static_cast<const unsigned char*>(inputs_[i]) + offset_of(tensor, first);
+      if (!has_aligned_elements(in[i], tensor)) in[i] = std::memcpy(copy, in[i], bytes_at(tensor, rows));
+      copy += align_up(bytes_at(tensor, most));
+    }
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      const tfaot_tensor& tensor = info.outputs[i];
+      out[i] = static_cast<unsigned char*>(outputs_[i]) + offset_of(tensor, first);
+      if (!has_aligned_elements(out[i], tensor)) out[i] = copy;
+      copy += align_up(bytes_at(tensor, most));
+    }
+    ProgramCall(target_, in, out, scratch_).run(rows);
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      const tfaot_tensor& tensor = info.outputs[i];
+      unsigned char* const result = static_cast<unsigned char*>(outputs_[i]) + offset_of(tensor, first);
+      if (out[i] != result) std::memcpy(result, out[i], bytes_at(tensor, rows));
+    }
+  }
+
+  const Target& target_;
+  const void* const* inputs_;
+  void* const* outputs_;
+  unsigned char* scratch_;
+};
+
+// How a call ends: TFAOT_OK, or why not.
+struct Ending {
+  tfaot_status status;
+  const char* reason;
+};
+
+constexpr Ending kDone = {TFAOT_OK, ""};
+constexpr Ending kOutOfMemory = {TFAOT_OUT_OF_MEMORY, "out of memory"};
+
+// Whether no tensor of so many rows is larger than the address space.
+bool can_be_addressed(std::int64_t batch_size) {
+  const tfaot_info& info = model_data.info;
+  for (std::size_t i = 0; i < info.num_inputs + info.num_outputs; ++i) {
+    const tfaot_tensor& tensor = i < info.num_inputs ? info.inputs[i] : info.outputs[i - info.num_inputs];
+    std::ptrdiff_t size;
+    if (tensor.has_batch_axis && __builtin_mul_overflow(batch_size, tensor.row_elements * tensor.element_size, &size)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool any_null(const void* const* pointers, std::size_t count) {
+  if (pointers == nullptr) return count != 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pointers[i] == nullptr) return true;
+  }
+  return false;
+}
+
+// One batch, in memory that is given: what computes, how much memory it takes, and how it ends.
+class Computation {
+ public:
+  Computation(const Target& target, std::int64_t batch_size) : target_(target), batch_size_(batch_size) {
+    if (target.program != nullptr) return;
+    while (index_ < target.num_units && target.units[index_].batch_size != batch_size) ++index_;
+    if (index_ < target.num_units) unit_ = &target.units[index_];
+  }
+
+  // Of an instance's memories, which one is its own: there is one for the program, else one for each unit.
+  static std::size_t number_of_memories(const Target& target) { return target.program != nullptr ? 1 : target.num_units; }
+  std::size_t index() const { return index_; }
+
+  // TFAOT_OK, or why there is no such batch.
+  Ending size() const {
+    if (target_.program == nullptr) {
+      return unit_ != nullptr ? kDone : Ending{TFAOT_NO_SUCH_BATCH_SIZE, "this batch size was not compiled"};
+    }
+    if (batch_size_ < 1) return {TFAOT_NO_SUCH_BATCH_SIZE, "a batch has at least one row"};
+    if (can_be_addressed(batch_size_)) return kDone;
+    return {TFAOT_NO_SUCH_BATCH_SIZE, "these are more rows than there is memory"};
+  }
+
+  // The same, and whether there are all buffers.
+  Ending buffers(const void* const* inputs, void* const* outputs) const {
+    const Ending ending = size();
+    if (ending.status != TFAOT_OK) return ending;
+    const bool missing = any_null(inputs, model_data.info.num_inputs) || any_null(outputs, model_data.info.num_outputs);
+    return missing ? Ending{TFAOT_INVALID_ARGUMENT, "a null pointer among inputs or outputs"} : kDone;
+  }
+
+  // What follows is for batches that there are.
+
+  std::size_t bytes() const { return unit_ != nullptr ? Workspace::size(*unit_) : ProgramCall::size(target_); }
+
+  // Whether the code can use all buffers in place. If not, it needs memory for copies.
+  bool in_place(const void* const* inputs, void* const* outputs) const {
+    const tfaot_info& info = model_data.info;
+    for (std::size_t i = 0; i < info.num_inputs; ++i) {
+      if (!is_aligned(inputs[i], alignment_of(info.inputs[i]))) return false;
+    }
+    for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      if (!is_aligned(outputs[i], alignment_of(info.outputs[i]))) return false;
     }
     return true;
   }
 
-  // Rows [first, first + rows), at most `most`. Tensors whose elements are aligned are used in place.
-  void run_part(const Target& target, std::size_t first, std::size_t rows, std::size_t most, const void* const* inputs,
-                void* const* outputs) {
-    const tfaot_info& info = model_data.info;
-    auto** const in = reinterpret_cast<const void**>(staging_);
-    auto** const out = reinterpret_cast<void**>(staging_) + info.num_inputs;
-    unsigned char* copy = staging_ + align_up((info.num_inputs + info.num_outputs) * sizeof(void*));
-    for (std::size_t i = 0; i < info.num_inputs; ++i) {
-      const tfaot_tensor& tensor = info.inputs[i];
-      in[i] = static_cast<const unsigned char*>(inputs[i]) + offset_of(tensor, first);
-      if (!has_aligned_elements(in[i], tensor)) in[i] = std::memcpy(copy, in[i], bytes_of(tensor, rows));
-      copy += align_up(bytes_of(tensor, most));
-    }
-    for (std::size_t i = 0; i < info.num_outputs; ++i) {
-      const tfaot_tensor& tensor = info.outputs[i];
-      out[i] = static_cast<unsigned char*>(outputs[i]) + offset_of(tensor, first);
-      if (!has_aligned_elements(out[i], tensor)) out[i] = copy;
-      copy += align_up(bytes_of(tensor, most));
-    }
-    target.program(rows, in, out, weights(), scratch_);
-    for (std::size_t i = 0; i < info.num_outputs; ++i) {
-      const tfaot_tensor& tensor = info.outputs[i];
-      unsigned char* const result = static_cast<unsigned char*>(outputs[i]) + offset_of(tensor, first);
-      if (out[i] != result) std::memcpy(result, out[i], bytes_of(tensor, rows));
-    }
+  std::size_t bytes_of_copies() const {
+    return unit_ != nullptr ? Workspace::size_of_copies(*unit_) : ProgramCall::size_of_copies(batch_size_);
   }
 
-  static std::size_t bytes_of(const tfaot_tensor& tensor, std::size_t rows) {
-    return bytes_at(tensor, static_cast<std::int64_t>(rows));
+  // For all batches that share an instance's memory.
+  std::size_t bytes_of_all_copies() const {
+    return unit_ != nullptr ? Workspace::size_of_copies(*unit_) : ProgramCall::size_of_copies();
   }
 
-  static std::size_t offset_of(const tfaot_tensor& tensor, std::size_t row) {
-    return tensor.has_batch_axis ? bytes_of(tensor, row) : 0;
+  // Prepare memory, once for any number of runs in it.
+  void lay_out(unsigned char* memory) const {
+    if (unit_ != nullptr) Workspace(*unit_, memory).lay_out();
   }
 
-  unsigned char* scratch_ = nullptr;
-  std::size_t scratch_size_ = 0;
-  unsigned char* staging_ = nullptr;
-  std::size_t staging_size_ = 0;
+  Ending run(const void* const* inputs, void* const* outputs, unsigned char* memory, unsigned char* copies) const {
+    if (unit_ != nullptr) return run_unit(inputs, outputs, memory, copies);
+    ProgramCall call(target_, inputs, outputs, memory);
+    if (copies == nullptr) {
+      call.run(batch_size_);
+    } else {
+      call.run_copied(batch_size_, copies);
+    }
+    return kDone;
+  }
+
+ private:
+  struct Guarded {
+    Workspace workspace;
+    const void* const* inputs;
+    void* const* outputs;
+    unsigned char* copies;
+    bool succeeded;
+  };
+
+  std::size_t alignment_of(const tfaot_tensor& tensor) const {
+    return unit_ != nullptr ? model_data.info.alignment : static_cast<std::size_t>(tensor.element_size);
+  }
+
+  Ending run_unit(const void* const* inputs, void* const* outputs, unsigned char* memory, unsigned char* copies) const {
+    Guarded guarded = {Workspace(*unit_, memory), inputs, outputs, copies, false};
+    const auto work = [](void* argument) {
+      auto& g = *static_cast<Guarded*>(argument);
+      g.succeeded = g.workspace.run(g.inputs, g.outputs, g.copies);
+    };
+    const Outcome outcome = run_guarded(work, &guarded);
+    if (outcome == Outcome::kDone && guarded.succeeded) return kDone;
+    return outcome == Outcome::kOutOfMemory ? kOutOfMemory : Ending{TFAOT_COMPUTATION_FAILED, "the computation failed"};
+  }
+
+  const Target& target_;
+  std::int64_t batch_size_;
+  const Unit* unit_ = nullptr;  // null: the program
+  std::size_t index_ = 0;
 };
+
+// Memory of ours. Whoever has it releases it: no destructor may run when a library is unloaded.
+class Memory {
+ public:
+  constexpr Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  unsigned char* data() const { return data_; }
+  // Other threads may ask while one reserves.
+  std::size_t size() const { return __atomic_load_n(&size_, __ATOMIC_RELAXED); }
+
+  // At least `size` bytes, whose content is lost if there were fewer; null if there is no memory.
+  unsigned char* reserve(std::size_t size) {
+    if (size <= size_ && data_ != nullptr) return data_;
+    release();
+    void* memory = nullptr;
+    if (posix_memalign(&memory, kAlignment, size) != 0) return nullptr;
+    data_ = static_cast<unsigned char*>(memory);
+    __atomic_store_n(&size_, size, __ATOMIC_RELAXED);
+    return data_;
+  }
+
+  void release() {
+    std::free(data_);
+    data_ = nullptr;
+    __atomic_store_n(&size_, std::size_t{0}, __ATOMIC_RELAXED);
+  }
+
+ private:
+  unsigned char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Has something to itself until the end of a scope, unless another thread has it: an exchange and a store, together 4 ns
+// on one core of a Xeon if nobody contends.
+class InUse {
+ public:
+  explicit InUse(bool& busy) : busy_(__atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE) ? nullptr : &busy) {}
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  ~InUse() {
+    if (busy_ != nullptr) __atomic_store_n(busy_, false, __ATOMIC_RELEASE);
+  }
+  bool granted() const { return busy_ != nullptr; }
+
+ private:
+  bool* busy_;
+};
+
+// Scratch memory for calls that bring none. Each thread has a place of its own, which it finds by its number, so that it
+// allocates once; a thread that gets the number of one that ended has that one's place.
+class Places {
+ public:
+  // Calls work(memory) with the memory of a place of this thread.
+  template <class Work>
+  Ending with_memory(Work&& work) {
+    const std::uintptr_t thread = this_thread();
+    for (std::size_t i = first_place(thread), tries = 1;; i = (i + 1) % kPlaces, ++tries) {
+      Place& place = places_[i];
+      if (may_take(place, thread, tries > kPlaces)) {
+        const InUse use(place.busy);
+        if (use.granted()) return work(place.memory);
+      }
+      if (tries > kPlaces && tries % kPlaces == 0) sched_yield();
+    }
+  }
+
+  std::size_t bytes() const {
+    std::size_t size = 0;
+    for (const Place& place : places_) size += place.memory.size();
+    return size;
+  }
+
+  // The memory of calls in progress stays.
+  void release() {
+    for (Place& place : places_) {
+      const InUse use(place.busy);
+      if (use.granted()) place.memory.release();
+    }
+  }
+
+ private:
+  struct alignas(64) Place {
+    std::uintptr_t thread = 0;  // whose it is; 0: nobody's
+    bool busy = false;          // a call is in progress; accessed atomically
+    Memory memory;
+  };
+
+  // A free place becomes the thread's. If `any`, all belong to others: then each will do that is not in use. That of the
+  // thread itself is in use if a signal handler calls during a call.
+  static bool may_take(Place& place, std::uintptr_t thread, bool any) {
+    std::uintptr_t holder = __atomic_load_n(&place.thread, __ATOMIC_RELAXED);
+    if (holder == thread || any) return true;
+    return holder == 0 && __atomic_compare_exchange_n(&place.thread, &holder, thread, false, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED);
+  }
+
+  Place places_[kPlaces];
+};
+
+Places places;
 
 void write_message(char* message, std::size_t size, const char* format, const char* a, const char* b) {
   if (message != nullptr && size != 0) std::snprintf(message, size, format, a, b);
+}
+
+// What is said of every failure of a call.
+void write_failure(char* message, std::size_t size, std::int64_t batch_size, const char* reason) {
+  if (message == nullptr || size == 0) return;
+  std::snprintf(message, size, "model %s, batch size %lld: %s", model_data.info.name, static_cast<long long>(batch_size),
+                reason);
 }
 
 // The index of the target to run, or -1 with a status and message.
@@ -325,32 +499,113 @@ int choose_target(const char* wanted, char* message, std::size_t size, tfaot_sta
   return -1;
 }
 
+// Memory that an instance holds for the program, or for a unit.
+struct Holding {
+  Memory work;    // empty until first used
+  Memory copies;  // empty until buffers of the caller have to be copied
+};
+
 }  // namespace
 }  // namespace tfaot_native
 
 struct tfaot_instance {
   bool busy;  // a run is in progress; accessed atomically
   const tfaot_native::Target* target;
-  tfaot_native::Workspace* workspaces;  // one per unit, empty until first used
-  tfaot_native::ProgramMemory program;  // empty until first used
+  tfaot_native::Holding* holdings;
   char message[TFAOT_MESSAGE_SIZE];
 };
 
 namespace tfaot_native {
 namespace {
 
-// The units of a target, which allocate tables at the first time, and a workspace for each.
+const tfaot_code* code_of(const Target* target) { return reinterpret_cast<const tfaot_code*>(target); }
+const Target& target_of(const tfaot_code* code) { return *reinterpret_cast<const Target*>(code); }
+
+// The units of a target allocate tables at the first time.
 struct Preparation {
   const Target* (*units)();
   const Target* target;
-  Workspace* workspaces;
 };
 
 void prepare(void* argument) {
   auto* const preparation = static_cast<Preparation*>(argument);
   preparation->target = preparation->units();
-  preparation->workspaces = new Workspace[preparation->target->num_units];
 }
+
+tfaot_status out_of_memory(char* message, std::size_t message_size) {
+  write_message(message, message_size, "model %s: out of memory%s", model_data.info.name, "");
+  return TFAOT_OUT_OF_MEMORY;
+}
+
+tfaot_status select(const char* target, const tfaot_code** code, char* message, std::size_t message_size) {
+  if (code == nullptr) {
+    write_message(message, message_size, "model %s: no place for its code was given%s", model_data.info.name, "");
+    return TFAOT_INVALID_ARGUMENT;
+  }
+  *code = nullptr;
+  tfaot_status status = TFAOT_OK;
+  const int index = choose_target(target, message, message_size, &status);
+  if (index < 0) return status;
+  Preparation preparation = {model_data.targets[index].units, nullptr};
+  if (run_guarded(&prepare, &preparation) != Outcome::kDone) return out_of_memory(message, message_size);
+  *code = code_of(preparation.target);
+  return TFAOT_OK;
+}
+
+const char* code_target(const tfaot_code* code) { return target_of(code).name; }
+
+// Never 0 for a batch that there is.
+std::size_t bytes_of_scratch(const Computation& computation) {
+  const std::size_t size = computation.bytes() + computation.bytes_of_copies();
+  return size == 0 ? kAlignment : size;
+}
+
+std::size_t scratch_bytes(const tfaot_code* code, std::int64_t batch_size) {
+  if (code == nullptr) return 0;
+  const Computation computation(target_of(code), batch_size);
+  return computation.size().status == TFAOT_OK ? bytes_of_scratch(computation) : 0;
+}
+
+// In memory for scratch_bytes.
+Ending compute_in(const Computation& computation, const void* const* inputs, void* const* outputs, unsigned char* scratch) {
+  computation.lay_out(scratch);
+  unsigned char* const copies = computation.in_place(inputs, outputs) ? nullptr : scratch + computation.bytes();
+  return computation.run(inputs, outputs, scratch, copies);
+}
+
+tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void* const* inputs, void* const* outputs,
+                     void* scratch, std::size_t scratch_size, char* message, std::size_t message_size) {
+  if (code == nullptr) {
+    write_failure(message, message_size, batch_size, "no code was given");
+    return TFAOT_INVALID_ARGUMENT;
+  }
+  const Computation computation(target_of(code), batch_size);
+  char reason[96];
+  Ending ending = computation.buffers(inputs, outputs);
+  if (ending.status == TFAOT_OK) {
+    const std::size_t size = bytes_of_scratch(computation);
+    if (scratch == nullptr) {
+      ending = places.with_memory([&](Memory& memory) {
+        unsigned char* const own = memory.reserve(size);
+        return own == nullptr ? kOutOfMemory : compute_in(computation, inputs, outputs, own);
+      });
+    } else if (scratch_size < size) {
+      std::snprintf(reason, sizeof reason, "scratch memory has %zu bytes, it needs %zu", scratch_size, size);
+      ending = {TFAOT_INVALID_SCRATCH, reason};
+    } else if (!is_aligned(scratch, kAlignment)) {
+      std::snprintf(reason, sizeof reason, "scratch memory is not aligned to %zu bytes", kAlignment);
+      ending = {TFAOT_INVALID_SCRATCH, reason};
+    } else {
+      ending = compute_in(computation, inputs, outputs, static_cast<unsigned char*>(scratch));
+    }
+  }
+  if (ending.status != TFAOT_OK) write_failure(message, message_size, batch_size, ending.reason);
+  return ending.status;
+}
+
+std::size_t kept_bytes() { return places.bytes(); }
+
+void release() { places.release(); }
 
 tfaot_status create(const char* target, tfaot_instance** instance, char* message, std::size_t message_size) {
   if (instance == nullptr) {
@@ -358,130 +613,56 @@ tfaot_status create(const char* target, tfaot_instance** instance, char* message
     return TFAOT_INVALID_ARGUMENT;
   }
   *instance = nullptr;
-  tfaot_status status = TFAOT_OK;
-  const int index = choose_target(target, message, message_size, &status);
-  if (index < 0) return status;
-  Preparation preparation = {model_data.targets[index].units, nullptr, nullptr};
-  const bool prepared = run_guarded(&prepare, &preparation) == Outcome::kDone;
-  auto* made = prepared ? new (std::nothrow) tfaot_instance() : nullptr;
+  const tfaot_code* code = nullptr;
+  const tfaot_status status = select(target, &code, message, message_size);
+  if (status != TFAOT_OK) return status;
+  auto* const holdings = new (std::nothrow) Holding[Computation::number_of_memories(target_of(code))];
+  auto* const made = holdings != nullptr ? new (std::nothrow) tfaot_instance() : nullptr;
   if (made == nullptr) {
-    if (prepared) delete[] preparation.workspaces;
-    write_message(message, message_size, "model %s: out of memory%s", model_data.info.name, "");
-    return TFAOT_OUT_OF_MEMORY;
+    delete[] holdings;
+    return out_of_memory(message, message_size);
   }
-  made->target = preparation.target;
-  made->workspaces = preparation.workspaces;
+  made->target = &target_of(code);
+  made->holdings = holdings;
   *instance = made;
   return TFAOT_OK;
 }
 
 void destroy(tfaot_instance* instance) {
   if (instance == nullptr) return;
-  delete[] instance->workspaces;
+  for (std::size_t i = 0; i < Computation::number_of_memories(*instance->target); ++i) {
+    instance->holdings[i].work.release();
+    instance->holdings[i].copies.release();
+  }
+  delete[] instance->holdings;
   delete instance;
 }
 
-tfaot_status fail(tfaot_instance* instance, tfaot_status status, std::int64_t batch_size, const char* reason) {
-  std::snprintf(instance->message, sizeof instance->message, "model %s, batch size %lld: %s", model_data.info.name,
-                static_cast<long long>(batch_size), reason);
-  return status;
+// What `compute` does, in memory that the instance keeps prepared.
+Ending run_in(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  const Computation computation(*instance->target, batch_size);
+  const Ending ending = computation.buffers(inputs, outputs);
+  if (ending.status != TFAOT_OK) return ending;
+  Holding& holding = instance->holdings[computation.index()];
+  if (holding.work.data() == nullptr) {
+    if (holding.work.reserve(computation.bytes()) == nullptr) return kOutOfMemory;
+    computation.lay_out(holding.work.data());
+  }
+  unsigned char* copies = nullptr;
+  if (!computation.in_place(inputs, outputs)) {
+    copies = holding.copies.reserve(computation.bytes_of_all_copies());
+    if (copies == nullptr) return kOutOfMemory;
+  }
+  return computation.run(inputs, outputs, holding.work.data(), copies);
 }
-
-bool any_null(const void* const* pointers, std::size_t count) {
-  if (pointers == nullptr) return count != 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (pointers[i] == nullptr) return true;
-  }
-  return false;
-}
-
-// One call of a unit.
-struct Computation {
-  Workspace& workspace;
-  const Unit& unit;
-  const void* const* inputs;
-  void* const* outputs;
-  bool out_of_memory;
-  bool succeeded;
-};
-
-void compute(void* argument) {
-  auto& c = *static_cast<Computation*>(argument);
-  c.succeeded = c.workspace.run(c.unit, c.inputs, c.outputs, &c.out_of_memory);
-}
-
-// Whether no tensor of so many rows is larger than the address space.
-bool can_be_addressed(std::int64_t batch_size) {
-  const tfaot_info& info = model_data.info;
-  for (std::size_t i = 0; i < info.num_inputs + info.num_outputs; ++i) {
-    const tfaot_tensor& tensor = i < info.num_inputs ? info.inputs[i] : info.outputs[i - info.num_inputs];
-    std::ptrdiff_t size;
-    if (tensor.has_batch_axis && __builtin_mul_overflow(batch_size, tensor.row_elements * tensor.element_size, &size)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-tfaot_status run_program(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs,
-                         void* const* outputs) {
-  if (batch_size < 1) return fail(instance, TFAOT_NO_SUCH_BATCH_SIZE, batch_size, "a batch has at least one row");
-  if (!can_be_addressed(batch_size)) {
-    return fail(instance, TFAOT_NO_SUCH_BATCH_SIZE, batch_size, "these are more rows than there is memory");
-  }
-  if (any_null(inputs, model_data.info.num_inputs) || any_null(outputs, model_data.info.num_outputs)) {
-    return fail(instance, TFAOT_INVALID_ARGUMENT, batch_size, "a null pointer among inputs or outputs");
-  }
-  const bool had_memory =
-      instance->program.run(*instance->target, static_cast<std::size_t>(batch_size), inputs, outputs);
-  return had_memory ? TFAOT_OK : fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
-}
-
-tfaot_status run_unshared(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs,
-                          void* const* outputs) {
-  if (instance->target->program != nullptr) return run_program(instance, batch_size, inputs, outputs);
-  std::size_t index = 0;
-  while (index < instance->target->num_units && instance->target->units[index].batch_size != batch_size) ++index;
-  if (index == instance->target->num_units) {
-    return fail(instance, TFAOT_NO_SUCH_BATCH_SIZE, batch_size, "this batch size was not compiled");
-  }
-  if (any_null(inputs, model_data.info.num_inputs) || any_null(outputs, model_data.info.num_outputs)) {
-    return fail(instance, TFAOT_INVALID_ARGUMENT, batch_size, "a null pointer among inputs or outputs");
-  }
-  const Unit& unit = instance->target->units[index];
-  Workspace& workspace = instance->workspaces[index];
-  if (!workspace.ready() && !workspace.prepare(unit)) {
-    return fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
-  }
-  Computation computation = {workspace, unit, inputs, outputs, false, false};
-  const Outcome outcome = run_guarded(&compute, &computation);
-  if (outcome == Outcome::kDone && computation.succeeded) return TFAOT_OK;
-  if (outcome == Outcome::kOutOfMemory || computation.out_of_memory) {
-    return fail(instance, TFAOT_OUT_OF_MEMORY, batch_size, "out of memory");
-  }
-  return fail(instance, TFAOT_COMPUTATION_FAILED, batch_size, "the computation failed");
-}
-
-// Marks an instance as running: an exchange and a store, together 4 ns on one core of a Xeon if nobody contends.
-class InUse {
- public:
-  explicit InUse(tfaot_instance* instance)
-      : instance_(__atomic_exchange_n(&instance->busy, true, __ATOMIC_ACQUIRE) ? nullptr : instance) {}
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-  ~InUse() {
-    if (instance_ != nullptr) __atomic_store_n(&instance_->busy, false, __ATOMIC_RELEASE);
-  }
-  bool granted() const { return instance_ != nullptr; }
-
- private:
-  tfaot_instance* instance_;
-};
 
 tfaot_status run(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs) {
   if (instance == nullptr) return TFAOT_INVALID_ARGUMENT;
-  const InUse use(instance);
-  return use.granted() ? run_unshared(instance, batch_size, inputs, outputs) : TFAOT_BUSY;
+  const InUse use(instance->busy);
+  if (!use.granted()) return TFAOT_BUSY;
+  const Ending ending = run_in(instance, batch_size, inputs, outputs);
+  if (ending.status != TFAOT_OK) write_failure(instance->message, sizeof instance->message, batch_size, ending.reason);
+  return ending.status;
 }
 
 const char* message(const tfaot_instance* instance) { return instance == nullptr ? "" : instance->message; }
@@ -489,9 +670,9 @@ const char* message(const tfaot_instance* instance) { return instance == nullptr
 const char* target(const tfaot_instance* instance) { return instance->target->name; }
 
 std::size_t memory(const tfaot_instance* instance) {
-  std::size_t size = sizeof(tfaot_instance) + instance->target->num_units * sizeof(Workspace);
-  size += instance->program.memory();
-  for (std::size_t i = 0; i < instance->target->num_units; ++i) size += instance->workspaces[i].memory();
+  const std::size_t count = Computation::number_of_memories(*instance->target);
+  std::size_t size = sizeof(tfaot_instance) + count * sizeof(Holding);
+  for (std::size_t i = 0; i < count; ++i) size += instance->holdings[i].work.size() + instance->holdings[i].copies.size();
   return size;
 }
 
@@ -500,6 +681,7 @@ std::size_t memory(const tfaot_instance* instance) {
 const tfaot_model_table* model_table() {
   static const tfaot_model_table table = {
       TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
+      &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release,
   };
   return &table;
 }

@@ -104,36 +104,20 @@ struct Call {
   int lasting;
 };
 
-// The calls of all threads. No variables of threads: the C library allocates them at their first use, ends the program
-// if it cannot, and keeps what it allocated.
+// The calls of all threads.
 struct alignas(64) Slot {
   std::uintptr_t thread;  // 0: free
   Call* call;
 };
 
-constexpr std::size_t kSlots = 512;
-Slot slots[kSlots];
-
-// What no two living threads have in common: the address of the thread's own memory.
-std::uintptr_t this_thread() {
-  std::uintptr_t address;
-#if defined(__x86_64__)
-  __asm__("movq %%fs:0, %0" : "=r"(address));
-#else
-  __asm__("mrs %0, tpidr_el0" : "=r"(address));
-#endif
-  return address;
-}
-
-std::size_t first_slot(std::uintptr_t thread) { return thread * 0x9E3779B97F4A7C15u >> 55; }
-static_assert(kSlots == std::size_t{1} << (64 - 55), "the shift gives as many places");
+Slot slots[kPlaces];
 
 // A slot may be the thread's already: of a call around this one, which a signal interrupted, or of one that never left,
 // because a signal handler jumped out of it, or because a fork copied the slot, and this thread got the memory of one
 // that the fork did not copy. Thus current_call, which looks in the same order, finds the innermost call.
 void enter(Call& call) {
   const std::uintptr_t thread = this_thread();
-  for (std::size_t i = first_slot(thread), tries = 1;; i = (i + 1) % kSlots, ++tries) {
+  for (std::size_t i = first_place(thread), tries = 1;; i = (i + 1) % kPlaces, ++tries) {
     std::uintptr_t holder = 0;
     const bool taken = __atomic_compare_exchange_n(&slots[i].thread, &holder, thread, false, __ATOMIC_ACQUIRE,
                                                    __ATOMIC_RELAXED);
@@ -143,7 +127,7 @@ void enter(Call& call) {
       slots[i].call = &call;
       return;
     }
-    if (tries % kSlots == 0) sched_yield();  // more threads than places: each waits for one
+    if (tries % kPlaces == 0) sched_yield();  // more threads than places: each waits for one
   }
 }
 
@@ -154,8 +138,8 @@ void leave(Call& call) {
 
 Call* current_call() {
   const std::uintptr_t thread = this_thread();
-  std::size_t i = first_slot(thread);
-  for (std::size_t tries = 0; tries < kSlots; ++tries, i = (i + 1) % kSlots) {
+  std::size_t i = first_place(thread);
+  for (std::size_t tries = 0; tries < kPlaces; ++tries, i = (i + 1) % kPlaces) {
     if (__atomic_load_n(&slots[i].thread, __ATOMIC_RELAXED) == thread) return slots[i].call;
   }
   return nullptr;
@@ -239,6 +223,16 @@ void give_back(Call& call) {
 }
 
 }  // namespace
+
+std::uintptr_t this_thread() {
+  std::uintptr_t address;
+#if defined(__x86_64__)
+  __asm__("movq %%fs:0, %0" : "=r"(address));
+#else
+  __asm__("mrs %0, tpidr_el0" : "=r"(address));
+#endif
+  return address;
+}
 
 __attribute__((noinline)) Outcome run_guarded(void (*work)(void*), void* argument) {
   Call call;

@@ -5,7 +5,20 @@
 #ifndef TFAOT_NATIVE_RUNTIME_H_
 #define TFAOT_NATIVE_RUNTIME_H_
 
+#include <cstddef>
+#include <cstdint>
+
 namespace tfaot_native {
+
+// Which thread calls: what no two living threads have in common, the address of the thread's own memory. Variables of
+// threads would not do: the C library allocates them at their first use, ends the program if it cannot, and keeps what
+// it allocated.
+std::uintptr_t this_thread();
+
+// What belongs to threads lies in tables of so many places, where a search for a thread begins at the place given here.
+constexpr std::size_t kPlaces = 512;
+constexpr std::size_t first_place(std::uintptr_t thread) { return thread * 0x9E3779B97F4A7C15u >> 55; }
+static_assert(kPlaces == std::size_t{1} << (64 - 55), "the shift gives as many places");
 
 enum class Outcome { kDone, kOutOfMemory, kFailed };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,37 @@ def test_valgrind_finds_nothing(mixture: Mixture, tmp_path: Path) -> None:
     inputs, outputs = mixture.write_inputs(tmp_path / "inputs"), tmp_path / "outputs"
     outputs.mkdir()
     run(["valgrind", *VALGRIND, program, mixture.library, "x86-64-v3", inputs, outputs, "1", "3", "65"], timeout=300)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sixty_four_threads_share_the_program(mixture: Mixture, target: str, tmp_path: Path) -> None:
+    program = compile_c("compute", tmp_path / "compute", "-pthread")
+    inputs = mixture.write_inputs(tmp_path / "inputs")
+    assert run([program, mixture.library, target, inputs, "1", "3", "65"]).stdout == f"{target}\n"
+    model = mixture.load(target)
+    expected = {size: model(**mixture.rows(0, size)) for size in (1, 65)}
+
+    def same(size: int) -> bool:
+        answers = model(**mixture.rows(0, size))
+        return all(answers[name].tobytes() == values.tobytes() for name, values in expected[size].items())
+
+    with ThreadPoolExecutor(64) as executor:
+        assert all(executor.map(same, (1, 65) * 200))
+
+
+@pytest.mark.nightly
+def test_sixty_four_threads_share_xlas_code(
+    mixture: Mixture, shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
+) -> None:
+    """Of fixed sizes, with XLA's tables of buffers."""
+    models = saved_models(shared_home_folder, MAKER, toolchain_python)
+    spec = SPEC.format(models=models).replace("program", "xla").replace("x86-64-v2, x86-64-v3", "x86-64-v2")
+    (tmp_path / "spec.yaml").write_text(spec.partition("package:")[0])
+    tfaot(shared_home_folder, "build", tmp_path / "spec.yaml", "-o", tmp_path / "prefix")
+    library = tmp_path / "prefix/lib/libtfaot-model-mixture.so"
+    program = compile_c("compute", tmp_path / "compute", "-pthread")
+    inputs = mixture.write_inputs(tmp_path / "inputs")
+    assert run([program, library, "x86-64-v2", inputs, "1", "4"]).stdout == "x86-64-v2\n"
 
 
 CPP = """

@@ -1,7 +1,9 @@
 // A stand-in for a native library: the C ABI with arithmetic that is known, so that tests of the packaging need no
 // TensorFlow. `y = MODEL_SLOPE * x + bias-in`, `label` is the position of the row's largest y. Compiled for the batch
 // sizes 2 and 4. It fails on purpose where x is -1000, and says that it is busy where x is -2000. `MODEL_SYMBOL_runs`
-// tells how often a size ran; what `MODEL_SYMBOL_during` was given is called once, during the next run.
+// tells how often a size ran; what `MODEL_SYMBOL_during` was given is called once, during the next run. `compute` leaves
+// marks in scratch memory and fails if another call changes them meanwhile. With MODEL_FORMER the table ends before what
+// was added to it.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -43,22 +45,28 @@ constexpr tfaot_info kInfo = {
 std::atomic<size_t> runs[5];  // by batch size
 std::atomic<void (*)()> during;
 
-tfaot_status create(const char* target, tfaot_instance** instance, char* message, size_t message_size) {
-  *instance = nullptr;
+const char* known_target(const char* target, char* message, size_t message_size) {
   for (const char* const known : kTargets) {
-    if (target != nullptr && std::strcmp(target, known) != 0) continue;
-    *instance = static_cast<tfaot_instance*>(std::calloc(1, sizeof(tfaot_instance)));
-    if (*instance == nullptr) return TFAOT_OUT_OF_MEMORY;
-    (*instance)->target = known;
-    return TFAOT_OK;
+    if (target == nullptr || std::strcmp(target, known) == 0) return known;
   }
   std::snprintf(message, message_size, "model " MODEL_NAME ": the library has no code for target %s", target);
-  return TFAOT_INVALID_ARGUMENT;
+  return nullptr;
+}
+
+tfaot_status create(const char* target, tfaot_instance** instance, char* message, size_t message_size) {
+  *instance = nullptr;
+  const char* const known = known_target(target, message, message_size);
+  if (known == nullptr) return TFAOT_INVALID_ARGUMENT;
+  *instance = static_cast<tfaot_instance*>(std::calloc(1, sizeof(tfaot_instance)));
+  if (*instance == nullptr) return TFAOT_OUT_OF_MEMORY;
+  (*instance)->target = known;
+  return TFAOT_OK;
 }
 
 void destroy(tfaot_instance* instance) { std::free(instance); }
 
-tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
+tfaot_status computed(int64_t batch_size, const void* const* inputs, void* const* outputs, char* message,
+                      size_t message_size) {
   if (batch_size != 2 && batch_size != 4) return TFAOT_NO_SUCH_BATCH_SIZE;
   ++runs[batch_size];
   if (void (*const called)() = during.exchange(nullptr)) called();
@@ -72,7 +80,7 @@ tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const
       const int64_t i = row * kColumns + column;
       if (x[i] == -2000.0f) return TFAOT_BUSY;
       if (x[i] == -1000.0f) {
-        std::snprintf(instance->message, sizeof instance->message, "model " MODEL_NAME ", batch size %lld: x is -1000",
+        std::snprintf(message, message_size, "model " MODEL_NAME ", batch size %lld: x is -1000",
                       static_cast<long long>(batch_size));
         return TFAOT_COMPUTATION_FAILED;
       }
@@ -83,12 +91,61 @@ tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const
   return TFAOT_OK;
 }
 
+tfaot_status run(tfaot_instance* instance, int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  return computed(batch_size, inputs, outputs, instance->message, sizeof instance->message);
+}
+
+tfaot_status select(const char* target, const tfaot_code** code, char* message, size_t message_size) {
+  *code = reinterpret_cast<const tfaot_code*>(known_target(target, message, message_size));
+  return *code != nullptr ? TFAOT_OK : TFAOT_INVALID_ARGUMENT;
+}
+
+const char* code_target(const tfaot_code* code) { return reinterpret_cast<const char*>(code); }
+
+size_t scratch_bytes(const tfaot_code*, int64_t batch_size) {
+  return batch_size == 2 || batch_size == 4 ? 64 * static_cast<size_t>(batch_size) : 0;
+}
+
+tfaot_status compute(const tfaot_code* code, int64_t batch_size, const void* const* inputs, void* const* outputs,
+                     void* scratch, size_t scratch_size, char* message, size_t message_size) {
+  alignas(TFAOT_SCRATCH_ALIGNMENT) unsigned char own[256];
+  if (scratch == nullptr) {
+    scratch = own;
+    scratch_size = sizeof own;
+  }
+  const size_t size = scratch_bytes(code, batch_size);
+  if (scratch_size < size || reinterpret_cast<uintptr_t>(scratch) % TFAOT_SCRATCH_ALIGNMENT != 0) {
+    std::snprintf(message, message_size, "model " MODEL_NAME ", batch size %lld: not %zu aligned bytes of scratch memory",
+                  static_cast<long long>(batch_size), size);
+    return TFAOT_INVALID_SCRATCH;
+  }
+  static std::atomic<int> calls{0};
+  const auto mark = static_cast<unsigned char>(++calls);
+  auto* const bytes = static_cast<unsigned char*>(scratch);
+  std::memset(bytes, mark, size);
+  const tfaot_status status = computed(batch_size, inputs, outputs, message, message_size);
+  for (size_t i = 0; i < size; ++i) {
+    if (bytes[i] != mark) std::abort();
+  }
+  return status;
+}
+
+size_t kept_bytes() { return 0; }
+void release() {}
+
 const char* message(const tfaot_instance* instance) { return instance->message; }
 const char* target(const tfaot_instance* instance) { return instance->target; }
 size_t memory(const tfaot_instance*) { return sizeof(tfaot_instance); }
 
 constexpr tfaot::Table kTable = {
-    TFAOT_ABI_VERSION, sizeof(tfaot::Table), &kInfo, create, destroy, run, message, target, memory,
+    TFAOT_ABI_VERSION,
+#ifdef MODEL_FORMER
+    offsetof(tfaot::Table, select),
+#else
+    sizeof(tfaot::Table),
+#endif
+    &kInfo, create,      destroy,       run,     message,    target, memory,
+    select, code_target, scratch_bytes, compute, kept_bytes, release,
 };
 
 }  // namespace

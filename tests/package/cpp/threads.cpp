@@ -3,7 +3,9 @@
 #include <tfaot/shared.h>
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include <tfaot-model-affine/model.h>
+#include <tfaot-model-centred/model.h>
 
 #include "check.h"
 
@@ -220,16 +223,23 @@ void a_pool_gives_each_borrower_an_instance_of_its_own() {
 void one_object_serves_all_threads() {
   const tfaot::Shared<affine> model("x86-64-v3");
   expect(std::string(model.target()) == "x86-64-v3", "the target");
-  const std::size_t before = model.memory();
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 100; ++i) {  // more than there are places on a small machine
+  for (int i = 0; i < 64; ++i) {
     threads.emplace_back([&, i] {
+      std::vector<std::max_align_t> memory(model.scratch_bytes(39) / sizeof(std::max_align_t) + 64);
+      void* first = memory.data();
+      std::size_t size = memory.size() * sizeof(std::max_align_t);
+      const tfaot::span<std::byte> scratch(
+          static_cast<std::byte*>(std::align(TFAOT_SCRATCH_ALIGNMENT, model.scratch_bytes(39), first, size)), size);
       for (std::size_t count = 1; count < 40; ++count) {
         Batch batch(count);
-        model.run(count, batch.inputs(), batch.outputs());
+        if (i % 2 == 0) {
+          model.run(count, batch.inputs(), batch.outputs());
+        } else {
+          model.run(count, batch.inputs(), batch.outputs(), scratch);
+        }
         if (!batch.right()) ++failed;
-        if (count == 20 && i % 10 == 0) model.memory();
       }
       Batch wrong(3);
       try {
@@ -241,7 +251,6 @@ void one_object_serves_all_threads() {
   }
   for (std::thread& thread : threads) thread.join();
   expect(failed == 0, "right answers in all threads, and errors of wrong sizes");
-  expect(model.memory() > before, "the memory of the threads counts");
   Batch batch(5);
   model.run(5, batch.inputs(), batch.outputs());
   expect(batch.right(), "calls work after calls that failed");
@@ -252,12 +261,65 @@ void a_call_is_made_while_another_one_runs() {
   static const tfaot::Shared<affine> model;
   static Batch own(5), other(5);  // composed of compiled sizes, for which an instance serves one call at a time
   tfaot_model_affine_0123456789ab_during([] {
-    model.run(5, own.inputs(), own.outputs());  // this thread's place is taken
+    model.run(5, own.inputs(), own.outputs());  // the scratch memory of this thread is in use
     std::thread([] { model.run(5, other.inputs(), other.outputs()); }).join();
   });
   Batch outer(5);
   model.run(5, outer.inputs(), outer.outputs());
   expect(outer.right() && own.right() && other.right(), "none waits for the other");
+}
+
+void scratch_memory_is_checked() {
+  const tfaot::Shared<affine> model;
+  expect(model.scratch_bytes(2) == 128 && model.scratch_bytes(4) == 256, "that of the library");
+  expect(model.scratch_bytes(3) > 256 && model.scratch_bytes(3) == model.scratch_bytes(1000), "of composed batches");
+  alignas(64) static std::byte memory[4096];
+  for (const std::size_t count : {2u, 3u, 4u, 5u, 39u}) {
+    const std::size_t needed = model.scratch_bytes(count);
+    Batch batch(count);
+    memory[needed] = std::byte{7};
+    model.run(count, batch.inputs(), batch.outputs(), {memory, needed});
+    expect(batch.right() && memory[needed] == std::byte{7}, "it takes so many bytes and no more");
+    const auto run = [&](tfaot::span<std::byte> scratch) {
+      return [&, scratch] { model.run(count, batch.inputs(), batch.outputs(), scratch); };
+    };
+    const std::string size = std::to_string(needed);
+    if (count == 2 || count == 4) {
+      const std::string wrong = "affine: batch size " + std::to_string(count) + ": not " + size + " aligned bytes of scratch memory";
+      expect_error(wrong, run({memory, needed - 1}));
+      expect_error(wrong, run({memory + 1, needed}));
+    } else {
+      const std::string wrong = "affine: scratch memory: expected ";
+      expect_error(wrong + "at least " + size + " bytes, got " + std::to_string(needed - 1), run({memory, needed - 1}));
+      expect_error(wrong + "an address that is a multiple of 64, got another one", run({memory + 1, needed}));
+    }
+    expect_error("affine: scratch memory: expected at least " + size + " bytes, got 0", run({}));
+  }
+}
+
+void a_library_of_a_former_version_says_so() {
+  expect_error("centred: its library is of a version without one object for all threads: build it again, or use "
+               "tfaot::Model, one per thread",
+               [] { tfaot::Shared<tfaot_model::centred> model; });
+  std::vector<float> x = {1, 3, 5, 7}, y(4);
+  tfaot::Model<tfaot_model::centred>().run(4, {x}, {y});
+  expect(y == std::vector<float>({-3, -1, 1, 3}), "its instances work");
+}
+
+// A table with the functions, for a model whose rows depend on one another.
+void only_compiled_sizes_of_rows_that_depend_on_one_another() {
+  static tfaot_info info = *tfaot_model::centred::table().info;
+  static tfaot::Table table = affine::table();
+  info.inputs = affine::table().info->inputs;
+  info.outputs = affine::table().info->outputs;
+  info.batch_sizes = affine::table().info->batch_sizes;
+  table.info = &info;
+  const tfaot::Code code(table);
+  expect(code.scratch_bytes(4) == 256, "a compiled size");
+  expect_error("centred: batch size: expected a compiled one (2, 4) because rows of this model depend on one another, got 3",
+               [&] { code.scratch_bytes(3); });
+  expect_error("centred: batch size: expected a compiled one (2, 4) because rows of this model depend on one another, got 5",
+               [&] { code.run(5, nullptr, nullptr); });
 }
 
 }  // namespace
@@ -273,4 +335,7 @@ void test_threads() {
   a_pool_gives_each_borrower_an_instance_of_its_own();
   one_object_serves_all_threads();
   a_call_is_made_while_another_one_runs();
+  scratch_memory_is_checked();
+  a_library_of_a_former_version_says_so();
+  only_compiled_sizes_of_rows_that_depend_on_one_another();
 }

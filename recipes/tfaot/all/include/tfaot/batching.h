@@ -251,6 +251,15 @@ class BatchPlanner {
     return {size, size > rows ? size - rows : 0};
   }
 
+  /// Compute the tables as far as they go, so that `planned` may be called.
+  void complete() { grow(limit_); }
+
+  /// As `next`, after `complete`: by any number of threads at a time. Allocates nothing.
+  BatchStep planned(std::size_t rows) const noexcept {
+    const std::size_t size = sizes_[rows > limit_ ? cheapest_row_ : choice_[rows]];
+    return {size, size > rows ? size - rows : 0};
+  }
+
   /// The whole composition of `rows` (at least 1).
   BatchRule rule(std::size_t rows) {
     std::vector<std::size_t> sizes;

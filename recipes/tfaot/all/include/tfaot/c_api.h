@@ -20,18 +20,28 @@
  *     if (model->run(instance, 4, inputs, outputs) != TFAOT_OK) { ... print model->message(instance) ... }
  *     model->destroy(instance);
  *
+ * All threads can share one object: code and weights are constant, and `compute` takes scratch memory, or none:
+ *
+ *     const tfaot_code* code;                       // once per process; there is nothing to free
+ *     if (model->select(NULL, &code, message, sizeof message) != TFAOT_OK) { ... print message ... }
+ *     const size_t size = model->scratch_bytes(code, 4);
+ *     void* scratch = aligned_alloc(TFAOT_SCRATCH_ALIGNMENT, size);   // in each thread; or NULL and 0 below
+ *     model->compute(code, 4, inputs, outputs, scratch, size, message, sizeof message);
+ *
  * Order: inputs and outputs are each sorted by name (byte order, as strcmp does), unless the model's spec lists them.
  * Memory: tensors are dense, row-major, batch axis first. Buffers that are aligned to `alignment` bytes (see
  *     tfaot_info) are read and written in place; others are copied (if `any_batch_size` is 1, only those whose elements are
  *     misaligned). Inputs and outputs must not overlap.
- * Threads: the table and the model's weights are constant and shared. An instance holds scratch memory and serves one
- *     thread at a time: use one instance per thread. A run while another one is in progress fails with TFAOT_BUSY.
+ * Threads: the table, the code and the model's weights are constant and shared: any number of threads may call `compute`
+ *     at a time. An instance holds scratch memory and serves one thread at a time: use one instance per thread. A run
+ *     while another one is in progress fails with TFAOT_BUSY.
  * Batch sizes: if `any_batch_size` of tfaot_info is 1, `run` takes every number of rows from 1 on. If it is 0, `run` takes
  *     `batch_sizes` only.
  * Rows: a model whose rows depend on one another (`rows_independent` of tfaot_info is 0) gives right answers for whole
  *     batches of a compiled size only. A batch of another size must not be made of them, nor padded.
  * Versions: a library of ABI version V is understood by every program that was compiled for a version of at most V with
- *     the same major meaning: fields are only ever added at the end of a struct, and `struct_size` tells which are there.
+ *     the same major meaning: fields are only ever added at the end of a struct, and `struct_size` tells which are there
+ *     (`TFAOT_HAS(model, compute)`).
  */
 #ifndef TFAOT_C_API_H_
 #define TFAOT_C_API_H_
@@ -52,6 +62,13 @@ extern "C" {
 /** Enough for every message of `create`, with its final zero. */
 #define TFAOT_MESSAGE_SIZE 256
 
+/** Bytes; what scratch memory for `compute` is aligned to. */
+#define TFAOT_SCRATCH_ALIGNMENT 64
+
+/** Whether a library's table has a function that was added after version 1 of the ABI: `TFAOT_HAS(model, compute)`. */
+#define TFAOT_HAS(table, function) \
+  ((table)->struct_size >= offsetof(tfaot_model_table, function) + sizeof((table)->function))
+
 /** Results of calls. */
 typedef int32_t tfaot_status;
 
@@ -63,7 +80,8 @@ enum {
   TFAOT_INVALID_ARGUMENT = 3,   /**< a null pointer, an unknown target */
   TFAOT_NO_SUCH_BATCH_SIZE = 4, /**< not one of info->batch_sizes; if any size runs, less than 1 or more than memory */
   TFAOT_COMPUTATION_FAILED = 5, /**< the compiled computation reported an error */
-  TFAOT_BUSY = 6                /**< another thread is running this instance; its message is left alone */
+  TFAOT_BUSY = 6,               /**< another thread is running this instance; its message is left alone */
+  TFAOT_INVALID_SCRATCH = 7     /**< scratch memory is too small or not aligned */
 };
 
 /** Element types. */
@@ -126,6 +144,9 @@ typedef struct tfaot_info {
 /** Scratch memory of one thread of computation. */
 typedef struct tfaot_instance tfaot_instance;
 
+/** The code of one target with the model's weights: constant, for all threads, as long as the library is loaded. */
+typedef struct tfaot_code tfaot_code;
+
 /** What a library offers. */
 typedef struct tfaot_model_table {
   uint32_t abi_version; /**< TFAOT_ABI_VERSION of the library */
@@ -152,6 +173,33 @@ typedef struct tfaot_model_table {
 
   /** Bytes that this instance holds now. */
   size_t (*memory)(const tfaot_instance* instance);
+
+  /** Find the code of `target`, or of the best target for this CPU where `target` is NULL. There is nothing to free. On
+   * failure `*code` is NULL and `message` (may be NULL) holds the reason, cut to `message_size` bytes. Libraries of
+   * versions without this field and those below end before them: ask `TFAOT_HAS(model, compute)`. */
+  tfaot_status (*select)(const char* target, const tfaot_code** code, char* message, size_t message_size);
+
+  /** The target of this code. */
+  const char* (*code_target)(const tfaot_code* code);
+
+  /** Bytes of scratch memory that `compute` needs for this batch size, wherever inputs and outputs lie: a multiple of
+   * #TFAOT_SCRATCH_ALIGNMENT; 0 if there is no such batch size. */
+  size_t (*scratch_bytes)(const tfaot_code* code, int64_t batch_size);
+
+  /** What `run` computes, without an instance: any number of threads may call it at a time. `scratch` are at least
+   * `scratch_bytes` bytes, aligned to #TFAOT_SCRATCH_ALIGNMENT, of which no other call makes use meanwhile; their content
+   * means nothing between calls, and they do not overlap inputs and outputs. Then it allocates nothing, but for temporary
+   * memory of large convolutions and matrix products of XLA's code. Where `scratch` is NULL, the library keeps memory for
+   * each thread, which it allocates at the thread's first call and at its first call of a larger size. (It has room for
+   * 512 threads; of more, some wait.) On failure `message` (may be NULL) holds the reason. */
+  tfaot_status (*compute)(const tfaot_code* code, int64_t batch_size, const void* const* inputs, void* const* outputs,
+                          void* scratch, size_t scratch_size, char* message, size_t message_size);
+
+  /** Bytes that the library keeps now for all threads that called `compute` without scratch memory. */
+  size_t (*kept_bytes)(void);
+
+  /** Free them, except of calls in progress. Needed before a library is unloaded that kept some. */
+  void (*release)(void);
 } tfaot_model_table;
 
 #ifdef __cplusplus

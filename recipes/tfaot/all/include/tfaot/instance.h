@@ -18,16 +18,12 @@
 #include <tfaot/aligned_bytes.h>
 #include <tfaot/batching.h>
 #include <tfaot/error.h>
+#include <tfaot/parts.h>
 
 namespace tfaot {
 inline namespace v2 {
 
 namespace detail {
-
-/// Bytes of one row; of the whole tensor if it has no batch axis.
-inline std::size_t row_bytes(const tfaot_tensor& tensor) noexcept {
-  return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
-}
 
 /// What the library says, without the model's name at its front, which Error gives: "model digits: ...",
 /// "model digits, batch size 3: ...".
@@ -65,18 +61,6 @@ inline std::vector<double> batch_costs(const Table& table, const char* target) {
     costs.push_back(1.0 + static_cast<double>(info.batch_sizes[i]));
   }
   return costs;
-}
-
-/// Whether batches of other sizes may be composed of compiled ones; so it is assumed of libraries that do not tell.
-inline bool rows_independent(const tfaot_info& info) noexcept {
-  constexpr std::size_t known = offsetof(tfaot_info, rows_independent) + sizeof info.rows_independent;
-  return info.struct_size < known || info.rows_independent != 0;
-}
-
-/// Whether `run` of the library takes every number of rows from 1 on. Older libraries end before the field, or have 0.
-inline bool any_batch_size(const tfaot_info& info) noexcept {
-  constexpr std::size_t known = offsetof(tfaot_info, any_batch_size) + sizeof info.any_batch_size;
-  return info.struct_size >= known && info.any_batch_size != 0;
 }
 
 [[noreturn]] inline void throw_busy(const char* model) {
@@ -190,28 +174,13 @@ class Instance {
 
   /// Whether a batch can be composed of others: its rows are independent, and every output has a batch axis. An output
   /// without one depends on the whole batch: parts cannot be put together.
-  bool can_be_split() const noexcept { return rows_independent() && whole_output() == info().num_outputs; }
+  bool can_be_split() const noexcept { return detail::can_be_split(info()); }
 
   /// Throws Error if it cannot.
-  void check_can_be_split(std::size_t batch_size) const {
-    if (can_be_split()) return;
-    const std::size_t whole = whole_output();
-    const std::string reason = whole == info().num_outputs
-                                   ? "rows of this model depend on one another"
-                                   : "output \"" + std::string(info().outputs[whole].name) + "\" has no batch axis";
-    const std::string compiled = any_batch_size() ? std::string(batch_size == 0 ? "at least 1 row" : "one call")
-                                                  : "a compiled one (" + listed_sizes() + ")";
-    throw Error(info().name, "batch size", compiled + " because " + reason, std::to_string(batch_size));
-  }
+  void check_can_be_split(std::size_t batch_size) const { detail::check_can_be_split(info(), batch_size); }
 
   /// Whether `batch_size` is one of the compiled sizes: any but 0, if the model is compiled for any size.
-  bool is_compiled(std::size_t batch_size) const noexcept {
-    if (any_batch_size()) return batch_size != 0;
-    for (std::size_t i = 0; i < info().num_batch_sizes; ++i) {
-      if (static_cast<std::size_t>(info().batch_sizes[i]) == batch_size) return true;
-    }
-    return false;
-  }
+  bool is_compiled(std::size_t batch_size) const noexcept { return detail::is_compiled(info(), batch_size); }
 
  private:
   // Owns what the library gave. Moved from, it is empty.
@@ -255,25 +224,10 @@ class Instance {
     return handle_.get();
   }
 
-  // The index of the first output without a batch axis, their number if there is none.
-  std::size_t whole_output() const noexcept {
-    std::size_t i = 0;
-    while (i < info().num_outputs && info().outputs[i].has_batch_axis != 0) ++i;
-    return i;
-  }
-
-  std::string listed_sizes() const {
-    std::string listed;
-    for (std::size_t i = 0; i < info().num_batch_sizes; ++i) {
-      listed += (i == 0 ? "" : ", ") + std::to_string(info().batch_sizes[i]);
-    }
-    return listed;
-  }
-
   void check(const BatchRule& rule) const {
     for (const std::size_t size : rule.getSizes()) {
       if (is_compiled(size)) continue;
-      throw Error(info().name, "batch rule \"" + rule.text() + "\"", "compiled sizes (" + listed_sizes() + ")",
+      throw Error(info().name, "batch rule \"" + rule.text() + "\"", "compiled sizes (" + detail::listed_sizes(info()) + ")",
                   std::to_string(size));
     }
     if (rule.nSizes() != 1 || rule.getLastPadding() != 0) check_can_be_split(rule.getBatchSize());
@@ -289,75 +243,12 @@ class Instance {
   // Rows from `first` on.
   void run_part(tfaot_instance* handle, std::size_t first, BatchStep step, const void* const* inputs,
                 void* const* outputs) {
-    if (step.padding == 0) {
-      run_rows(handle, first, step.size, inputs, outputs);
-    } else {
-      run_padded(handle, first, step, inputs, outputs);
-    }
-  }
-
-  // Rows [first, first + size) of the caller's buffers, in place.
-  void run_rows(tfaot_instance* handle, std::size_t first, std::size_t size, const void* const* inputs,
-                void* const* outputs) {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      inputs_[i] = static_cast<const std::byte*>(inputs[i]) + offset(info().inputs[i], first);
-    }
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      outputs_[i] = static_cast<std::byte*>(outputs[i]) + offset(info().outputs[i], first);
-    }
-    run_step(handle, size, inputs_.data(), outputs_.data());
-  }
-
-  // Rows [first, first + size - padding), through scratch memory. The last row is repeated as padding: unlike zeros,
-  // it is sure to be a value that the model can take.
-  void run_padded(tfaot_instance* handle, std::size_t first, BatchStep step, const void* const* inputs,
-                  void* const* outputs) {
-    const std::size_t rows = step.size - step.padding;
-    std::byte* next = scratch_.reserve(scratch_bytes(step.size), info().alignment);
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const tfaot_tensor& tensor = info().inputs[i];
-      const std::byte* source = static_cast<const std::byte*>(inputs[i]) + offset(tensor, first);
-      if (tensor.has_batch_axis == 0) {
-        inputs_[i] = source;
-        continue;
-      }
-      const std::size_t row = detail::row_bytes(tensor);
-      std::memcpy(next, source, rows * row);
-      for (std::size_t j = rows; j < step.size; ++j) std::memcpy(next + j * row, next + (rows - 1) * row, row);
-      inputs_[i] = next;
-      next += aligned(step.size * row);
-    }
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      outputs_[i] = next;
-      next += aligned(step.size * detail::row_bytes(info().outputs[i]));
-    }
-    run_step(handle, step.size, inputs_.data(), outputs_.data());
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      const tfaot_tensor& tensor = info().outputs[i];
-      std::memcpy(static_cast<std::byte*>(outputs[i]) + offset(tensor, first), outputs_[i],
-                  rows * detail::row_bytes(tensor));
-    }
-  }
-
-  std::size_t scratch_bytes(std::size_t size) const noexcept {
-    std::size_t bytes = 1;
-    for (std::size_t i = 0; i < info().num_inputs; ++i) {
-      const tfaot_tensor& tensor = info().inputs[i];
-      if (tensor.has_batch_axis != 0) bytes += aligned(size * detail::row_bytes(tensor));
-    }
-    for (std::size_t i = 0; i < info().num_outputs; ++i) {
-      bytes += aligned(size * detail::row_bytes(info().outputs[i]));
-    }
-    return bytes;
-  }
-
-  std::size_t aligned(std::size_t bytes) const noexcept {
-    const std::size_t alignment = info().alignment;
-    return (bytes + alignment - 1) / alignment * alignment;
-  }
-
-  static std::size_t offset(const tfaot_tensor& tensor, std::size_t row) noexcept {
-    return tensor.has_batch_axis != 0 ? row * detail::row_bytes(tensor) : 0;
+    std::byte* padded = nullptr;
+    if (step.padding != 0) padded = scratch_.reserve(detail::Parts::padded_bytes(info(), step.size), info().alignment);
+    detail::Parts(info(), inputs_.data(), outputs_.data(), padded)
+        .run(first, step, inputs, outputs, [&](std::size_t size, const void* const* in, void* const* out) {
+          run_step(handle, size, in, out);
+        });
   }
 
   const Table* table_;

@@ -3,120 +3,252 @@
 #define TFAOT_SHARED_H_
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cstddef>
-#include <memory>
-#include <optional>
-#include <thread>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <tfaot/abi.h>
+#include <tfaot/aligned_bytes.h>
+#include <tfaot/arguments.h>
+#include <tfaot/batching.h>
+#include <tfaot/error.h>
+#include <tfaot/instance.h>
+#include <tfaot/parts.h>
+#include <tfaot/span.h>
 
 namespace tfaot {
 inline namespace v2 {
 
 namespace detail {
 
-/// A number for each thread that asks, from 0 on.
-inline std::size_t number_of_this_thread() noexcept {
-  static std::atomic<std::size_t> threads{0};
-  thread_local const std::size_t number = threads.fetch_add(1, std::memory_order_relaxed);
-  return number;
-}
+/// Scratch memory of this thread, until the end of a call. A thread has one for all models, which grows to the largest
+/// that they need; it is freed when the thread ends.
+class ThreadScratch {
+ public:
+  explicit ThreadScratch(std::size_t size) {
+    Own& own = of_this_thread();
+    nested_ = own.busy;  // a call during a call of the same thread
+    bytes_ = {(nested_ ? other_ : own.memory).reserve(size, TFAOT_SCRATCH_ALIGNMENT), size};
+    own.busy = true;
+  }
+  ThreadScratch(const ThreadScratch&) = delete;
+  ThreadScratch& operator=(const ThreadScratch&) = delete;
+  ~ThreadScratch() { of_this_thread().busy = nested_; }
+
+  span<std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  struct Own {
+    AlignedBytes memory;
+    bool busy = false;
+  };
+  static Own& of_this_thread() {
+    thread_local Own own;
+    return own;
+  }
+
+  bool nested_;
+  AlignedBytes other_;
+  span<std::byte> bytes_;
+};
 
 }  // namespace detail
+
+/// The code of a model for one target, without types: pointers in, pointers out. It is constant: any number of threads may
+/// call it at a time. What this adds to the C ABI: exceptions, and batches of any size.
+class Code {
+ public:
+  /// The code of `target` ("x86-64-v3"), or the best one for this CPU if it is null. Throws Error: the CPU lacks what the
+  /// lowest target needs, no such target, the library is too old to have one object for all threads.
+  explicit Code(const Table& table, const char* target = nullptr)
+      : table_(&table),
+        code_(selected(table, target)),
+        planner_(detail::compiled_sizes(table), detail::batch_costs(table, this->target())) {
+    if (detail::any_batch_size(info()) || !detail::can_be_split(info())) return;
+    planner_.complete();
+    const std::size_t largest = planner_.sizes().back();
+    for (const std::size_t size : planner_.sizes()) parts_at_ = std::max(parts_at_, own_bytes(size));
+    parts_at_ = aligned(parts_at_);
+    pointers_at_ = parts_at_ + aligned(detail::Parts::padded_bytes(info(), largest));
+    composed_bytes_ = pointers_at_ + aligned((info().num_inputs + info().num_outputs) * sizeof(void*));
+  }
+
+  /// What the library tells of the model.
+  const tfaot_info& info() const noexcept { return *table_->info; }
+
+  /// The target whose code runs.
+  const char* target() const noexcept { return table_->code_target(code_); }
+
+  /// Bytes of scratch memory that a call of `run` with so many rows needs, wherever buffers lie: a multiple of
+  /// TFAOT_SCRATCH_ALIGNMENT. Throws Error if there is no such batch.
+  std::size_t scratch_bytes(std::size_t batch_size) const {
+    if (!detail::is_compiled(info(), batch_size)) {
+      detail::check_can_be_split(info(), batch_size);
+      return std::max(composed_bytes_, std::size_t{TFAOT_SCRATCH_ALIGNMENT});
+    }
+    const std::size_t bytes = own_bytes(batch_size);
+    if (bytes == 0) {
+      throw Error(info().name, "batch size", "a number of rows that fits into memory", std::to_string(batch_size));
+    }
+    return bytes;
+  }
+
+  /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null. `scratch` has at least
+  /// `scratch_bytes(batch_size)` bytes, aligned to TFAOT_SCRATCH_ALIGNMENT, for this call alone; nothing is allocated.
+  /// Sizes that were not compiled are composed as cheaply as possible of those that were. Throws Error.
+  void run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
+    if (detail::is_compiled(info(), batch_size)) {
+      compute(batch_size, inputs, outputs, scratch);
+      return;
+    }
+    check_scratch(scratch_bytes(batch_size), scratch);
+    const auto in = reinterpret_cast<const void**>(scratch.data() + pointers_at_);
+    const auto out = reinterpret_cast<void**>(scratch.data() + pointers_at_) + info().num_inputs;
+    const detail::Parts parts(info(), in, out, scratch.data() + parts_at_);
+    for (std::size_t done = 0; done < batch_size;) {
+      const BatchStep step = planner_.planned(batch_size - done);
+      parts.run(done, step, inputs, outputs,
+                [&](std::size_t size, const void* const* part_inputs, void* const* part_outputs) {
+                  compute(size, part_inputs, part_outputs, scratch);
+                });
+      done += step.size - step.padding;
+    }
+  }
+
+  /// The same in scratch memory of the thread, which is allocated at its first call and at its first call of a larger
+  /// batch.
+  void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) const {
+    const detail::ThreadScratch scratch(scratch_bytes(batch_size));
+    run(batch_size, inputs, outputs, scratch.bytes());
+  }
+
+ private:
+  static const tfaot_code* selected(const Table& table, const char* target) {
+    if (!TFAOT_HAS(&table, compute)) {
+      throw Error(table.info->name,
+                  "its library is of a version without one object for all threads: build it again, or use tfaot::Model, "
+                  "one per thread");
+    }
+    const tfaot_code* code = nullptr;
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    if (table.select(target, &code, message, sizeof message) != TFAOT_OK) {
+      throw Error(table.info->name, detail::without_name(message, table.info->name));
+    }
+    return code;
+  }
+
+  static std::size_t aligned(std::size_t bytes) noexcept {
+    return (bytes + TFAOT_SCRATCH_ALIGNMENT - 1) / TFAOT_SCRATCH_ALIGNMENT * TFAOT_SCRATCH_ALIGNMENT;
+  }
+
+  std::size_t own_bytes(std::size_t batch_size) const {
+    return table_->scratch_bytes(code_, static_cast<std::int64_t>(batch_size));
+  }
+
+  void check_scratch(std::size_t needed, span<std::byte> scratch) const {
+    if (scratch.size() < needed) {
+      throw Error(info().name, "scratch memory", "at least " + std::to_string(needed) + " bytes",
+                  std::to_string(scratch.size()));
+    }
+    if (reinterpret_cast<std::uintptr_t>(scratch.data()) % TFAOT_SCRATCH_ALIGNMENT != 0) {
+      throw Error(info().name, "scratch memory", "an address that is a multiple of " + std::to_string(TFAOT_SCRATCH_ALIGNMENT),
+                  "another one");
+    }
+  }
+
+  void compute(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch) const {
+    if (scratch.data() == nullptr) check_scratch(scratch_bytes(batch_size), scratch);  // null stands for memory of the library
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    const tfaot_status status = table_->compute(code_, static_cast<std::int64_t>(batch_size), inputs, outputs,
+                                                scratch.data(), scratch.size(), message, sizeof message);
+    if (status != TFAOT_OK) throw Error(info().name, detail::without_name(message, info().name));
+  }
+
+  const Table* table_;
+  const tfaot_code* code_;
+  BatchPlanner planner_;  // of batches that are composed
+  // Their scratch memory: that of the calls, padded rows, pointers of a call.
+  std::size_t parts_at_ = 0;
+  std::size_t pointers_at_ = 0;
+  std::size_t composed_bytes_ = 0;
+};
 
 /// The model whose generated class is `W`, as one constant object: any number of threads may call `run` at a time.
 ///
 ///     const tfaot::Shared<tfaot_model::digits> model;              // shared by all threads
 ///     model.run(batch_size, inputs, outputs);                      // in any of them
 ///
-/// Weights exist once per process. Each thread that calls gets scratch memory of its own at its first call; it is kept,
-/// and later calls allocate nothing and wait for nobody. (If more threads call than twice the machine's, at least 64,
-/// some of them share scratch memory and wait for each other.) The object can be neither copied nor moved.
+/// Weights exist once per process. Scratch memory is the caller's or, by default, the thread's: a thread allocates it at its
+/// first call and at its first call of a larger batch, for all models together, and frees it when it ends. No call waits
+/// for another. Batches of sizes that were not compiled are composed as cheaply as possible of those that were; rules,
+/// nested vectors and `run_parallel` are those of Model.
 template <class W>
 class Shared {
+  static constexpr std::size_t kInputs = std::tuple_size<typename W::InputTypes>::value;
+  static constexpr std::size_t kOutputs = std::tuple_size<typename W::OutputTypes>::value;
+
  public:
   using Inputs = typename W::Inputs;    ///< spans of the inputs, by name
   using Outputs = typename W::Outputs;  ///< those of the outputs
 
   /// Runs the code of `target`, or of the best one for this CPU if it is null. Throws Error if that is impossible.
-  explicit Shared(const char* target = nullptr)
-      : places_(std::max<std::size_t>(64, 2 * std::size_t{std::thread::hardware_concurrency()})),
-        slots_(std::make_unique<Slot[]>(places_)) {
-    std::optional<W>& first = slots_[detail::number_of_this_thread() % places_].instance;
-    if (target == nullptr) {
-      first.emplace();
-    } else {
-      first.emplace(target);
-    }
-    target_ = first->target();
-  }
-
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
+  explicit Shared(const char* target = nullptr) : code_(W::table(), target) {}
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly so many rows. Throws Error.
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
-    const Use use(free_slot());
-    use.instance(target_).run(batch_size, inputs, outputs);
+    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out) {
+      code_.run(batch_size, in, out);
+    });
   }
 
-  /// The same for a model without inputs.
-  void run(std::size_t batch_size, const Outputs& outputs) const {
-    const Use use(free_slot());
-    use.instance(target_).run(batch_size, outputs);
+  /// The same in scratch memory of the caller: at least `scratch_bytes(batch_size)` bytes, aligned to
+  /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses meanwhile. Nothing is allocated, but for temporary memory of large
+  /// convolutions and matrix products of XLA's code.
+  void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
+    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out) {
+      code_.run(batch_size, in, out, scratch);
+    });
   }
+
+  /// The same for a model without inputs, in scratch memory of the thread.
+  void run(std::size_t batch_size, const Outputs& outputs) const {
+    static_assert(kInputs == 0, "tfaot: this model has inputs");
+    run(batch_size, Inputs{}, outputs);
+  }
+
+  /// Bytes of scratch memory that a call with so many rows needs, a multiple of TFAOT_SCRATCH_ALIGNMENT. Throws Error if
+  /// there is no such batch.
+  std::size_t scratch_bytes(std::size_t batch_size) const { return code_.scratch_bytes(batch_size); }
 
   /// The target whose code runs.
-  const char* target() const noexcept { return target_; }
+  const char* target() const noexcept { return code_.target(); }
 
-  /// Bytes of scratch memory that all threads hold now. Waits for calls in progress.
-  std::size_t memory() const {
-    std::size_t bytes = places_ * sizeof(Slot);
-    for (std::size_t i = 0; i < places_; ++i) {
-      while (!slots_[i].taken()) std::this_thread::yield();
-      const Use use(slots_[i]);
-      if (slots_[i].instance) bytes += slots_[i].instance->memory();
-    }
-    return bytes;
-  }
+  /// Without types.
+  const Code& code() const noexcept { return code_; }
 
  private:
-  /// Scratch memory for one thread at a time; on cache lines of its own, so that threads do not slow each other down.
-  struct alignas(64) Slot {
-    std::atomic<bool> busy{false};
-    std::optional<W> instance;
-
-    bool taken() noexcept {
-      return !busy.load(std::memory_order_relaxed) && !busy.exchange(true, std::memory_order_acquire);
-    }
-  };
-
-  /// A slot that this thread has taken, until the end of a call.
-  class Use {
-   public:
-    explicit Use(Slot& slot) noexcept : slot_(slot) {}
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    ~Use() { slot_.busy.store(false, std::memory_order_release); }
-    W& instance(const char* target) const {
-      if (!slot_.instance) slot_.instance.emplace(target);
-      return *slot_.instance;
-    }
-
-   private:
-    Slot& slot_;
-  };
-
-  /// That of this thread, unless another one with the same place has it.
-  Slot& free_slot() const {
-    for (std::size_t place = detail::number_of_this_thread() % places_;; place = (place + 1) % places_) {
-      if (slots_[place].taken()) return slots_[place];
-      if (place + 1 == places_) std::this_thread::yield();
-    }
+  template <class Call>
+  static void with_pointers(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Call&& call) {
+    with_pointers(batch_size, inputs, outputs, call, std::make_index_sequence<kInputs>(),
+                  std::make_index_sequence<kOutputs>());
   }
 
-  std::size_t places_;
-  std::unique_ptr<Slot[]> slots_;
-  const char* target_;  // the library's own text
+  template <class Call, std::size_t... I, std::size_t... O>
+  static void with_pointers([[maybe_unused]] std::size_t batch_size, [[maybe_unused]] const Inputs& inputs,
+                            [[maybe_unused]] const Outputs& outputs, Call&& call, std::index_sequence<I...>,
+                            std::index_sequence<O...>) {
+    const std::array<const void*, kInputs + 1> in{
+        detail::input(W::name, W::inputs[I], batch_size, inputs.template get<I>())..., nullptr};
+    const std::array<void*, kOutputs + 1> out{
+        detail::output(W::name, W::outputs[O], batch_size, outputs.template get<O>())..., nullptr};
+    call(in.data(), out.data());
+  }
+
+  Code code_;
 };
 
 }  // namespace v2

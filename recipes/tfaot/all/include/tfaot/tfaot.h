@@ -9,6 +9,7 @@
 #include <tfaot/error.h>
 #include <tfaot/instance.h>
 #include <tfaot/model.h>
+#include <tfaot/parts.h>
 #include <tfaot/pool.h>
 #include <tfaot/shared.h>
 #include <tfaot/span.h>
