@@ -14,6 +14,14 @@ inline bool isDepthwise(const Conv2d& layer) {
   return layer.groups > 1 && layer.groups == layer.window.channels && layer.groups == layer.filters;
 }
 
+/// Whether each place of the output sees one pixel, its own.
+inline bool isPointwise(const Conv2d& layer) {
+  const Window& window = layer.window;
+  return !isDepthwise(layer) && window.height * window.width == 1 && window.inHeight == window.outHeight &&
+         window.inWidth == window.outWidth && window.padTop == 0 && window.padLeft == 0 && window.strideHeight == 1 &&
+         window.strideWidth == 1;
+}
+
 inline std::size_t windowSize(const Conv2d& layer) {
   return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
 }

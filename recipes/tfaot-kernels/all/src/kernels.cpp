@@ -90,6 +90,12 @@ void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexce
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
   const Window& window = layer.window;
   const Reading reading(layer);
+  if (isPointwise(layer)) {  // one line of the pixels of all images: small images fill no block
+    Conv2d line = layer;
+    line.window.inWidth = line.window.outWidth = batch * window.inHeight * window.inWidth;
+    line.window.inHeight = line.window.outHeight = 1;
+    return convolveLines(line, reading, in, 0, 1, out, scratch);
+  }
   for (std::size_t i = 0; i < batch; ++i) {
     convolveLines(layer, reading, in, 0, window.outHeight, out, scratch);
     in += window.inHeight * window.inWidth * window.channels;
