@@ -54,3 +54,9 @@ def test_what_decides_nothing_is_not_in_the_key() -> None:
     assert _key(_spec({V2: {3: (FLAG,)}, "x86-64-v4": {2: (FLAG,)}})) == _key(_spec())
     assert _key(_spec({V2: {2: (FLAG,)}}), "2.21.0") == _key(_spec(), "2.21.0")
     assert _key(_spec({V2: {2: (FLAG,)}}, version="2.21.0"), "2.21.0") != _key(_spec(), "2.21.0")
+
+
+def test_whatever_chooses_the_engine_is_in_the_key() -> None:
+    spec = make_spec()
+    others = [replace(spec.compilation, kernels="none"), replace(spec.compilation, engine="xla")]
+    assert len({_key(replace(spec, compilation=each)) for each in (spec.compilation, *others)}) == 3
