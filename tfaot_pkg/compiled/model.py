@@ -172,7 +172,6 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "kernels": resources.digest(resources.kernels()),
             "lowerings": list(toolchain.lowerings),
             "engine": spec.compilation.engine,
-            "may_call_kernels": spec.compilation.kernels,
             # `auto` leaves models to XLA by these too (program.py).
             "choice": [spec.compilation.kernels, spec.compilation.weights],
             "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),
