@@ -33,7 +33,7 @@ from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.hashes import Hashes
-from tfaot_pkg.verify.runs import not_run_targets, require_verified, runnable_targets
+from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified, runnable_targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def publish(
     if registry is not None:
         # Before the build as well: a missing key would be found at the very end.
         registry.require_keys()
-    require_verified(not_run_targets(spec), unverified)
+    require_verified(not_run_targets(spec), may_be_unverified(spec, unverified))
     build = pipeline.build(plan)
     # Only now, so that a failed build leaves no empty registry behind.
     registry = registry or FolderRegistry.create(root, keys=keys)

@@ -73,7 +73,12 @@ TARGETS: dict[str, Target] = {
     )
 }
 
-DEFAULT_TARGETS = ("x86-64-v2", "x86-64-v3")
+DEFAULT_TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+"""All share the weights, and code is small: a package built without a thought uses AVX-512 where a CPU has it."""
+
+UNVERIFIED_DEFAULTS = ("x86-64-v4",)
+"""Those of them that are published without validation if the machine cannot run them: no emulator can, and most build
+machines have no AVX-512."""
 
 
 def lowest(architecture: str) -> Target:

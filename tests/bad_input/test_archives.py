@@ -57,7 +57,7 @@ def write(folder: Path, content: bytes, *, digest: str = "") -> Path:
     document = {
         "model": {"name": "dense", "version": "1.0.0", "saved_model": "dense"},
         "source": {"url": archive.as_uri(), "sha256": digest or hashlib.sha256(content).hexdigest()},
-        "compilation": {"batch_sizes": [1]},
+        "compilation": {"batch_sizes": [1], "targets": ["x86-64-v3"]},
     }
     spec = folder / "spec.yaml"
     spec.write_text(yaml.safe_dump(document))

@@ -16,6 +16,7 @@ from tfaot_pkg.cmsdist.importing import Imported, ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource
+from tfaot_pkg.targets import DEFAULT_TARGETS
 
 SPECS = Path(__file__).parent / "specs"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -135,7 +136,7 @@ def test_conditions_and_given_macros_decide(defines: dict[str, str], folder: str
         write_config(tmp_path / "models" / name, name="much", description=name)
     result = imported("tfaot-model-much.spec", tmp_path, tmp_path, **defines)
     assert result.spec.model.description == folder
-    targets = ("aarch64",) if "_target_cpu" in defines else ("x86-64-v2", "x86-64-v3")
+    targets = ("aarch64",) if "_target_cpu" in defines else DEFAULT_TARGETS
     assert result.spec.compilation.targets == targets
 
 

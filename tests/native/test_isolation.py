@@ -49,7 +49,7 @@ def installed(
             spec = {
                 "model": {"name": "dense", "version": version, "saved_model": "."},
                 "source": {"path": str(models[name])},
-                "compilation": {"batch_sizes": list(BATCH_SIZES)},
+                "compilation": {"batch_sizes": list(BATCH_SIZES), "targets": ["x86-64-v2", "x86-64-v3"]},
             }
             (folder / f"{version}.yaml").write_text(yaml.safe_dump(spec))
             prefix = folder / version

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 
 SPEC = """
 model: {name: two, version: 1.0.0, license: MIT}
-compilation: {batch_sizes: [1, 3]}
+compilation: {batch_sizes: [1, 3], targets: [x86-64-v2, x86-64-v3]}
 validation: {samples: 3}
 package: {tools: true}
 """

@@ -33,6 +33,7 @@ model:
   version: 1.0.0
 compilation:
   batch_sizes: [1, 4]
+  targets: [x86-64-v2, x86-64-v3]
 """
 DEFINITION = """\
 registry: registry

@@ -48,7 +48,7 @@ def make_spec(
             name=name, version=version, description=description, homepage=homepage, author="A. Author", license="MIT"
         ),
         source=FolderSource(path=Path("/models/affine")),
-        compilation=Compilation(batch_sizes=batch_sizes, namespace=namespace),
+        compilation=Compilation(batch_sizes=batch_sizes, targets=("x86-64-v2", "x86-64-v3"), namespace=namespace),
         validation=Validation(),
     )
 

@@ -25,7 +25,7 @@ model:
   description: "{{ env.what }} jets"
   author: A. Author
 source: {url: https://example.org/tagger.tar.gz, sha256: 00000000000000000000000000000000000000000000000000000000000000ab}
-compilation: {batch_sizes: [1, 4]}
+compilation: {batch_sizes: [1, 4], targets: [x86-64-v2, x86-64-v3]}
 """
 MATMUL = LinkedPart(target="x86-64-v3", source="runtime/matmul.cc", ours=True, eigen=True)
 SORT = LinkedPart(target="x86-64-v3", source="xla/sort.cc", ours=False, eigen=False)

@@ -92,7 +92,7 @@ def test_the_smallest_spec_gets_every_default(good: str) -> None:
     )
     assert spec.compilation.namespace == "tfaot_model"
     assert spec.compilation.tensorflow == "2.17.1"
-    assert spec.compilation.targets == ("x86-64-v2", "x86-64-v3")
+    assert spec.compilation.targets == ("x86-64-v2", "x86-64-v3", "x86-64-v4")
     assert spec.compilation.weights == "shared"
 
 

@@ -58,7 +58,7 @@ def test_the_schema_is_a_json_schema_that_says_what_each_key_means() -> None:
 def test_defaults_are_those_of_the_types() -> None:
     forms = json_schema()["$defs"]
     assert forms["CompilationForm"]["properties"]["tensorflow"]["default"] == "2.17.1"
-    assert forms["CompilationForm"]["properties"]["targets"]["default"] == ["x86-64-v2", "x86-64-v3"]
+    assert forms["CompilationForm"]["properties"]["targets"]["default"] == ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
     assert forms["ValidationForm"]["properties"]["rtol"]["default"] == 1e-4
     assert forms["ModelForm"]["properties"]["saved_model"]["default"] == "saved_model"
 

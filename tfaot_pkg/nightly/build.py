@@ -26,7 +26,7 @@ from tfaot_pkg.rebuild import differences
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.static.layout import LATENCY
 from tfaot_pkg.storage import storage_errors
-from tfaot_pkg.verify.runs import not_run_targets, require_verified
+from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified
 
 _SHOWN = 5
 
@@ -63,7 +63,7 @@ def build(request: Request, scratch: Path) -> None:
     if plan.key != decision.key:
         raise _changed(decision, plan)
     # Before the build, because it needs only the spec and this machine's CPU.
-    require_verified(not_run_targets(spec), request.policy.unverified_targets)
+    require_verified(not_run_targets(spec), may_be_unverified(spec, request.policy.unverified_targets))
     made = pipeline.build(plan)
     if request.policy.reproduce:
         _require_same(made, spec, _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b"))

@@ -27,7 +27,7 @@ from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.sandbox.command import Command
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import TARGETS, Target, runs_here
+from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, UNVERIFIED_DEFAULTS, Target, runs_here
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN
@@ -289,6 +289,15 @@ def _way_to_run(target: Target) -> str:
 def not_run_targets(spec: ModelSpec) -> tuple[str, ...]:
     """The targets that neither this CPU nor an emulator can run."""
     return tuple(name for name, how in ways_to_run(spec).items() if how == NOT_RUN)
+
+
+def may_be_unverified(spec: ModelSpec, named: Sequence[str]) -> tuple[str, ...]:
+    """The targets that may be published without validation: `named`, and some of the default ones.
+
+    Whoever names targets in a spec says what must run; the default ones are for machines that the author may not have.
+    """
+    by_default = UNVERIFIED_DEFAULTS if spec.compilation.targets == DEFAULT_TARGETS else ()
+    return (*named, *by_default)
 
 
 def require_verified(not_run: Sequence[str], unverified: Sequence[str]) -> None:
