@@ -324,13 +324,14 @@ class Computation {
 
   Ending run(const void* const* inputs, void* const* outputs, unsigned char* memory, unsigned char* copies) const {
     if (unit_ != nullptr) return run_unit(inputs, outputs, memory, copies);
-    ProgramCall call(target_, inputs, outputs, memory);
-    if (copies == nullptr) {
-      call.run(batch_size_);
-    } else {
-      call.run_copied(batch_size_, copies);
+    GuardedProgram program = {ProgramCall(target_, inputs, outputs, memory), batch_size_, copies};
+    if (!target_.is_guarded) {
+      compute(&program);
+      return kDone;
     }
-    return kDone;
+    const Outcome outcome = run_guarded(&compute, &program);
+    if (outcome == Outcome::kDone) return kDone;
+    return outcome == Outcome::kOutOfMemory ? kOutOfMemory : Ending{TFAOT_COMPUTATION_FAILED, "the computation failed"};
   }
 
  private:
@@ -344,6 +345,21 @@ class Computation {
 
   std::size_t alignment_of(const tfaot_tensor& tensor) const {
     return unit_ != nullptr ? model_data.info.alignment : static_cast<std::size_t>(tensor.element_size);
+  }
+
+  struct GuardedProgram {
+    ProgramCall call;
+    std::int64_t batch_size;
+    unsigned char* copies;
+  };
+
+  static void compute(void* argument) {
+    auto& program = *static_cast<GuardedProgram*>(argument);
+    if (program.copies == nullptr) {
+      program.call.run(program.batch_size);
+    } else {
+      program.call.run_copied(program.batch_size, program.copies);
+    }
   }
 
   Ending run_unit(const void* const* inputs, void* const* outputs, unsigned char* memory, unsigned char* copies) const {

@@ -45,6 +45,7 @@ struct Target {
   const Unit* units;
   Program* program;          // null if there are units
   std::size_t scratch_size;  // bytes, of the program
+  bool is_guarded;           // the program calls XLA's code, which may fail
 };
 
 }  // namespace tfaot_native

@@ -113,7 +113,7 @@ def test_auto_leaves_a_model_to_xla_if_the_compiler_does_not_know_an_operation(
     zoo = saved_models(shared_home_folder, ZOO, toolchain_python)
     engine = built(shared_home_folder, spec_of(tmp_path, zoo / "complex_inside"))["engine"]
     assert engine["name"] == "xla"
-    assert "c64" in engine["reason"]
+    assert "complex64" in engine["reason"]
 
 
 @pytest.mark.parametrize("line", ["xla_flags: [--xla_cpu_enable_fast_math=false]", "kernels: none", "engine: xla"])

@@ -15,7 +15,7 @@ WEIGHT = graph.Weight(node="w", dtype="float32", shape=(2, 3), offset=64)
 MODEL = graph.FrozenGraph(
     inputs=(graph.Feed(name="x", node="x", dtype="float32", shape=(None, 2)),),
     outputs=(graph.Fetch(name="y", node="y", index=1, dtype="float32", shape=()),),
-    weights=(WEIGHT,), warnings=("a warning",), work=WORK, graph=None,
+    weights=(WEIGHT,), segments=(), warnings=("a warning",), work=WORK, graph=None,
 )  # fmt: skip
 
 

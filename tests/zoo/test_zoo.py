@@ -20,8 +20,9 @@ from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 _BUILDS = [(case, DEFAULT_VERSION) for case in CASES] + [(case, NEWEST_VERSION) for case in CASES if case.newest]
 
 _NO_PROGRAMS = frozenset(
-    "bfloat16_inside complex_inside half_inside linear_algebra qr svd "  # types and operations that the compiler lacks
-    "bessel "  # a loop that runs until all rows have converged
+    "bfloat16_inside complex_inside half_inside "  # products by weights that XLA reads once for all rows
+    "svd "  # steps until all matrices have converged
+    "bessel "  # nothing but functions that the compiler lacks
     "indexing scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
     "while_loop".split()  # rows that depend on one another
 )
@@ -73,6 +74,17 @@ def test_a_model_that_becomes_a_program_gives_tensorflows_answers(case: Case, bu
     built = build(case, tensorflow=DEFAULT_VERSION, engine="auto")
     assert not built.report.failed
     assert built.compiled.engine.is_program == (case.name not in _NO_PROGRAMS), built.compiled.engine
+
+
+@pytest.mark.sweep("complex_inside-2.21.0")
+@pytest.mark.slow
+@pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
+@pytest.mark.parametrize("name", ["complex_inside", "half_inside", "linear_algebra"])
+def test_what_the_compiler_lacks_is_a_segment_of_xlas_code(name: str, tensorflow: str, build: Build) -> None:
+    built = build(BY_NAME[name], tensorflow=tensorflow, engine="program")
+    engine = built.compiled.engine
+    assert not built.report.failed and engine.segments
+    assert engine.bits["reproducible"] == "no" and "tfaot_segment_0" in engine.difference
 
 
 @pytest.mark.sweep("dense-2.17.1")

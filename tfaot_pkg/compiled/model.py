@@ -21,9 +21,10 @@ from tfaot_pkg.compiled.program import Engine, ProgramCode, make_program, progra
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.cxx.elf import defined_symbols
 from tfaot_pkg.errors import ToolchainError
-from tfaot_pkg.frozen.model import FrozenModel, weight_size
+from tfaot_pkg.frozen.model import FrozenModel, Segment, signature_of, weight_size
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.progress import Progress, Step
+from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.toolchain.definition import Toolchain
@@ -124,6 +125,28 @@ class CompiledUnit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledSegment:
+    """A part of a program for one target: XLA's code for one row."""
+
+    segment: Segment
+    target: Target
+    folder: Path
+
+    @property
+    def prefix(self) -> str:
+        return self.segment.found.name
+
+    @property
+    def num_buffers(self) -> int:
+        return number_of_buffers(self.folder / f"{self.prefix}.h")
+
+    @property
+    def objects(self) -> tuple[Path, ...]:
+        names = (f"{self.prefix}.o", f"{self.prefix}.constants.o")
+        return tuple(path for path in (self.folder / name for name in names) if path.exists())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
     """All units; none if the model is a `program`. `engine` says what computes the model.
 
@@ -137,6 +160,7 @@ class CompiledModel:
     weights: tuple[Weight, ...]
     engine: Engine
     program: ProgramCode | None
+    segments: tuple[CompiledSegment, ...]
 
     @property
     def weight_offsets(self) -> list[int]:
@@ -213,7 +237,11 @@ def _make(
     step: Step,
 ) -> None:
     toolchain = pool.environment.toolchain
-    if make_program(spec, frozen, toolchain, folder).is_program:
+    engine = make_program(spec, frozen, toolchain, folder)
+    if engine.is_program:
+        needed = {each.name for each in engine.segments}
+        segments = [each for each in frozen.segments if each.found.name in needed]
+        _make_segments(spec, segments, folder, pool=pool, compiler=compiler, step=step)
         step.advance(len(spec.compilation.targets) * len(spec.compilation.batch_sizes), note="one program for all")
         return
     made = pool.new_folder(STAGE)
@@ -230,13 +258,7 @@ def _make(
     pool.take(made, folder)
     (folder / _WEIGHTS).write_text(json.dumps(kept))
     for size, target in wanted:
-        header = folder / target.name / f"{_prefix(size)}.h"
-        require_plain(header)
-        correct(header, toolchain)
-        for code in header.parent.glob(f"{_prefix(size)}.*o"):
-            require_object(code)
-        _stabilize(header.parent, _prefix(size), toolchain, compiler)
-        require_shapes(header, frozen.signature, size)
+        _check_unit(folder / target.name, _prefix(size), frozen.signature, size, toolchain, compiler)
 
 
 def _request(frozen: FrozenModel, pool: WorkerPool, out: Path) -> Compile:
@@ -254,6 +276,43 @@ def _request(frozen: FrozenModel, pool: WorkerPool, out: Path) -> Compile:
         lowerings=tuple(toolchain.lowerings),
         units=(),
     )
+
+
+def _make_segments(
+    spec: ModelSpec, segments: Sequence[Segment], folder: Path, *, pool: WorkerPool, compiler: Compiler, step: Step
+) -> None:
+    """XLA's code of the parts of a program, for one row."""
+    toolchain, compilation = pool.environment.toolchain, spec.compilation
+    for segment in segments:
+        name, border = segment.found.name, segment.found
+        made = pool.new_folder(STAGE)
+        units = []
+        for target in (TARGETS[each] for each in compilation.targets):
+            (made / target.name).mkdir()
+            unit = replace(_described(1, target), prefix=f"{target.name}/{name}", name=name)
+            units.append(Flagged(unit=unit, xla_flags=compilation.xla_flags))
+        request = Compile(
+            out=str(made), graph=str(pool.give(segment.graph)), inputs=border.inputs, outputs=border.outputs,
+            weights=(), blob="", embed=(), constants="constants" in toolchain.object_kinds,
+            lowerings=tuple(toolchain.lowerings), units=(),
+        )  # fmt: skip
+        compile_units(pool, request, units, tf_xla_flags=compilation.tf_xla_flags, step=step)
+        (folder / name).mkdir()
+        pool.take(made, folder / name)
+        for target_name in compilation.targets:
+            _check_unit(folder / name / target_name, name, signature_of(border), 1, toolchain, compiler)
+
+
+def _check_unit(
+    folder: Path, prefix: str, signature: Signature, size: int, toolchain: Toolchain, compiler: Compiler
+) -> None:
+    header = folder / f"{prefix}.h"
+    require_plain(header)
+    correct(header, toolchain)
+    for code in folder.glob(f"{prefix}.*o"):
+        require_object(code)
+    _stabilize(folder, prefix, toolchain, compiler)
+    require_shapes(header, signature, size)
 
 
 def _described(size: int, target: Target) -> Unit:
@@ -280,7 +339,7 @@ def _stabilize(folder: Path, prefix: str, toolchain: Toolchain, compiler: Compil
 
 
 def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key) -> CompiledModel:
-    program = program_code(folder)
+    program, engine = program_code(folder), read_engine(folder)
     units = (
         CompiledUnit(batch_size=size, target=TARGETS[name], folder=folder / name)
         for name in spec.compilation.targets
@@ -293,6 +352,12 @@ def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key) -> Compi
         key=key,
         units=tuple(units) if program is None else (),
         weights=tuple(by_node[node] for node in kept),
-        engine=read_engine(folder),
+        engine=engine,
         program=program,
+        segments=tuple(
+            CompiledSegment(segment=each, target=TARGETS[name], folder=folder / each.found.name / name)
+            for each in frozen.segments
+            if each.found.name in {needed.name for needed in engine.segments}
+            for name in spec.compilation.targets
+        ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frozen.model import FrozenModel, Segment
 from tfaot_pkg.program.hlo import Unlike, read_program
 from tfaot_pkg.program.independence import CONVERGING
 from tfaot_pkg.spec.types import ModelSpec
@@ -29,18 +30,28 @@ _PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentOfXla:
+    """A part of a program that XLA compiles, because the compiler lacks the operation `reason`."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """What computes the model: a program of ours, or XLA for a `reason`.
 
     Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes, `block` the
-    number of rows that it computes at a time. `difference` says why the bits of a program's results may depend on the
-    CPU; it is empty if they do not. Those of the targets `unfused` differ from those of all others in any case.
+    number of rows that it computes at a time; XLA computes `segments`, row by row. `difference` says why the bits of a
+    program's results may depend on the CPU; it is empty if they do not. Those of the targets `unfused` differ from
+    those of all others in any case.
     """
 
     operations: int = 0
     products: int = 0
     scratch: int = 0
     block: int = 0
+    segments: tuple[SegmentOfXla, ...] = ()
     reason: str = ""
     difference: str = ""
     unfused: tuple[str, ...] = ()
@@ -58,6 +69,7 @@ class Engine:
             "products": self.products,
             "scratch": self.scratch,
             "block": self.block,
+            **({"segments": list(self.segments)} if self.segments else {}),
             **self.bits,
         }
 
@@ -75,7 +87,11 @@ class Engine:
         bits = f"no, because {self.difference}" if self.difference else "cpus"
         if self.unfused and not self.difference:
             bits += f", but for {' and '.join(self.unfused)}, which cannot fuse a multiplication and an addition"
-        return f"engine: a program of {operations}, {products} among them, for any number of rows; reproducible: {bits}"
+        parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
+        return (
+            f"engine: a program of {operations}, {products} among them, for any number of rows{parts}; "
+            f"reproducible: {bits}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +138,11 @@ def require_sources(spec: ModelSpec, engine: Engine) -> None:
             f"package.source needs a model that is a program, and XLA compiles this one: {engine.reason}",
             hint="XLA gives machine code only: remove package.source from the spec, or what the reason names",
         )
+    if spec.package.source and engine.segments:
+        raise ModelError(
+            f"package.source needs a model that is a program alone, and XLA computes {engine.segments[0].reason}",
+            hint="XLA gives machine code only: remove package.source from the spec, or what the reason names",
+        )
 
 
 def read_engine(folder: Path) -> Engine:
@@ -147,15 +168,35 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Engine(reason=f"the compiler does not support all of it: {said}"), None
     operations = [each for each in program.entry.everything() if each.opcode not in ("constant", "parameter")]
+    products = sum(each.opcode in _PRODUCTS for each in operations)
+    if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, products)):
+        return Engine(reason=reason), None
     engine = Engine(
         operations=len(operations),
-        products=sum(each.opcode in _PRODUCTS for each in operations),
+        products=products,
         scratch=emitted.scratch,
         block=emitted.block,
+        segments=tuple(
+            SegmentOfXla(name=each.found.name, reason=each.found.reason)
+            for each in frozen.segments
+            if each.found.name in emitted.segments
+        ),
         difference=difference(program),
         unfused=unfused(spec.compilation.targets),
     )
     return engine, emitted
+
+
+def _better_whole(segments: Sequence[Segment], products: int) -> str:
+    """Why XLA had better compile the whole model than `segments` of it; empty if it had not (docs/decisions/042)."""
+    for found in (each.found for each in segments):
+        if found.has_weights:
+            return f"the compiler lacks {found.reason}, which multiplies by weights, and would for each row apart"
+        if found.iterates:
+            return f"the compiler lacks {found.reason}, and a row alone may get other answers than TensorFlow gives"
+        if not products:
+            return f"the compiler lacks {found.reason}, and the rest of the model has no products"
+    return ""
 
 
 def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
@@ -183,6 +224,8 @@ def _imported(frozen: FrozenModel) -> Program:
         listing, constants = frozen.listing(), frozen.listed_constants()
         if listing.fault:
             raise Unsupported(f"it does not compile at other batch sizes: {listing.fault}")
+        if mixed := next((each for each in frozen.segments if not each.is_independent), None):
+            raise Unsupported(f"{mixed.found.reason}, in a part whose rows depend on one another")
         read = read_program(listing.modules)
         for each in (each for computation in read.computations.values() for each in computation.instructions):
             if each.opcode == "while" and each.operation in CONVERGING:

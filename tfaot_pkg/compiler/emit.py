@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler import batched, control, layers, moving, ordering, reductions, scattering, windows
+from tfaot_pkg.compiler import batched, control, layers, moving, ordering, reductions, scattering, segments, windows
 from tfaot_pkg.compiler.emitter import Emitter, Tables
 from tfaot_pkg.compiler.program import Operation, Program
 
@@ -20,13 +20,15 @@ from tfaot_pkg.compiler.program import Operation, Program
 class Emitted:
     """`source` defines the function `name`; `constants` are what it reads from its weights, each at its offset.
 
-    `scratch` is the memory that it works in, in bytes; it computes at most `block` rows at a time.
+    `scratch` is the memory that it works in, in bytes; it computes at most `block` rows at a time. `segments` are
+    functions of XLA's code that it calls, for one row each; memory for these follows the scratch memory.
     """
 
     source: str
     constants: tuple[tuple[int, Array], ...]
     scratch: int
     block: int
+    segments: tuple[str, ...]
 
 
 def emit(program: Program, name: str, block: int | None = None) -> Emitted:
@@ -36,7 +38,13 @@ def emit(program: Program, name: str, block: int | None = None) -> Emitted:
     """
     emitter = Emitter(program, Tables(stored=_STORED, several=_SEVERAL))
     source, scratch, block = emitter.function(name, block)
-    return Emitted(source=source, constants=tuple(emitter.constants), scratch=scratch, block=block)
+    return Emitted(
+        source=source,
+        constants=tuple(emitter.constants),
+        scratch=scratch,
+        block=block,
+        segments=tuple(sorted(emitter.segments)),
+    )
 
 
 _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
@@ -45,6 +53,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "conv2d": layers.conv2d,
     "conv2d_max_pool": layers.conv2d_max_pool,
     "convolution": windows.convolution,
+    "custom-call": segments.call,
     "dense": layers.dense,
     "dot": batched.dot,
     "dynamic-update-slice": moving.dynamic_update_slice,
@@ -62,6 +71,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
 
 _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "conditional": control.conditional_values,
+    "custom-call": segments.calls,
     "reduce": reductions.reduce_together,
     "reduce-window": windows.reduce_windows,
     "scatter": scattering.scatter_together,

@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.expressions import (
 )
 from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
-from tfaot_pkg.compiler.writer import Writer
+from tfaot_pkg.compiler.writer import ALIGNMENT, Writer
 from tfaot_pkg.package.render import render
 
 _MOST_SCRATCH = 1 << 31
@@ -60,6 +60,7 @@ class Emitter(Writer):
         self.pointers: dict[int, str] = {}  # of values that lie in memory, row-major
         self.scalars: dict[int, str] = {}  # C++ expressions
         self.fresh = count(1 + max(operation.id for operation in program.entry.everything()))
+        self.segments: set[str] = set()  # functions of XLA's code
         self.results: dict[int, list[State]] = {}  # of operations that give several arrays
         self.places: dict[int, str] = {}  # where a value is wanted: an output, or the next state of a loop
         self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
@@ -85,12 +86,14 @@ class Emitter(Writer):
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
         block = block or self.chosen_block()
-        scratch = self.planned(block)
+        scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
         if scratch > _MOST_SCRATCH:
             raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
         context: dict[str, object] = {
             "name": name,
             "block": block,
+            "segments": sorted(self.segments),
+            "memory": scratch,
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
             "outputs": [_border(self.known[result].shape) for result in program.entry.results],
             "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in self.buffers.values()],

@@ -27,6 +27,7 @@ from tfaot_pkg.worker_program.messages.graph import (
     Chosen,
     Feed,
     Fetch,
+    FoundSegment,
     Freeze,
     Frozen,
     FrozenGraph,
@@ -46,6 +47,18 @@ SHARED_FROM = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A part of the model for XLA, inside of a program (worker_program/segments.py): its border, and its own graph.
+
+    `is_independent` says whether no row of the batch depends on another one in it.
+    """
+
+    found: FoundSegment
+    graph: Path
+    is_independent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenModel:
     """`graph.pb` and, with shared weights, `weights.bin` in `folder`.
 
@@ -62,6 +75,7 @@ class FrozenModel:
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
     weights: tuple[Weight, ...]
+    segments: tuple[Segment, ...]
     warnings: tuple[str, ...]
     work: Work
     outline: Mapping[str, object] | None
@@ -73,7 +87,7 @@ class FrozenModel:
         return self.folder / "graph.pb"
 
     def listing(self) -> HloListing:
-        """The computation as HLO at several batch sizes; a model for XLA alone has none."""
+        """The computation as HLO at several batch sizes, with calls of `segments`; a model for XLA alone has none."""
         return decoded(HloListing, json.loads((self.folder / _LISTING).read_text()), _LISTING)
 
     def listed_constants(self) -> list[Array]:
@@ -169,11 +183,15 @@ def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folde
     pool.take(made, folder)
     with from_worker():
         rows = rows_of(frozen.hlo, signature_of(frozen.model))
+        segments = frozen.model.segments
+        apart = tuple(
+            rows_of(part, signature_of(each)).independent for each, part in zip(segments, frozen.parts, strict=True)
+        )
         _require_weights(frozen.model, folder)
-        stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows)
+        stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows, apart=apart)
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
-            (folder / _LISTING).write_text(encoded(frozen.hlo))
+            (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))
         # Read back at once: what cannot be read must fail here, and not in the next run from the cache.
         _read(folder, key)
 
@@ -193,6 +211,7 @@ class _Stored:
     model: FrozenGraph
     confinement: str
     rows: Rows
+    apart: tuple[bool, ...]
 
 
 def _read(folder: Path, key: Key) -> FrozenModel:
@@ -205,6 +224,10 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         inputs=model.inputs,
         outputs=model.outputs,
         weights=model.weights,
+        segments=tuple(
+            Segment(found=each, graph=folder / f"{each.name}.pb", is_independent=is_independent)
+            for each, is_independent in zip(model.segments, stored.apart, strict=True)
+        ),
         warnings=(*model.warnings, *stored.rows.warnings()),
         work=model.work,
         outline=None if model.graph is None else plain(model.graph),
@@ -213,7 +236,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
     )
 
 
-def signature_of(border: FrozenGraph | Checked | Interface) -> Signature:
+def signature_of(border: FrozenGraph | FoundSegment | Checked | Interface) -> Signature:
     """The worker's inputs and outputs as a Signature. Raises ValueError for dtypes that libraries do not support."""
 
     def tensors(items: Iterable[messages.Tensor | Feed | Fetch]) -> tuple[Tensor, ...]:

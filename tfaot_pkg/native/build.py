@@ -11,6 +11,7 @@ A program is linked as a runtime part: it belongs to all batch sizes, whose obje
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from typing import TypeVar
 from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
-from tfaot_pkg.compiled.model import CompiledModel, CompiledUnit
+from tfaot_pkg.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
 from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
@@ -47,11 +48,13 @@ from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
 from tfaot_pkg.process import kill_running
 from tfaot_pkg.progress import Progress, Step
+from tfaot_pkg.signature import DType
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
 from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
 STAGE = "native"
 _WARNINGS = ("-Wall", "-Wextra")
@@ -120,7 +123,9 @@ def build_native(
 def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
     targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
     total = _COMMON_STEPS + targets + sizes + 2 * len(compiled.units)
-    return total if compiled.program is None else total + targets + 1  # its code, and an empty object
+    return (
+        total if compiled.program is None else total + targets + 1 + 2 * len(compiled.segments)
+    )  # its code, and an empty object
 
 
 def _name(unit: CompiledUnit) -> str:
@@ -134,6 +139,21 @@ def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
 
 def _program_name(target: Target) -> str:
     return f"program_{target.identifier}.cc"
+
+
+def _segment_name(segment: CompiledSegment) -> str:
+    return f"{segment.prefix}_{segment.target.identifier}"
+
+
+def _segment_context(segment: CompiledSegment) -> dict[str, object]:
+    found = segment.segment.found
+    sizes = [[_row_bytes(each) for each in border] for border in (found.inputs, found.outputs)]
+    return {"segment": segment, "input_sizes": sizes[0], "output_sizes": sizes[1]}
+
+
+def _row_bytes(tensor: Feed | Fetch) -> int:
+    """Of one row, or of all of it if it has no batch axis."""
+    return math.prod(size for size in tensor.shape if size is not None) * DType(tensor.dtype).itemsize
 
 
 def _kernel_flags(target: Target) -> list[str | Path]:
@@ -222,6 +242,7 @@ class LibraryBuild:
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
         if self.compiled.program is not None:
             units += [partial(self._program, self.compiled.program, target) for target in self._targets]
+            units += [partial(self._segment, segment) for segment in self.compiled.segments]
             units.append(self._nothing)
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
@@ -319,6 +340,11 @@ class LibraryBuild:
         source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
         return self._compile(source, [*target.flags, *_WARNINGS, *_kernel_flags(target)])
 
+    def _segment(self, segment: CompiledSegment) -> Path:
+        """What calls XLA's code of a part of the program."""
+        source = self._rendered("segment.cc.j2", f"{_segment_name(segment)}.cc", _segment_context(segment))
+        return self._compile(source, [*segment.target.flags, *_WARNINGS, "-isystem", segment.folder])
+
     def _nothing(self) -> Path:
         """What a batch size has of its own if a program computes all of them."""
         source = self.work / f"{_NOTHING}.cc"
@@ -334,12 +360,21 @@ class LibraryBuild:
         }
         if self.compiled.program is not None:
             context["symbols"] = {target.name: _part_symbol(self.symbol, target, FUNCTION) for target in self._targets}
+            context["memories"] = {
+                target.name: [_part_symbol(self.symbol, target, name) for name in self._memories]
+                for target in self._targets
+            }
         else:
             units = {target: self.compiled.of_target(target) for target in self._targets}
             context["symbols"] = {
                 target.name: [_unit_symbol(self.symbol, unit) for unit in units[target]] for target in self._targets
             }
         return self._compile(self._rendered("units.cc.j2", "units.cc", context), [*self._baseline(), *_WARNINGS])
+
+    @property
+    def _memories(self) -> tuple[str, ...]:
+        """The functions that tell how much memory each segment needs."""
+        return tuple(dict.fromkeys(f"{segment.prefix}_memory" for segment in self.compiled.segments))
 
     def _link_target(self, target: Target, runtime: Mapping[str, str]) -> _TargetCode:
         """Link each unit of a target into an object with one global symbol, and its runtime parts into one object.
@@ -350,12 +385,21 @@ class LibraryBuild:
         units = self.compiled.of_target(target)
         objects = [[self.work / f"{_name(unit)}.o", *unit.objects] for unit in units]
         program = [] if self.compiled.program is None else [(self.work / _program_name(target)).with_suffix(".o")]
+        for segment in self.compiled.segments:
+            if segment.target == target:
+                made = [self.work / f"{_segment_name(segment)}.o", *segment.objects]
+                keep = [segment.prefix, f"{segment.prefix}_memory"]
+                program.append(self._merge(made, self.work / f"{_segment_name(segment)}.linked.o", keep=keep))
         everything = [*(path for paths in objects for path in paths), *program]
         parts = self.parts.objects_for(target, everything)
         shared = [*program, *parts.values()]
         provided = {name for code in shared for name in defined_symbols(code)}
         # Only what is called from outside gets a name: everything else of the parts becomes local in `_link_parts`.
-        needed = {FUNCTION} if program else {name for path in everything for name in undefined_symbols(path)}
+        needed = (
+            {FUNCTION, *self._memories}
+            if program
+            else {name for path in everything for name in undefined_symbols(path)}
+        )
         names = {name: _part_symbol(self.symbol, target, name) for name in sorted(needed & provided)}
         for unit, paths in zip(units, objects, strict=True):
             linked = self._merge(paths, self.work / f"{_name(unit)}.linked.o", keep=[_unit_symbol(self.symbol, unit)])

@@ -29,6 +29,7 @@ def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
         "targets": targets,
         "selectable": True,
         "program": program,
+        "memories": {target.name: [] for target in targets},  # of segments: such a model has no source form
         "symbols": {target.name: f"{FUNCTION}_{target.identifier}" for target in targets},
     }
     entry: dict[str, object] = {"symbol": model.symbol}

@@ -10,6 +10,7 @@ import operations
 import outline
 import reached
 import saved_model
+import segments
 import signatures
 import specialize
 import weights
@@ -60,7 +61,11 @@ def freeze(request: Freeze, report) -> Frozen:
     used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
-    listing = hlo.listed(graph_def, inputs, outputs, constants)
+    pieces = segments.cut(graph_def, inputs, outputs) if request.constants else None
+    listing = hlo.listed(graph_def, inputs, outputs, "" if pieces else constants)
+    listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
+    parts = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
+    parts = tuple(_listed_part(segment, part, request) for segment, part in parts)
     work = _work(graph_def, used, inputs)
     shared = weights.share(graph_def, used, request) if request.weights == "shared" else []
     with open(os.path.join(request.out, "graph.pb"), "wb") as file:
@@ -70,12 +75,22 @@ def freeze(request: Freeze, report) -> Frozen:
             inputs=inputs,
             outputs=outputs,
             weights=tuple(shared),
+            segments=pieces.segments if pieces else (),
             warnings=warnings,
             work=work,
             graph=outline.outline(graph.graph, inputs, outputs),
         ),
         hlo=listing,
+        cut=listed,
+        parts=parts,
     )
+
+
+def _listed_part(segment, graph_def, request: Freeze):
+    """Write the graph of a segment, and list its HLO."""
+    with open(os.path.join(request.out, f"{segment.name}.pb"), "wb") as file:
+        file.write(graph_def.SerializeToString(deterministic=True))
+    return hlo.listed(graph_def, segment.inputs, segment.outputs)
 
 
 def check(request: Check, report) -> Checked:

@@ -32,6 +32,10 @@ def at_batch_size(graph_def, feeds, batch_size: int):
             shape = [batch_size if size is None else size for size in shapes[node.name]]
             node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
         node.attr.pop("_output_shapes", None)  # what was known when the model was saved
+        if node.op == "XlaCustomCallV2":  # a segment (segments.py)
+            for shape in node.attr["result_shapes"].list.shape:
+                for axis in shape.dim:
+                    axis.size = batch_size if axis.size < 0 else axis.size
     return copy
 
 

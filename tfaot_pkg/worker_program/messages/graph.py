@@ -143,6 +143,22 @@ class Freeze:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSegment:
+    """A part of the graph for XLA (segments.py), in `NAME.pb`; its border is in the terms of that graph.
+
+    `reason` names an operation in it that the compiler lacks. If it `has_weights`, one run for all rows would read them
+    once. If it `iterates` until all matrices have converged, a row's answers for large numbers depend on the others.
+    """
+
+    name: str
+    reason: str
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    has_weights: bool
+    iterates: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """How much a model computes: bytes of all constants, and arithmetic operations of a run.
 
@@ -186,6 +202,7 @@ class FrozenGraph:
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
     weights: tuple[Weight, ...]
+    segments: tuple[FoundSegment, ...]
     warnings: tuple[str, ...]
     work: Work
     graph: Outline | None
@@ -193,5 +210,9 @@ class FrozenGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen:
+    """`hlo` lists the whole model, `parts` its segments, and `cut` the rest, which is None if there are no segments."""
+
     model: FrozenGraph
     hlo: HloListing
+    cut: HloListing | None
+    parts: tuple[HloListing, ...]

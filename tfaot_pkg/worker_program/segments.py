@@ -1,0 +1,384 @@
+"""Parts of a frozen graph that our compiler has no operations for: each becomes a graph of its own, for XLA.
+
+A part begins as the operations that compute with other types (complex numbers, float16, bfloat16), decompose matrices,
+or loop until all rows have converged. It grows until all that passes its border is of a type that programs know, has
+the batch as its first axis, and no path leaves it and comes back. What is computed of shapes and constants alone is
+copied into it. In the graph that remains, a custom call stands for it; the program runs the part for one row at a time.
+"""
+
+from dataclasses import dataclass
+
+import specialize
+from messages.graph import Feed, Fetch, FoundSegment
+
+_CALL = "XlaCustomCallV2"
+_KNOWN = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
+_FOREIGN = frozenset("bfloat16 complex64 complex128 float16".split())
+_LACKING = frozenset(
+    "Cholesky LogMatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr "
+    "BatchCholesky BatchMatrixInverse BatchMatrixSolve BatchMatrixTriangularSolve "
+    "Betainc Igamma IgammaGradA Igammac RandomGammaGrad SelfAdjointEig SelfAdjointEigV2 Svd".split()
+)
+_ITERATIVE = frozenset({"SelfAdjointEig", "SelfAdjointEigV2", "Svd"})
+_PRODUCTS = frozenset(
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv2DBackpropInput Conv3D DepthwiseConv2dNative Einsum "
+    "MatMul".split()
+)
+_SOURCES = frozenset("Placeholder PlaceholderWithDefault".split())
+_OF_SHAPES = frozenset("Shape ShapeN Size Rank".split())
+
+
+class _Unfit(Exception):
+    """The graph cannot be cut."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`graph_def` has calls in place of `segments`, whose graphs are `parts`; `outputs` are the model's in it."""
+
+    graph_def: object
+    outputs: tuple
+    segments: tuple
+    parts: tuple
+
+
+def cut(graph_def, inputs, outputs):
+    """The graph cut, or None if there is nothing to cut or no way to do so."""
+    if not _may_lack(graph_def):
+        return None
+    try:
+        return _Graph(graph_def, inputs, outputs).cut()
+    except (_Unfit, ValueError):
+        return None
+
+
+def _may_lack(graph_def) -> bool:
+    """Whether a node names what the compiler lacks; a look at the nodes alone, because an import copies all weights."""
+    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
+    return any(node.op in _LACKING or any(map(_is_foreign_type, node.attr.values())) for node in nodes)
+
+
+def _is_foreign_type(attr) -> bool:
+    from tensorflow.python.framework import dtypes
+
+    types = [attr.type] if attr.WhichOneof("value") == "type" else attr.list.type
+    foreign = {dtypes.as_dtype(name).as_datatype_enum for name in _FOREIGN}
+    return any(each in foreign for each in types)
+
+
+class _Graph:
+    def __init__(self, graph_def, inputs, outputs) -> None:
+        import tensorflow as tf
+
+        self._graph_def, self._inputs, self._outputs = graph_def, inputs, outputs
+        self._functions = {function.signature.name: function for function in graph_def.library.function}
+        self._foreign: dict = {}  # functions
+        self._shapes: list = []
+        for size in specialize.PROBES:
+            graph = tf.Graph()
+            with graph.as_default():
+                tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, size), name="")
+            operations = graph.get_operations()
+            self._shapes.append({tensor.name: tensor.shape for each in operations for tensor in each.outputs})
+        self._ops = {each.name: each for each in operations}
+        self._fetched = {f"{each.node}:{each.index}" for each in outputs}
+        self._fixed = self._of_shapes()
+
+    def cut(self):
+        if any(op.type in ("Enter", "RefEnter") for op in self._ops.values()):  # loops of TensorFlow 1 are no one node
+            return None
+        found = {name: why for name, op in self._ops.items() if (why := self._lacks(op)) and name not in self._fixed}
+        if not found:
+            return None
+        parts = self._parts(set(found))
+        reasons = [next(why for name, why in found.items() if name in part) for part in parts]
+        return self._made(parts, reasons)
+
+    def _of_shapes(self) -> set:
+        """Operations whose results depend on shapes and constants alone."""
+        fixed: set = set()
+        for name, op in self._ops.items():  # in topological order
+            # Random numbers must not be made twice.
+            constant = op.type not in _SOURCES and not op.op_def.is_stateful
+            if op.type in _OF_SHAPES or (constant and all(each.op.name in fixed for each in op.inputs)):
+                fixed.add(name)
+        return fixed
+
+    def _lacks(self, op) -> str:
+        """Why the compiler cannot compute `op`; empty if it can."""
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor.dtype.name in _FOREIGN:
+                return f"{op.type} of {tensor.dtype.name} (node '{op.name}')"
+        if op.type in _LACKING:
+            return f"{op.type} (node '{op.name}')"
+        for name in _called(op.node_def):
+            if name in self._functions and self._is_foreign(name):
+                return f"{op.type} (node '{op.name}')"
+        return ""
+
+    def _is_foreign(self, name: str) -> bool:
+        if name not in self._foreign:
+            self._foreign[name] = False
+            self._foreign[name] = any(
+                node.op in _LACKING
+                or any(map(_is_foreign_type, node.attr.values()))
+                or any(other in self._functions and self._is_foreign(other) for other in _called(node))
+                for node in self._functions[name].node_def
+            )
+        return self._foreign[name]
+
+    def _parts(self, found: set) -> list:
+        """Sets of operations, each with a border that fits."""
+        while True:
+            parts = self._connected(found)
+            grown = set(found)
+            for part in parts:
+                grown |= self._between(part)
+                grown |= self._behind_border(part)
+            if grown == found:
+                return parts
+            found = grown
+
+    def _connected(self, found: set) -> list:
+        left, parts = set(found), []
+        for start in [name for name in self._ops if name in found]:
+            if start not in left:
+                continue
+            part, waiting = set(), [start]
+            while waiting:
+                name = waiting.pop()
+                if name in left:
+                    left.discard(name)
+                    part.add(name)
+                    op = self._ops[name]
+                    waiting += [each.op.name for each in op.inputs]
+                    waiting += [user.name for each in op.outputs for user in each.consumers()]
+            parts.append(part)
+        return parts
+
+    def _between(self, part: set) -> set:
+        """What is computed of the part, and what the part is computed of."""
+        behind: set = set()
+        before: set = set()
+        for name, op in self._ops.items():
+            if name in part or any(each.op.name in behind for each in op.inputs):
+                behind.add(name)
+        for name, op in reversed(self._ops.items()):
+            if name in part or any(user.name in before for each in op.outputs for user in each.consumers()):
+                before.add(name)
+        return (behind & before) - self._fixed
+
+    def _behind_border(self, part: set) -> set:
+        """What must belong to the part as well, because values between it and the part do not fit."""
+        more = set()
+        for tensor in self._read(part):
+            if not self._fits(tensor):
+                if tensor.op.type in _SOURCES:
+                    raise _Unfit
+                more.add(tensor.op.name)
+        for tensor in self._given(part):
+            if not self._fits(tensor) or self._shape(tensor)[:1] != (None,):
+                if tensor.name in self._fetched:
+                    raise _Unfit
+                more |= {user.name for user in tensor.consumers()}
+        return more - self._fixed
+
+    def _fits(self, tensor) -> bool:
+        shape = self._shape(tensor)
+        return tensor.dtype.name in _KNOWN and shape is not None and None not in shape[1:]
+
+    def _shape(self, tensor):
+        """With None for an axis that is the batch; None for all if an axis is neither that nor constant."""
+        known = [found[tensor.name] for found in self._shapes]
+        if not all(each.is_fully_defined() for each in known):
+            return None
+        first, second = (each.as_list() for each in known)
+        made: list = []
+        for small, large in zip(first, second, strict=True):
+            if small != large and (small, large) != specialize.PROBES:
+                return None
+            made.append(small if small == large else None)
+        return tuple(made)
+
+    def _read(self, part: set) -> list:
+        """What it reads from outside, except what depends on shapes and constants alone."""
+        read = {
+            each.name: each
+            for name in self._closure(part)
+            for each in self._ops[name].inputs
+            if each.op.name not in part and each.op.name not in self._fixed
+        }
+        return [read[name] for name in sorted(read)]
+
+    def _given(self, part: set) -> list:
+        return [
+            each
+            for name, op in self._ops.items()
+            if name in part
+            for each in op.outputs
+            if each.name in self._fetched or any(user.name not in part for user in each.consumers())
+        ]
+
+    def _closure(self, part: set) -> set:
+        """The part and what of shapes and constants it needs."""
+        needed, waiting = set(part), [each.op.name for name in part for each in self._ops[name].inputs]
+        while waiting:
+            name = waiting.pop()
+            if name in self._fixed and name not in needed:
+                needed.add(name)
+                waiting += [each.op.name for each in self._ops[name].inputs if self._ops[name].type not in _OF_SHAPES]
+        return needed
+
+    def _made(self, parts: list, reasons: list) -> Cut:
+        segments, graphs, renamed = [], [], {}
+        for number, (part, reason) in enumerate(zip(parts, reasons, strict=True)):
+            name = f"tfaot_segment_{number}"
+            read, given = self._read(part), self._given(part)
+            if not given or not any(self._shape(each)[:1] == (None,) for each in read):
+                raise _Unfit
+            feeds = tuple(
+                Feed(name=f"in{i}", node=f"{name}_in{i}", dtype=each.dtype.name, shape=self._shape(each))
+                for i, each in enumerate(read)
+            )
+            fetches = tuple(
+                Fetch(name=f"out{i}", node=each.op.name, index=each.value_index, dtype=each.dtype.name,
+                      shape=self._shape(each))
+                for i, each in enumerate(given)
+            )  # fmt: skip
+            segments.append(
+                FoundSegment(
+                    name=name,
+                    reason=reason,
+                    inputs=feeds,
+                    outputs=fetches,
+                    has_weights=self._has_weights(part),
+                    iterates=self._iterates(part),
+                )
+            )
+            graphs.append(self._part_of(part, dict(zip([each.name for each in read], feeds, strict=True))))
+            renamed.update({each.name: (name, i) for i, each in enumerate(given)})
+        outputs = tuple(_moved(each, renamed) for each in self._outputs)
+        outside = self._without(parts, segments, renamed)
+        needed = [*(each.node for each in outputs), *(each.node for each in self._inputs)]
+        return Cut(graph_def=_pruned(outside, needed), outputs=outputs, segments=tuple(segments), parts=tuple(graphs))
+
+    def _has_weights(self, part: set) -> bool:
+        """Whether it multiplies by matrices that are the same for all rows."""
+        ops = [self._ops[name] for name in part]
+        multiplies = any(op.type in _PRODUCTS and any(each.op.name in self._fixed for each in op.inputs) for op in ops)
+        return multiplies or any(node.op in _PRODUCTS for node in self._called_nodes(part))
+
+    def _iterates(self, part: set) -> bool:
+        """Whether it decomposes matrices in steps, until all have converged."""
+        called = {node.op for node in self._called_nodes(part)}
+        return bool(_ITERATIVE & (called | {self._ops[name].type for name in part}))
+
+    def _called_nodes(self, part: set):
+        """Nodes of the functions that it calls, and of those called in turn."""
+        waiting, seen = [name for each in part for name in _called(self._ops[each].node_def)], set()
+        while waiting:
+            name = waiting.pop()
+            if name in self._functions and name not in seen:
+                seen.add(name)
+                yield from self._functions[name].node_def
+                waiting += [other for node in self._functions[name].node_def for other in _called(node)]
+
+    def _part_of(self, part: set, feeds: dict):
+        """The part alone, with placeholders for what it reads."""
+        from tensorflow.core.framework import graph_pb2
+        from tensorflow.python.framework import dtypes
+
+        kept = self._closure(part)
+        made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
+        for feed in feeds.values():
+            node = made.node.add(name=feed.node, op="Placeholder")
+            node.attr["dtype"].type = dtypes.as_dtype(feed.dtype).as_datatype_enum
+        for node in self._graph_def.node:
+            if node.name in kept:
+                copy = made.node.add()
+                copy.CopyFrom(node)
+                del copy.input[:]
+                for text in node.input:
+                    feed = feeds.get(_tensor(text))
+                    if text[0] != "^":
+                        copy.input.append(text if feed is None else feed.node)
+        return made
+
+    def _without(self, parts: list, segments: list, renamed: dict):
+        """The graph with calls in place of the parts. What only they needed goes."""
+        from tensorflow.core.framework import graph_pb2
+
+        inside = set().union(*parts)
+        made = graph_pb2.GraphDef(versions=self._graph_def.versions, library=self._graph_def.library)
+        for node in self._graph_def.node:
+            if node.name not in inside:
+                copy = made.node.add()
+                copy.CopyFrom(node)
+                del copy.input[:]
+                # Waiting for another operation changes no value, and would keep the weights of the parts.
+                copy.input.extend(_rewired(text, renamed) for text in node.input if text[0] != "^")
+        for part, segment in zip(parts, segments, strict=True):
+            _add_call(made, segment, [_rewired(each.name, renamed) for each in self._read(part)])
+        return made
+
+
+def _add_call(graph, segment: FoundSegment, operands: list) -> None:
+    from tensorflow.python.framework import dtypes
+
+    node = graph.node.add(name=segment.name, op=_CALL)
+    node.input.extend(operands)
+    for name, border in (("operand_dtypes", segment.inputs), ("result_dtypes", segment.outputs)):
+        node.attr[name].list.type.extend(dtypes.as_dtype(each.dtype).as_datatype_enum for each in border)
+    for each in segment.outputs:
+        shape = node.attr["result_shapes"].list.shape.add()
+        for size in each.shape:
+            shape.dim.add(size=-1 if size is None else size)  # specialize.at_batch_size sets it
+    node.attr["call_target_name"].s = segment.name.encode()
+    node.attr["backend_config"].s = b""
+    node.attr["has_side_effect"].b = False
+
+
+def _moved(output: Fetch, renamed: dict) -> Fetch:
+    """An output of the model in the graph that remains."""
+    place = renamed.get(f"{output.node}:{output.index}")
+    if place is None:
+        return output
+    return Fetch(name=output.name, node=place[0], index=place[1], dtype=output.dtype, shape=output.shape)
+
+
+def _pruned(graph, names: list):
+    """`graph` without what `names` do not need: weights of the parts, say, which would be the program's."""
+    from tensorflow.core.framework import graph_pb2
+
+    nodes = {node.name: node for node in graph.node}
+    seen: set = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += [text.lstrip("^").partition(":")[0] for text in nodes[name].input]
+    kept = [node for node in graph.node if node.name in seen]
+    return graph_pb2.GraphDef(node=kept, library=graph.library, versions=graph.versions)
+
+
+def _called(node) -> list:
+    """Names of functions that a node calls."""
+    found = []
+    for attr in node.attr.values():
+        kind = attr.WhichOneof("value")
+        if kind == "func":
+            found.append(attr.func.name)
+        elif kind == "list":
+            found += [each.name for each in attr.list.func]
+    return [*found, node.op]
+
+
+def _tensor(text: str) -> str:
+    """A node's input as the name of a tensor."""
+    return text if ":" in text or text[0] == "^" else f"{text}:0"
+
+
+def _rewired(text: str, renamed: dict) -> str:
+    place = renamed.get(_tensor(text))
+    return text if place is None else "{}:{}".format(*place)
