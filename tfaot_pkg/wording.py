@@ -50,6 +50,14 @@ def number(value: float) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
+def flops(operations: float) -> str:
+    """A number of floating-point operations, with three digits."""
+    for unit, size in (("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)):
+        if operations >= 0.9995 * size:  # 999.9 kFLOP would be 1e+03 kFLOP
+            return f"{operations / size:.3g} {unit}"
+    return f"{operations:.0f} FLOP"
+
+
 def printable(text: str) -> str:
     """`text`, possibly from a model or a server, with control characters escaped."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

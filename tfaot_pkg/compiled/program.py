@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.compiled.flags import tuned_code
@@ -14,6 +14,7 @@ from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import Program, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.work import Counted, work_of_row
 from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel, Segment
@@ -22,11 +23,10 @@ from tfaot_pkg.program.independence import CONVERGING
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import from_worker
-from tfaot_pkg.wording import counted
+from tfaot_pkg.wording import counted, flops
 
 FUNCTION = "tfaot_program"
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
-_PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,14 @@ class SegmentOfXla:
 class Engine:
     """What computes the model: a program of ours, or XLA for a `reason`.
 
-    Some of a program's `operations` are `products` (of matrices, and convolutions). `scratch` is in bytes, `block` the
-    number of rows that it computes at a time; XLA computes `segments`, row by row. `difference` says why the bits of a
-    program's results may depend on the CPU; it is empty if they do not. Those of the targets `unfused` differ from
-    those of all others in any case.
+    `work` is what one row costs in the program itself. `scratch` is in bytes, `block` the number of rows that it
+    computes at a time; XLA computes `segments`, row by row. `difference` says why the bits of a program's results may
+    depend on the CPU; it is empty if they do not. Those of the targets `unfused` differ from those of all others in any
+    case.
     """
 
     operations: int = 0
-    products: int = 0
+    work: Counted = field(default_factory=Counted)
     scratch: int = 0
     block: int = 0
     segments: tuple[SegmentOfXla, ...] = ()
@@ -66,7 +66,11 @@ class Engine:
         return {
             "name": "program",
             "operations": self.operations,
-            "products": self.products,
+            "products": self.work.products,
+            "kernels": self.work.kernels,
+            "operations_per_row": self.work.operations,
+            "share_of_kernels": round(self.work.share, 4),
+            **({"open_loops": list(self.work.open_loops)} if self.work.open_loops else {}),
             "scratch": self.scratch,
             "block": self.block,
             **({"segments": list(self.segments)} if self.segments else {}),
@@ -83,15 +87,25 @@ class Engine:
     def __str__(self) -> str:
         if not self.is_program:
             return f"engine: XLA, because {self.reason}"
-        operations, products = counted(self.operations, "operation"), counted(self.products, "product")
         bits = f"no, because {self.difference}" if self.difference else "cpus"
         if self.unfused and not self.difference:
             bits += f", but for {' and '.join(self.unfused)}, which cannot fuse a multiplication and an addition"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
+        operations = counted(self.operations, "operation")
         return (
-            f"engine: a program of {operations}, {products} among them, for any number of rows{parts}; "
-            f"reproducible: {bits}"
+            f"engine: a program of {operations} for any number of rows; {_told(self.work)}{parts}; reproducible: {bits}"
         )
+
+
+def _told(work: Counted) -> str:
+    """How much of a row's products the kernel library computes."""
+    if not work.products:
+        return "no products"
+    told = f"kernels: {work.kernels} of {counted(work.products, 'product')}, {work.share:.0%} of "
+    told += f"{flops(work.operations)} a row"
+    if work.open_loops:
+        told += f" (one turn of loops whose turns depend on values: {', '.join(work.open_loops)})"
+    return told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,12 +182,12 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Engine(reason=f"the compiler does not support all of it: {said}"), None
     operations = [each for each in program.entry.everything() if each.opcode not in ("constant", "parameter")]
-    products = sum(each.opcode in _PRODUCTS for each in operations)
-    if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, products)):
+    of_row = work_of_row(program)
+    if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, of_row.products)):
         return Engine(reason=reason), None
     engine = Engine(
         operations=len(operations),
-        products=products,
+        work=of_row,
         scratch=emitted.scratch,
         block=emitted.block,
         segments=tuple(

@@ -16,16 +16,10 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program,
 Value = Array | tuple[Array, ...]
 
 
-Watch = Callable[[Operation, Sequence[Value]], None]
-
-
-def run(program: Program, batch: int, inputs: Sequence[Array], *, watch: Watch | None = None) -> list[Array]:
-    """The outputs at batch size `batch`. Raises Unsupported for an opcode that is not known here.
-
-    `watch` is called with every operation that runs, as often as it runs, and its operands.
-    """
+def run(program: Program, batch: int, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs at batch size `batch`. Raises Unsupported for an opcode that is not known here."""
     with np.errstate(all="ignore"):
-        return _Run(batch, watch).call(program.entry, inputs)
+        return _Run(batch).call(program.entry, inputs)
 
 
 def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) -> Value:
@@ -35,9 +29,8 @@ def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) ->
 
 
 class _Run:
-    def __init__(self, batch: int, watch: Watch | None = None) -> None:
+    def __init__(self, batch: int) -> None:
         self.batch = batch
-        self._watch = watch
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
@@ -58,8 +51,6 @@ class _Run:
         function = _OPERATIONS.get(operation.opcode)
         if function is None:
             raise Unsupported(f"the interpreter does not know {operation.opcode}")
-        if self._watch is not None:
-            self._watch(operation, operands)
         result = function(self, operation, *operands)
         if isinstance(result, tuple):
             return result

@@ -1,0 +1,183 @@
+"""How much a program computes: the floating-point operations of its products, in every turn of its loops. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tfaot_pkg.compiler.program import Operation, Program, Region, Size
+
+PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"})
+"""Opcodes of products: of matrices, and convolutions."""
+
+_COUNTED_BY = {"LT": 0, "LE": 1, "NE": 0}
+"""Directions of a comparison that ends a loop, and the turns that it adds to those below its limit."""
+
+_SIZES = (3, 2)  # batch sizes, between which the count grows with the batch
+
+_Known = Mapping[int, Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Products in the code, and their operations; a multiply-add is two.
+
+    Of them, the kernel library computes `kernels` and `in_kernels`; the rest are plain loops of generated code.
+    `open_loops` are nodes of loops with products whose turns depend on values: one turn of each is counted.
+    """
+
+    products: int = 0
+    kernels: int = 0
+    operations: float = 0.0
+    in_kernels: float = 0.0
+    open_loops: tuple[str, ...] = ()
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(
+            products=self.products + other.products,
+            kernels=self.kernels + other.kernels,
+            operations=self.operations + other.operations,
+            in_kernels=self.in_kernels + other.in_kernels,
+            open_loops=(*self.open_loops, *other.open_loops),
+        )
+
+    @property
+    def share(self) -> float:
+        """Of the operations, what the kernel library computes."""
+        return self.in_kernels / self.operations if self.operations else 0.0
+
+    def times(self, turns: int) -> Counted:
+        return replace(self, operations=self.operations * turns, in_kernels=self.in_kernels * turns)
+
+
+def work_of_row(program: Program) -> Counted:
+    """What one more row of a batch costs."""
+    more, less = (work(program, size) for size in _SIZES)
+    rows = _SIZES[0] - _SIZES[1]
+    return replace(
+        more,
+        operations=(more.operations - less.operations) / rows,
+        in_kernels=(more.in_kernels - less.in_kernels) / rows,
+    )
+
+
+def work(program: Program, batch_size: int) -> Counted:
+    """What a run of `batch_size` rows computes. Of a conditional, the branch with more operations counts."""
+    return _of_region(program.entry, {}, batch_size)
+
+
+def _of_region(region: Region, outside: _Known, batch: int) -> Counted:
+    known = {**outside, **region.by_id()}
+    return sum((_of_operation(each, known, batch) for each in region.operations), Counted())
+
+
+def _of_operation(operation: Operation, known: _Known, batch: int) -> Counted:
+    if operation.opcode in PRODUCTS:
+        operations = 2.0 * operation_count(operation, known, batch)
+        if operation.opcode == "convolution" or known[operation.operands[0]].shape.dtype != "f32":
+            return Counted(products=1, operations=operations)
+        return Counted(products=1, kernels=1, operations=operations, in_kernels=operations)
+    inside = [_of_region(region, known, batch) for region in operation.regions]
+    if operation.opcode == "while":
+        return _of_loop(operation, known, sum(inside, Counted()))
+    if operation.opcode == "conditional":
+        return max(inside, key=lambda each: each.operations, default=Counted())
+    return sum(inside, Counted())
+
+
+def _of_loop(operation: Operation, known: _Known, inside: Counted) -> Counted:
+    turns = turns_of(operation, known)
+    if turns is not None or not inside.products:
+        return inside.times(turns or 0)
+    return replace(inside, open_loops=(*inside.open_loops, operation.node))
+
+
+def operation_count(operation: Operation, known: _Known, batch: int) -> float:
+    """The multiply-adds of a product."""
+    first = known[operation.operands[0]].shape.at(batch)
+    if operation.opcode == "dense":
+        return float(math.prod(operation.shape.at(batch)) * first[-1])
+    if operation.opcode == "dot":
+        contracted = operation.attributes["contracting"][0]
+        return float(math.prod(operation.shape.at(batch)) * math.prod(first[axis] for axis in contracted))
+    kernel = known[operation.operands[1]].shape.at(batch)
+    if operation.opcode != "convolution":
+        _, _, _, height, width, *_ = operation.attributes["window"]
+        return float(first[0] * height * width * math.prod(kernel))
+    filters = kernel[operation.attributes["kernel"][0]]
+    # Of an array that was spread by `dilation`, the zeros in between count as nothing.
+    spread = math.prod(float(dilation) for *_, dilation in operation.attributes["window"])
+    return float(math.prod(operation.shape.at(batch)) * math.prod(kernel) / filters / spread)
+
+
+def turns_of(operation: Operation, known: _Known) -> int | None:
+    """How often a `while` runs its body, if it counts in constant steps to a constant; else None."""
+    body, condition = operation.regions
+    inside = {**known, **body.by_id(), **condition.by_id()}
+    found = [
+        turns
+        for test in _all_of(condition.results[0], inside)
+        if (turns := _turns_until(test, operation, inside)) is not None
+    ]
+    # Each test must hold for another turn.
+    return min(found, default=None)
+
+
+def _all_of(value: int, known: _Known) -> Iterator[Operation]:
+    """The comparisons that must all hold for `value` to be true."""
+    operation = known[value]
+    if operation.opcode == "and":
+        for operand in operation.operands:
+            yield from _all_of(operand, known)
+    elif operation.opcode == "compare":
+        yield operation
+
+
+def _turns_until(test: Operation, loop: Operation, known: _Known) -> int | None:
+    body, condition = loop.regions
+    states = [parameter.id for parameter in condition.parameters]
+    counter, limit = test.operands
+    if counter not in states or test.attributes["direction"] not in _COUNTED_BY:
+        return None
+    place = states.index(counter)
+    start, end = _integer(loop.operands[place], known), _at_start(limit, loop, known)
+    step = _step(body.results[place], body.parameters[place].id, known)
+    if start is None or end is None or step is None:
+        return None
+    distance = end - start + _COUNTED_BY[test.attributes["direction"]]
+    if test.attributes["direction"] == "NE" and (distance < 0 or distance % step):
+        return None
+    return max(0, -(-distance // step))
+
+
+def _step(result: int, parameter: int, known: _Known) -> int | None:
+    """What a turn adds to a counter, if that is a positive constant."""
+    operation = known[result]
+    if operation.opcode != "add" or parameter not in operation.operands:
+        return None
+    step = _integer(sum(operation.operands) - parameter, known)
+    return step if step is not None and step > 0 else None
+
+
+def _at_start(value: int, loop: Operation, known: _Known) -> int | None:
+    """The integer that `value` is in each turn: a constant, or a state that the body does not change."""
+    body, condition = loop.regions
+    states = [parameter.id for parameter in condition.parameters]
+    if value not in states:
+        return _integer(value, known)
+    place = states.index(value)
+    unchanged = body.results[place] == body.parameters[place].id
+    return _integer(loop.operands[place], known) if unchanged else None
+
+
+def _integer(value: int, known: _Known) -> int | None:
+    operation = known[value]
+    while operation.opcode in ("broadcast", "reshape", "convert", "copy"):
+        operation = known[operation.operands[0]]
+    if operation.opcode != "constant" or operation.shape.sizes not in ((), (Size(1),)):
+        return None
+    literal = operation.attributes["literal"]
+    if literal.per_row is not None or literal.constant.dtype.kind not in "iu":
+        return None
+    return int(literal.constant.reshape(()))
