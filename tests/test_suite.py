@@ -166,7 +166,7 @@ def compare(tmp_path: Path) -> Compare:
         (tmp_path / "test_words.py").write_text(text)
         argv = [sys.executable, "-m", "pytest", "-q", *ALONE, *arguments]
         try:
-            return 0, run(argv, cwd=tmp_path, env={**os.environ, **VARIABLES}, timeout=60).stdout
+            return 0, run(argv, cwd=tmp_path, env={**os.environ, **VARIABLES}, timeout=300).stdout
         except CommandFailed as failed:
             return 1, failed.output
 

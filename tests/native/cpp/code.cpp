@@ -51,7 +51,7 @@ void program(std::size_t rows, const void* const* inputs, void* const* outputs, 
 }
 
 const Target* program_target() {
-  static const Target target = {"x86-64", 0, nullptr, &program, kProgramScratch};
+  static const Target target = {"x86-64", 0, nullptr, &program, kProgramScratch, false};
   return &target;
 }
 
@@ -72,7 +72,7 @@ constexpr std::int32_t kArguments[] = {0, 1}, kResults[] = {2};
 const Target* unit_target() {
   static const Unit units[] = {{1, 4, kBuffers, kArguments, kResults, &run_unit<1>},
                                {4, 4, kBuffers, kArguments, kResults, &run_unit<4>}};
-  static const Target target = {"x86-64-v2", 2, units, nullptr, 0};
+  static const Target target = {"x86-64-v2", 2, units, nullptr, 0, false};
   return &target;
 }
 
