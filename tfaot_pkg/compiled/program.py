@@ -26,6 +26,11 @@ from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.wording import counted, flops
 
 FUNCTION = "tfaot_program"
+
+# A call of a segment takes about 120 ns a row, which the rest must gain: programs of 40,000 operations a row and one
+# segment took 0.8 to 1.0 of XLA's time, of 145,000 0.4 to 0.8, of 100 for each segment 1.6 to 1.9 (decision 042).
+_PAYS_FOR_A_SEGMENT = 30_000
+_SHOWN = 2
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 
@@ -183,7 +188,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         return Engine(reason=f"the compiler does not support all of it: {said}"), None
     operations = [each for each in program.entry.everything() if each.opcode not in ("constant", "parameter")]
     of_row = work_of_row(program)
-    if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, of_row.products)):
+    if spec.compilation.engine == "auto" and (reason := _better_whole(frozen.segments, of_row.operations)):
         return Engine(reason=reason), None
     engine = Engine(
         operations=len(operations),
@@ -201,15 +206,16 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
     return engine, emitted
 
 
-def _better_whole(segments: Sequence[Segment], products: int) -> str:
+def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str:
     """Why XLA had better compile the whole model than `segments` of it; empty if it had not (docs/decisions/042)."""
     for found in (each.found for each in segments):
         if found.has_weights:
             return f"the compiler lacks {found.reason}, which multiplies by weights, and would for each row apart"
         if found.iterates:
             return f"the compiler lacks {found.reason}, and a row alone may get other answers than TensorFlow gives"
-        if not products:
-            return f"the compiler lacks {found.reason}, and the rest of the model has no products"
+    if segments and operations_per_row < _PAYS_FOR_A_SEGMENT * len(segments):
+        lacking = " and ".join(each.found.reason for each in segments[:_SHOWN])
+        return f"the compiler lacks {lacking}, and to call XLA for each row would cost more than the rest gains"
     return ""
 
 
