@@ -239,9 +239,7 @@ def _make(
     toolchain = pool.environment.toolchain
     engine = make_program(spec, frozen, toolchain, folder)
     if engine.is_program:
-        needed = {each.name for each in engine.segments}
-        segments = [each for each in frozen.segments if each.found.name in needed]
-        _make_segments(spec, segments, folder, pool=pool, compiler=compiler, step=step)
+        _make_segments(spec, _called(engine, frozen), folder, pool=pool, compiler=compiler, step=step)
         step.advance(len(spec.compilation.targets) * len(spec.compilation.batch_sizes), note="one program for all")
         return
     made = pool.new_folder(STAGE)
@@ -276,6 +274,12 @@ def _request(frozen: FrozenModel, pool: WorkerPool, out: Path) -> Compile:
         lowerings=tuple(toolchain.lowerings),
         units=(),
     )
+
+
+def _called(engine: Engine, frozen: FrozenModel) -> list[Segment]:
+    """The segments that the program calls: what no output needs is gone from it."""
+    names = {each.name for each in engine.segments}
+    return [each for each in frozen.segments if each.found.name in names]
 
 
 def _make_segments(
@@ -356,8 +360,7 @@ def _read(spec: ModelSpec, frozen: FrozenModel, folder: Path, key: Key) -> Compi
         program=program,
         segments=tuple(
             CompiledSegment(segment=each, target=TARGETS[name], folder=folder / each.found.name / name)
-            for each in frozen.segments
-            if each.found.name in {needed.name for needed in engine.segments}
+            for each in _called(engine, frozen)
             for name in spec.compilation.targets
         ),
     )

@@ -123,9 +123,10 @@ def build_native(
 def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
     targets, sizes = len(spec.compilation.targets), len(spec.compilation.batch_sizes)
     total = _COMMON_STEPS + targets + sizes + 2 * len(compiled.units)
-    return (
-        total if compiled.program is None else total + targets + 1 + 2 * len(compiled.segments)
-    )  # its code, and an empty object
+    if compiled.program is None:
+        return total
+    # Its code and, for a segment, the code that calls it and what both are linked into; and an empty object.
+    return total + targets + 1 + 2 * len(compiled.segments)
 
 
 def _name(unit: CompiledUnit) -> str:

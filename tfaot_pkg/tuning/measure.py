@@ -17,7 +17,7 @@ from tfaot_pkg.tuning.variants import Workshop, tuned, workshop
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.runs import runnable_targets
 
-# Times of a quiet core vary by 1 to 3 %, of one that others use by 15 % and more (docs/decisions/025).
+# Times of the same code deviate by 0.5 to 2 % on a quiet core, by 5 to 30 % beside other work (docs/decisions/025).
 _MOST_SPREAD = 0.04
 _ATTEMPTS = 3
 
