@@ -58,3 +58,13 @@ def kernels(request: pytest.FixtureRequest, server: Server) -> Iterator[Kernels]
             yield Kernels(machine)
     else:
         yield Kernels(Here(Path(READY) if READY else compile_library(FOLDER, TARGETS[name], compiler="c++")))
+
+
+@pytest.fixture(scope="session")
+def sixteen() -> Kernels:
+    """The blocks of x86-64-v4, of vectors of 16 floats, with the instructions of x86-64-v3."""
+    target = TARGETS["x86-64-v3"]
+    if READY or target not in RUNNABLE:
+        pytest.skip("this machine, or the library that is given, is another one")
+    more = ("-DTFAOT_KERNELS_SIXTEEN", "-Wno-psabi")
+    return Kernels(Here(compile_library(FOLDER, target, compiler="c++", more=more)))

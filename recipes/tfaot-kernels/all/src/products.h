@@ -89,13 +89,15 @@ inline void multiply(const Product& product, const float* const* rows, std::size
   const std::size_t blocks = blocksOf(product, count);
   const std::size_t size = count / blocks;
   const std::size_t more = count % blocks;
-  const std::size_t most = product.chained ? 2 : kBlockWidth[size];
+  const auto widest = [&](std::size_t rowsOfBlock) -> std::size_t { return product.chained ? 2 : kBlockWidth[rowsOfBlock]; };
+  const std::size_t most = widest(size);
   if (more == 0) return multiplyBlocks(product, rows, size, 0, blocks, most, out);
-  const std::size_t narrow = product.chained ? 2 : kBlockWidth[size + 1];
-  if (narrow == most || product.panelSize / kPanel * product.columns >= kLargeWeights) {
-    return multiplyBlocks(product, rows, size, more, blocks - more, narrow, out);
+  const std::size_t others = widest(size + 1);
+  if (others == most || product.panelSize / kPanel * product.columns >= kLargeWeights) {
+    // Blocks of 5 rows may be wider than those of 4.
+    return multiplyBlocks(product, rows, size, more, blocks - more, others < most ? others : most, out);
   }
-  multiplyBlocks(product, rows, size + 1, 0, more, narrow, out);
+  multiplyBlocks(product, rows, size + 1, 0, more, others, out);
   const std::size_t done = more * (size + 1);
   multiplyBlocks(product, rows + done, size, 0, blocks - more, most, {out.data + done * out.stride, out.stride});
 }
