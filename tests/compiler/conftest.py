@@ -131,11 +131,26 @@ Compile = Callable[[Program, int], Code]
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kernels(shared_home_folder: Path) -> Path:
     """The kernel library as the tests' code links it."""
-    made = tmp_path_factory.mktemp("kernels") / "kernels.o"
-    run(["g++", *FLAGS, *INCLUDES, "-c", KERNELS / "src" / "kernels.cpp", "-o", made])
-    return made
+    return kernel_object(shared_home_folder, "g++", FLAGS)
+
+
+def kernel_object(home: Path, compiler: str, flags: Sequence[str]) -> Path:
+    """The kernel library compiled with `flags`, which takes longer than most programs that call it: once for all tests."""
+    parts = {
+        "sources": sha256_tree(KERNELS, files_below(KERNELS)),
+        "compiler": run([compiler, "--version"]).stdout,
+        "flags": [compiler, *flags],
+    }
+
+    def make(folder: Path) -> None:
+        run(
+            [compiler, *flags, *INCLUDES, "-c", KERNELS / "src" / "kernels.cpp", "-o", folder / "kernels.o"],
+            timeout=600,
+        )
+
+    return kept(home, "kernels", parts, make) / "kernels.o"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compiler.conftest import INCLUDES, KERNELS, Network, Networks
+from tests.compiler.conftest import INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_networks import NAMES
 from tfaot_pkg.arrays import Array
@@ -66,6 +66,7 @@ Results = list[list[Array]]
 class Bench:
     """Compiles programs with the kernels for each machine, in a folder."""
 
+    home: Path
     folder: Path
     machines: Sequence[Machine]
 
@@ -79,16 +80,10 @@ class Bench:
         ]
         source, program = self.folder / f"{machine.name}.cc", self.folder / machine.name
         source.write_text("\n".join(text))
-        run([machine.compiler, *_FLAGS, *machine.flags, *INCLUDES, source, self.kernels(machine), _RUNNER, "-o", program],
-            timeout=600)  # fmt: skip
+        flags = [*_FLAGS, *machine.flags]
+        kernels = kernel_object(self.home, machine.compiler, flags)
+        run([machine.compiler, *flags, *INCLUDES, source, kernels, _RUNNER, "-o", program], timeout=600)
         return program
-
-    def kernels(self, machine: Machine) -> Path:
-        made = self.folder.parent / f"kernels-{machine.name}.o"
-        if not made.exists():
-            source = KERNELS / "src" / "kernels.cpp"
-            run([machine.compiler, *_FLAGS, *machine.flags, *INCLUDES, "-c", source, "-o", made], timeout=600)
-        return made
 
     def results(
         self, machine: Machine, programs: Mapping[str, Program], batches: Mapping[str, Sequence[Sequence[Array]]]
@@ -139,8 +134,8 @@ def machines(require_program: Callable[[str], str]) -> Sequence[Machine]:
 
 
 @pytest.fixture
-def bench(tmp_path_factory: pytest.TempPathFactory, machines: Sequence[Machine]) -> Bench:
-    return Bench(folder=tmp_path_factory.mktemp("machines"), machines=machines)
+def bench(shared_home_folder: Path, tmp_path: Path, machines: Sequence[Machine]) -> Bench:
+    return Bench(home=shared_home_folder, folder=tmp_path, machines=machines)
 
 
 @pytest.mark.sweep("attention")
