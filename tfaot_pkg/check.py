@@ -11,16 +11,16 @@ from pathlib import Path
 from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.model import chosen, signature_of
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature
-from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
 from tfaot_pkg.spec.tuning import outdated_note
-from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import KERAS_SUFFIXES, Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
@@ -78,18 +78,26 @@ class CheckResult:
 
 
 def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflow: str | None) -> ModelSpec:
-    """The spec at `path`; for the folder of a SavedModel, a spec with defaults. Raises SpecError."""
-    spec = _unnamed_spec(path, signature) if path.is_dir() else load_spec(path, defines)
+    """The spec at `path`; for the folder of a SavedModel or a Keras file, a spec with defaults. Raises SpecError."""
+    is_model = path.is_dir() or path.suffix in KERAS_SUFFIXES
+    spec = _unnamed_spec(path, signature) if is_model else load_spec(path, defines)
     if tensorflow is None:
         return spec
     return replace(spec, compilation=replace(spec.compilation, tensorflow=tensorflow))
 
 
-def _unnamed_spec(folder: Path, signature: str) -> ModelSpec:
-    absolute = folder.absolute()
+def _model_info(path: Path, signature: str, *, name: str = "model", version: str = "0.1") -> ModelInfo:
+    """What a spec says of the model at `path`, which is relative to it."""
+    if path.suffix in KERAS_SUFFIXES:
+        return ModelInfo(name=name, version=version, keras=path.as_posix())
+    return ModelInfo(name=name, version=version, saved_model=path.as_posix(), serving_key=signature)
+
+
+def _unnamed_spec(path: Path, signature: str) -> ModelSpec:
+    absolute = path.absolute()
     return ModelSpec(
         path=absolute.parent / "spec.yaml",
-        model=ModelInfo(name="model", version="0.1", saved_model=absolute.name, serving_key=signature),
+        model=_model_info(Path(absolute.name), signature),
         source=FolderSource(path=absolute.parent),
         compilation=Compilation(batch_sizes=(1,)),
     )
@@ -106,7 +114,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
         # `check` compiles nothing, so XLA itself would not read the flags.
         require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
-            with Snapshot(source, pool.given_folder).named() as model:
+            with SavedModel(spec.model, source, pool).named() as model:
                 answer = pool.get().call(Check(model=chosen(spec, model)), Checked)
             listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
     with from_worker():
@@ -157,7 +165,7 @@ def _kernels(kernels: Sequence[Mapping[str, Sequence[str]]]) -> tuple[str, ...]:
 
 
 def scaffold_spec(
-    saved_model: Path,
+    model: Path,
     output: Path,
     *,
     name: str | None,
@@ -166,15 +174,18 @@ def scaffold_spec(
     tensorflow: str | None,
     pipeline: Pipeline,
 ) -> ModelSpec:
-    """Write a first spec of `saved_model` to `output` and return it. Raises SpecError, ModelError, StorageError."""
-    chosen = name or _name_from(saved_model)
+    """Write a first spec of the SavedModel or Keras file `model` to `output`, and return it.
+
+    Raises SpecError, ModelError, StorageError.
+    """
+    chosen = name or _name_from(model)
     # Before a worker starts: these need no TensorFlow.
     for fault in (name_fault(chosen), version_fault(version)):
         if fault:
             raise SpecError(fault, hint="choose a name with --name and a version with --version")
     if output.exists():
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
-    spec = spec_of(saved_model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
+    spec = spec_of(model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
     found = _signatures(spec, pipeline)
     if signature not in found:
         raise ModelError(
@@ -182,11 +193,8 @@ def scaffold_spec(
             hint="choose one with --signature",
         )
     text = scaffold(
-        name=chosen,
-        version=version,
         # Relative, so that spec and model can be moved or committed together.
-        saved_model=Path(os.path.relpath(saved_model, output.parent)).as_posix(),
-        serving_key=signature,
+        model=_model_info(Path(os.path.relpath(model, output.parent)), signature, name=chosen, version=version),
         signature=signature_of(found[signature]),
         other_keys=[key for key in found if key != signature],
     )
@@ -200,10 +208,11 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
     with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
-        with Snapshot(source, pool.given_folder).named() as model:
+        with SavedModel(spec.model, source, pool).named() as model:
             return pool.get().call(Inspect(folder=str(model), tags=spec.model.tags), Inspected).signatures
 
 
-def _name_from(folder: Path) -> str:
-    """A model's name from a folder's: `My-Tagger.v2` gives `my_tagger_v2`."""
-    return re.sub(r"[^a-z0-9]+", "_", folder.absolute().name.lower()).strip("_") or "model"
+def _name_from(path: Path) -> str:
+    """A model's name from a folder's or file's: `My-Tagger.v2` gives `my_tagger_v2`."""
+    name = path.absolute().stem if path.suffix in KERAS_SUFFIXES else path.absolute().name
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "model"

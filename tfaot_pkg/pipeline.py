@@ -23,6 +23,7 @@ from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze, frozen_key
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.build import build_native, native_key
 from tfaot_pkg.native.library import NativeLibrary, library_uid
@@ -35,7 +36,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.sandbox import Level
-from tfaot_pkg.source.tree import Snapshot, SourceTree, fetch, source_tree
+from tfaot_pkg.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
 from tfaot_pkg.targets import TARGETS
@@ -153,7 +154,7 @@ class Pipeline:
         """The model's files. Raises SourceError, NetworkError, StorageError."""
         chosen = spec.source if self.source_folder is None else FolderSource(path=self.source_folder)
         root = fetch(chosen, folders=self.folders, progress=self.progress)
-        return source_tree(root, Path(spec.model.saved_model))
+        return source_tree(root, Path(spec.model.files), field=spec.model.format)
 
     def plan(self, spec: ModelSpec) -> Plan:
         """All keys of `spec`. Raises SourceError, ToolchainError (unknown toolchain), CompilerError (no compiler)."""
@@ -174,9 +175,8 @@ class Pipeline:
         plan.compiler.log.unlink(missing_ok=True)
         with WorkerPool(environment, scratch_root=self.folders.builds, logs=self.folders.logs) as pool:
             require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
-            # Nothing is copied before a stage needs the model: a cached build reads none of its files.
-            snapshot = Snapshot(plan.source, pool.given_folder)
-            frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
+            saved = SavedModel(spec.model, plan.source, pool)
+            frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
             compiled = compile_model(
                 spec, frozen,
                 key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
@@ -188,7 +188,7 @@ class Pipeline:
                 cache=self.cache, progress=self.progress,
             )  # fmt: skip
             report = validate(
-                spec, snapshot, frozen, library,
+                spec, saved, frozen, library,
                 engine=compiled.engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
                 pool=pool, cache=self.cache, progress=self.progress,
             )  # fmt: skip
@@ -211,12 +211,12 @@ class Pipeline:
         """
         spec, keys = plan.spec, plan.keys
         # In a folder that workers cannot write: a hostile model must not change what is compared later.
-        snapshot, cache = Snapshot(plan.source, pool.given_folder), BuildCache(root=pool.given_folder("cache"))
-        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
+        saved, cache = SavedModel(spec.model, plan.source, pool), BuildCache(root=pool.given_folder("cache"))
+        frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
         made = pool.given_folder("program")
         engine = make_program(spec, frozen, pool.environment.toolchain, made)
         report = validate(
-            spec, snapshot, frozen, library,
+            spec, saved, frozen, library,
             engine=engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip

@@ -231,7 +231,7 @@ def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
     if isinstance(spec.source, FolderSource) and means.source is None:
         raise CannotRebuild(
             f"the model was in a folder of the publisher's: name one with the same files (digest "
-            f"{recorded.source[:12]}) with --source; model.saved_model is {spec.model.saved_model!r} in it"
+            f"{recorded.source[:12]}) with --source; model.{spec.model.format} is {spec.model.files!r} in it"
         )
     _place_inputs(spec, recorded, means)
     return replace(spec, defines=dict(recorded.defines))

@@ -23,8 +23,9 @@ from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.catalogue.drawing import Drawing, draw, nodes_of_document
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import freeze, frozen_key
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.tree import Snapshot, source_tree
+from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
@@ -303,8 +304,9 @@ def real_outlines(
             )
             source = source_tree(deep_models, Path(name))
             key = frozen_key(spec, source, environment.identity)
-            snapshot = Snapshot(source, pool.new_folder)
-            frozen = freeze(spec, snapshot, key=key, pool=pool, cache=cache, progress=Silent())
+            frozen = freeze(
+                spec, SavedModel(spec.model, source, pool), key=key, pool=pool, cache=cache, progress=Silent()
+            )
             assert frozen.outline is not None
             found[name] = json.loads(json.dumps(frozen.outline))["nodes"]
     return found

@@ -150,6 +150,16 @@ def test_a_saved_model_outside_the_folder_makes_its_folder_the_source(good: str,
     assert spec.model.saved_model == "sm"
 
 
+def test_a_keras_file_takes_the_place_of_the_saved_model(good: str) -> None:
+    text = changed(changed(good, model_saved_model=None, model_serving_key=None), model_keras="../data/tagger.keras")
+    spec = parsed(text)
+    assert spec.source == FolderSource(path=Path("/srv/data"))
+    assert (spec.model.format, spec.model.files) == ("keras", "tagger.keras")
+    # What packages record reads as the same spec.
+    again = parse_spec(json.dumps(spec_document(spec) | {"source": {"path": "/srv/data"}}).encode(), spec.path)
+    assert again.model == spec.model
+
+
 def test_the_spec_may_lie_in_the_saved_model_itself(good: str) -> None:
     spec = parsed(changed(good, model_saved_model="."))
     assert (spec.source, spec.model.saved_model) == (FolderSource(path=Path("/srv/models")), ".")
@@ -281,6 +291,7 @@ def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, 
         ({"model_saved_model": "$HOME/x"}, "model.saved_model: environment variables are not read"),
         ({"model_saved_model": ["x"]}, "model.saved_model: must be a string, got a list"),
         ({"model_serving_key": ""}, "model.serving_key: must not be empty"),
+        ({"model_keras": "a.keras", "model_saved_model": "sm"}, "model.saved_model: is for a SavedModel, and model.keras names a Keras file"),
         ({"model_serving_key": "a\nb"}, "model.serving_key: must be one line"),
         ({"model_author": "a\nb"}, "model.author: must be one line"),
         ({"model_license": {"a": 1}}, "model.license: must be a string, got a mapping"),

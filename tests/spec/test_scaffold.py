@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.spec import Compilation, FolderSource, Validation, parse_spec
+from tfaot_pkg.spec import Compilation, FolderSource, ModelInfo, Validation, parse_spec
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
 
 SIGNATURE = Signature(
@@ -18,13 +18,9 @@ SIGNATURE = Signature(
 
 def test_the_first_spec_is_accepted_and_has_the_defaults() -> None:
     text = scaffold(
-        name="digits",
-        version="1.0",
-        saved_model="./saved_model",
-        serving_key="serving_default",
+        model=ModelInfo(name="digits", version="1.0", saved_model="./saved_model", shapes={"pixels": (None, 8, 8)}),
         signature=SIGNATURE,
         other_keys=["train", "call"],
-        shapes={"pixels": (None, 8, 8)},
         schema="spec.schema.json",
     )
     assert text.startswith("# yaml-language-server: $schema=spec.schema.json\n")
@@ -45,7 +41,6 @@ ODD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_si
 @given(key=ODD | st.sampled_from(["{{ x }}", "{% y %}", "no", "1.0", "# x", "a: b"]), tensor=st.text(max_size=10))
 def test_odd_names_of_a_model_are_written_so_that_they_are_read_back(key: str, tensor: str) -> None:
     signature = Signature(inputs=(Tensor(name=tensor, dtype=DType.BOOL, shape=(None,)),), outputs=())
-    text = scaffold(
-        name="m", version="1.0", saved_model="sm", serving_key=key, signature=signature, other_keys=[tensor, key]
-    )
+    model = ModelInfo(name="m", version="1.0", saved_model="sm", serving_key=key)
+    text = scaffold(model=model, signature=signature, other_keys=[tensor, key])
     assert parse_spec(text.encode(), Path("spec.yaml")).model.serving_key == key

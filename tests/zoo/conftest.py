@@ -16,11 +16,12 @@ from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.pipeline import StageKeys, pinned_toolchain, stage_keys
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.tree import Snapshot, source_tree
+from tfaot_pkg.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, Engine, FolderSource, ModelInfo, ModelSpec, Validation, Weights
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.environment import ensure
@@ -46,7 +47,7 @@ class Begun:
     """A frozen model, and what its next stages need."""
 
     spec: ModelSpec
-    snapshot: Snapshot
+    saved: SavedModel
     frozen: FrozenModel
     keys: StageKeys
     inputs: Mapping[str, object]
@@ -101,7 +102,7 @@ class Builder:
             key=keys.native, environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
         )  # fmt: skip
         report = validate(
-            spec, begun.snapshot, frozen, library,
+            spec, begun.saved, frozen, library,
             engine=compiled.engine, key=keys.validation, inputs=begun.inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
         )  # fmt: skip
         return Built(frozen=frozen, compiled=compiled, library=library, report=report)
@@ -125,11 +126,9 @@ class Builder:
         source = source_tree(self._zoo, Path(case.name))
         inputs = inputs_document(spec)
         keys = stage_keys(spec, source, pinned_toolchain(compilation.tensorflow), compiler, inputs=inputs)
-        snapshot = Snapshot(source, pool.new_folder)
-        frozen = freeze(spec, snapshot, key=keys.frozen, pool=pool, cache=cache, progress=Silent())
-        return Begun(
-            spec=spec, snapshot=snapshot, frozen=frozen, keys=keys, inputs=inputs, compiler=compiler, cache=cache
-        )
+        saved = SavedModel(spec.model, source, pool)
+        frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=Silent())
+        return Begun(spec=spec, saved=saved, frozen=frozen, keys=keys, inputs=inputs, compiler=compiler, cache=cache)
 
     def _pool(self, tensorflow: str) -> WorkerPool:
         if tensorflow not in self._pools:

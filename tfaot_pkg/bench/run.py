@@ -19,11 +19,11 @@ from tfaot_pkg.bench.work import work_of
 from tfaot_pkg.bench_program.messages import Saved
 from tfaot_pkg.errors import RunError, SourceError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.temporary import temporary_folder
@@ -89,15 +89,15 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         temporary_folder(prefix="tfaot-bench-") as folder,
         WorkerPool(toolchain, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool,
     ):
-        snapshot = Snapshot(plan.source, pool.given_folder)
-        frozen = _frozen(plan, snapshot, pool, pipeline)
+        saved = SavedModel(spec.model, plan.source, pool)
+        frozen = _frozen(plan, saved, pool, pipeline)
         sha256 = plan.inputs.get("sha256")
         values = validation_inputs(spec.validation, frozen.signature, max(sizes), sha256=sha256)
-        theirs = _reference(plan, snapshot, frozen.signature, pool, values)
+        theirs = _reference(plan, saved, frozen.signature, pool, values)
         field = Field(
             spec=spec, targets=targets, library=library, engine=engine, toolchain=toolchain,
             converter=Converter(
-                saved=Saved(folder=str(snapshot.model), tags=spec.model.tags, signature=spec.model.serving_key),
+                saved=Saved(folder=str(saved.folder), tags=spec.model.tags, signature=spec.model.serving_key),
                 frozen=frozen, python=toolchain.python, pipeline=pipeline,
             ),
             inputs=write_inputs(values, frozen.signature, max(sizes), folder),
@@ -143,24 +143,24 @@ def _core(request: Request) -> int:
     return free_core() if request.core is None else request.core
 
 
-def _frozen(plan: Plan, snapshot: Snapshot, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
+def _frozen(plan: Plan, saved: SavedModel, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:
     """The model as peers get it: one graph with its weights inside, nothing replaced."""
     compilation = replace(plan.spec.compilation, engine="auto", weights="embedded", kernels="none")
     plain = replace(plan.spec, compilation=compilation)
     key = plan.keys_for(plain).frozen
-    frozen = freeze(plain, snapshot, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
+    frozen = freeze(plain, saved, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
     return replace(frozen, work=work_of(frozen))
 
 
 def _reference(
-    plan: Plan, snapshot: Snapshot, signature: Signature, pool: WorkerPool, values: Mapping[str, Array]
+    plan: Plan, saved: SavedModel, signature: Signature, pool: WorkerPool, values: Mapping[str, Array]
 ) -> dict[str, Array]:
     """TensorFlow's answers, by "SIZE/OUTPUT"."""
     spec, folder = plan.spec, pool.new_folder("bench")
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
     np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-    with snapshot.named() as model:
+    with saved.named() as model:
         request = Reference(
             folder=str(model),
             tags=spec.model.tags,

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 @command("toolchain_python", "wheelhouse", "unconfined", "verbose")
 def init(
     session: Session,
-    saved_model: Annotated[Path, typer.Argument(help="Folder of the SavedModel.", metavar="SAVED_MODEL")],
+    model: Annotated[Path, typer.Argument(help="Folder of a SavedModel, or a .keras or .h5 file.", metavar="MODEL")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
     name: Annotated[str | None, typer.Option(help="The model's name. (default: from the folder)")] = None,
@@ -41,15 +41,15 @@ def init(
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
 ) -> Result:
-    """Write a first spec for a SavedModel, with comments. An existing file is not overwritten.
+    """Write a first spec for a SavedModel or Keras file, with comments. An existing file is not overwritten.
 
-    Example: tfaot-pkg init exported/tagger --name tagger
+    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras
     """
     from tfaot_pkg.check import scaffold_spec
 
     pipeline = session.pipeline()
     spec = scaffold_spec(
-        saved_model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
+        model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
     )
     text = f"wrote {output}\nnext: tfaot-pkg check {output}; tfaot-pkg publish {output}"
     return Result(document={"spec": str(output), "name": spec.model.name, "version": spec.model.version}, text=text)
@@ -58,7 +58,9 @@ def init(
 @command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def check(
     session: Session,
-    model: Annotated[Path, typer.Argument(help="A spec, or the folder of a SavedModel.", metavar="SPEC|SAVED_MODEL")],
+    model: Annotated[
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a Keras file.", metavar="SPEC|MODEL")
+    ],
     *,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
@@ -69,7 +71,7 @@ def check(
     Notes tell where compiled code silently differs from TensorFlow, which tolerances hardly any model meets, and which
     licences are not SPDX expressions. Flags that the toolchain does not know are an error (10).
 
-    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table
+    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.keras
     """
     from tfaot_pkg.check import check_model, spec_of
     from tfaot_pkg.errors import ModelError
@@ -321,7 +323,7 @@ def files_read(spec: ModelSpec) -> list[Path]:
     if spec.validation.inputs is not None:
         read.append(spec.validation.inputs)
     if isinstance(spec.source, FolderSource):
-        read += _below(spec.source.path / spec.model.saved_model)
+        read += _below(spec.source.path / spec.model.files)
     return read
 
 

@@ -112,7 +112,7 @@ def _local_files(spec: ModelSpec) -> dict[Path, str]:
     if isinstance(spec.source, FolderSource):
         source = document["source"]
         assert isinstance(source, dict)
-        files[spec.source.path / spec.model.saved_model] = (Path(source["path"]) / spec.model.saved_model).as_posix()
+        files[spec.source.path / spec.model.files] = (Path(source["path"]) / spec.model.files).as_posix()
     validation = document["validation"]
     assert isinstance(validation, dict)
     if spec.validation.inputs is not None:

@@ -12,13 +12,14 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array, mapped_arrays
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, Tensor
-from tfaot_pkg.source.tree import Snapshot, SourceTree
+from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -124,6 +125,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
         {
             # Only what the frozen graph depends on: another batch size or target does not freeze the model again.
             "source": source.digest,
+            "format": spec.model.format,
             "signature": spec.model.serving_key,
             "tags": list(spec.model.tags),
             "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
@@ -143,7 +145,7 @@ def _is_listed(compilation: Compilation) -> bool:
 
 
 def freeze(
-    spec: ModelSpec, snapshot: Snapshot, *, key: Key, pool: WorkerPool, cache: BuildCache, progress: Progress
+    spec: ModelSpec, saved: SavedModel, *, key: Key, pool: WorkerPool, cache: BuildCache, progress: Progress
 ) -> FrozenModel:
     """The frozen model of `spec`, from the cache if possible.
 
@@ -152,7 +154,7 @@ def freeze(
     with progress.step("freeze") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
-        folder = cache.get_or_make(STAGE, key, lambda folder: _make(spec, snapshot, key, pool, folder))
+        folder = cache.get_or_make(STAGE, key, lambda folder: _make(spec, saved, key, pool, folder))
     return _read(folder, key)
 
 
@@ -168,9 +170,9 @@ def chosen(spec: ModelSpec, model: Path) -> Chosen:
     )
 
 
-def _make(spec: ModelSpec, snapshot: Snapshot, key: Key, pool: WorkerPool, folder: Path) -> None:
+def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
     made = pool.new_folder(STAGE)
-    with snapshot.named() as model:
+    with saved.named() as model:
         request = Freeze(
             model=chosen(spec, model),
             weights=spec.compilation.weights,

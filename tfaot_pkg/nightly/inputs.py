@@ -62,7 +62,7 @@ class Inputs:
         architecture = TARGETS[wanted.compilation.targets[0]].architecture
         return plan_of(
             wanted,
-            _once(self._sources, (spec.source, spec.model.saved_model), lambda: self._source(spec)),
+            _once(self._sources, (spec.source, spec.model.files), lambda: self._source(spec)),
             _once(self._toolchains, task.toolchain, lambda: pinned_toolchain(task.toolchain)),
             _once(self._compilers, architecture, lambda: self._compiler(architecture)),
             inputs=inputs_document(wanted, self.digest),
@@ -70,7 +70,7 @@ class Inputs:
 
     def _source(self, spec: ModelSpec) -> SourceTree:
         root = fetch(spec.source, folders=self.folders, progress=self.progress)
-        return source_tree(root, Path(spec.model.saved_model), self.digest)
+        return source_tree(root, Path(spec.model.files), self.digest, field=spec.model.format)
 
     def _compiler(self, architecture: str) -> Compiler:
         return find_compiler(architecture, log=self.folders.logs / "nightly-plan.log", output=self.progress.output)

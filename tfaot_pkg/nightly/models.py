@@ -223,7 +223,7 @@ def _files_of(spec: ModelSpec) -> list[Path]:
     """Files and folders of this file system from which the model is built."""
     places = [spec.path, tuning_path(spec.path)]
     if isinstance(spec.source, FolderSource):
-        places.append(spec.source.path / spec.model.saved_model)
+        places.append(spec.source.path / spec.model.files)
     if spec.validation.inputs is not None:
         places.append(spec.validation.inputs)
     return places

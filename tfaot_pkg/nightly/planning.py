@@ -129,7 +129,7 @@ class _Where:
         document, field = self._document(model.spec.path), tuple(path.split("."))
         name = model.spec.path.name
         if field[0] == "source" and ("source",) not in document.lines:  # the spec's folder, or one above
-            field = ("model", "saved_model")
+            field = ("model", model.spec.model.format)
         return f"{name}:{document.lines[field]}" if field in document.lines else name
 
 

@@ -68,13 +68,14 @@ def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
     return local_folder(inside(root, source.subdir, what="source.subdir"))
 
 
-def source_tree(root: Path, used: Path, digest: Digest = sha256_file) -> SourceTree:
+def source_tree(root: Path, used: Path, digest: Digest = sha256_file, *, field: str = "saved_model") -> SourceTree:
     """The tree at `root`, of which the model uses `used`: a SavedModel's folder, or one file.
 
-    `used` is relative to `root` or below it. Names are relative to the SavedModel's folder, so moving it changes
-    nothing. Raises SourceError if files are missing, unreadable, outside `root`, not regular, or Git LFS pointers.
+    `field` of `model` in the spec names it. `used` is relative to `root` or below it. Names are relative to the
+    SavedModel's folder, so moving it changes nothing. Raises SourceError if files are missing, unreadable, outside
+    `root`, not regular, or Git LFS pointers.
     """
-    path = inside(root, used, what="model.saved_model")
+    path = inside(root, used, what=f"model.{field}")
     folder = path if path.is_dir() else path.parent
     try:
         files = list(_files(path, root.resolve(), ()))
@@ -109,7 +110,7 @@ def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     elif len(above) > MOST_LEVELS:
         raise SourceError(
             f"{above[0]} holds folders nested deeper than {MOST_LEVELS} levels",
-            hint="model.saved_model must name the SavedModel itself",
+            hint="the spec must name the model itself, not a folder above it",
         )
     else:
         yield from _files_in(path, real, root, above)
@@ -128,7 +129,7 @@ def _files_in(path: Path, real: Path, root: Path, above: tuple[Path, ...]) -> It
             if count > _MOST_FILES:
                 raise SourceError(
                     f"{path} holds more than {_MOST_FILES} files",
-                    hint="model.saved_model must name the SavedModel itself",
+                    hint="the spec must name the model itself, not a folder above it",
                 )
             yield file
 
@@ -155,7 +156,7 @@ def local_folder(path: Path) -> Path:
         raise SourceError(f"no folder {path}", hint=_nearest(path)) from None
     except NotADirectoryError:
         raise SourceError(
-            f"{path} is not a folder", hint="source names a folder; name the file in model.saved_model"
+            f"{path} is not a folder", hint="source names a folder; model names a folder or file in it"
         ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -145,6 +145,11 @@ class ModelForm(Form):
         description="Folder of the SavedModel, relative to the root of the source (by default: to this file).",
         examples=["./saved_model"],
     )
+    keras: FilePath | None = Field(
+        None,
+        description="File of a Keras model (.keras or .h5), in the place of saved_model; without signatures and tags.",
+        examples=["./tagger.keras"],
+    )
     serving_key: FilledLine | None = Field(None, description="Key of the signature to compile.")
     tags: Annotated[list[FilledLine], _list_of("strings"), FILLED] | None = Field(
         None, description="Tags of the graph inside the SavedModel."

@@ -37,6 +37,7 @@ from tfaot_pkg.spec.rules import (
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
+    KERAS_SUFFIXES,
     ArchiveSource,
     Compilation,
     FolderSource,
@@ -60,7 +61,7 @@ _SECTIONS: dict[str, type[Form]] = {
 # Strings that YAML may read as numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
 _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
-_INIT_HINT = "`tfaot-pkg init SAVED_MODEL` writes a first spec"
+_INIT_HINT = "`tfaot-pkg init MODEL` writes a first spec"
 
 
 def load_spec(path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
@@ -85,6 +86,7 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     _prepare(document)
     form = validated(SpecForm, document.data, document, unknown_key=_unknown_key, failed=failed, special=_special)
     # Also if the form has faults, so that all are reported at once.
+    _check_model(document)
     _check_source(document, failed)
     _check_validation(document)
     _check_package(document)
@@ -110,6 +112,10 @@ def _content(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise SpecError(f"{path}: is a folder: name the spec file in it", hint=_INIT_HINT)
+        if path.suffix in KERAS_SUFFIXES:
+            raise SpecError(
+                f"{path}: is a Keras model, not a spec", hint=f"`tfaot-pkg init {path}` writes a first spec for it"
+            )
         # Reading a pipe would wait for a writer.
         if path.exists() and not path.is_file():
             raise SpecError(f"{path}: is not a regular file", hint=_INIT_HINT)
@@ -177,7 +183,7 @@ def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
     source = document.data.get("source")
     if source is None:
         return
-    _check_saved_model(document)
+    _check_files(document)
     if not isinstance(source, dict) or any(path[0] == "source" for path in failed):
         return
     places = [key for key in ("path", "url", "git") if key in source]
@@ -194,13 +200,21 @@ def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
         _check_place(document, "url", "sha256", archive_url_fault)
 
 
-def _check_saved_model(document: Document) -> None:
+def _check_files(document: Document) -> None:
     model = document.data.get("model")
-    saved_model = model.get("saved_model") if isinstance(model, dict) else None
-    path = ("model", "saved_model")
-    reported = any(found == path for found, _ in document.faults)
-    if isinstance(saved_model, str) and not reported and (fault := inner_path_fault(saved_model)):
-        document.report(path, fault)
+    for key in ("saved_model", "keras"):
+        files, path = model.get(key) if isinstance(model, dict) else None, ("model", key)
+        reported = any(found == path for found, _ in document.faults)
+        if isinstance(files, str) and not reported and (fault := inner_path_fault(files)):
+            document.report(path, fault)
+
+
+def _check_model(document: Document) -> None:
+    model = document.data.get("model")
+    if isinstance(model, dict) and "keras" in model:
+        for key in ("saved_model", "serving_key", "tags"):
+            if key in model:
+                document.report(("model", key), "is for a SavedModel, and model.keras names a Keras file")
 
 
 def _refuse(document: Document, source: dict[str, Any], keys: tuple[str, ...], what: str) -> None:
@@ -235,10 +249,10 @@ def _check_package(document: Document) -> None:
 
 
 def _spec(form: SpecForm, path: Path) -> ModelSpec:
-    source, saved_model = _source(form, path.parent)
+    source, files = _source(form, path.parent)
     return ModelSpec(
         path=path,
-        model=_model(form.model, saved_model),
+        model=_model(form.model, files),
         source=source,
         compilation=_compilation(form.compilation),
         validation=_validation(form.validation, path.parent),
@@ -246,8 +260,8 @@ def _spec(form: SpecForm, path: Path) -> ModelSpec:
     )
 
 
-def _model(form: ModelForm, saved_model: str) -> ModelInfo:
-    given = _given(form) | {"saved_model": saved_model}
+def _model(form: ModelForm, files: str) -> ModelInfo:
+    given = _given(form) | {"keras" if form.keras else "saved_model": files}
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
     for order in ("inputs", "outputs"):
@@ -258,24 +272,24 @@ def _model(form: ModelForm, saved_model: str) -> ModelInfo:
 
 
 def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
-    """The source, and the SavedModel's path in it."""
-    saved_model = posixpath.normpath(form.model.saved_model or DEFAULT_SAVED_MODEL)
+    """The source, and the path of the model's files in it."""
+    files = posixpath.normpath(form.model.keras or form.model.saved_model or DEFAULT_SAVED_MODEL)
     source = form.source
     if source is None:
-        return _beside_the_spec(saved_model, folder)
+        return _beside_the_spec(files, folder)
     subdir = posixpath.normpath(source.subdir) if source.subdir else ""
     subdir = "" if subdir == "." else subdir
     if source.revision is not None:
         url = str(source.git or source.url)
-        return GitSource(url=url, revision=source.revision.lower(), subdir=subdir), saved_model
+        return GitSource(url=url, revision=source.revision.lower(), subdir=subdir), files
     if source.sha256 is not None:
-        return ArchiveSource(url=str(source.url), sha256=source.sha256.lower(), subdir=subdir), saved_model
-    return FolderSource(path=_absolute(str(source.path), folder) / subdir), saved_model
+        return ArchiveSource(url=str(source.url), sha256=source.sha256.lower(), subdir=subdir), files
+    return FolderSource(path=_absolute(str(source.path), folder) / subdir), files
 
 
-def _beside_the_spec(saved_model: str, folder: Path) -> tuple[FolderSource, str]:
+def _beside_the_spec(files: str, folder: Path) -> tuple[FolderSource, str]:
     """cms-tfaot lets `saved_model` be outside the spec's folder: then its parent folder is the source."""
-    place = _absolute(saved_model, folder)
+    place = _absolute(files, folder)
     if place.is_relative_to(folder):
         return FolderSource(path=folder), place.relative_to(folder).as_posix()
     return FolderSource(path=place.parent), place.name or "."

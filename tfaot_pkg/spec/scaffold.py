@@ -1,4 +1,4 @@
-"""The text of a first spec, with comments, for an existing SavedModel. It reads and writes no files."""
+"""The text of a first spec, with comments, for an existing model. It reads and writes no files."""
 
 from __future__ import annotations
 
@@ -19,26 +19,22 @@ _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 def scaffold(
     *,
-    name: str,
-    version: str,
-    saved_model: str,
-    serving_key: str,
+    model: ModelInfo,
     signature: Signature,
     other_keys: Iterable[str] = (),
-    shapes: Mapping[str, tuple[int | None, ...]] | None = None,
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
     schema: str = "",
 ) -> str:
     """The text of a spec that `load_spec` accepts, if name and version are valid.
 
-    `saved_model` is relative to the folder of the spec file. `other_keys` are the SavedModel's other signatures.
-    `shapes` are full shapes of inputs with unknown axes. `schema` is the path or URL of the JSON Schema, for editors
-    ("" leaves it out).
+    The files of `model` are relative to the folder of the spec file; its `shapes` are full shapes of inputs with
+    unknown axes. `other_keys` are the SavedModel's other signatures. `schema` is the path or URL of the JSON Schema,
+    for editors ("" leaves it out).
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
-        *_model_lines(name, version, saved_model, serving_key, sorted(other_keys)),
-        *_shape_lines(shapes or {}),
+        *_model_lines(model, sorted(other_keys)),
+        *_shape_lines(model.shapes),
         "",
         *_signature_lines(signature),
         "",
@@ -49,18 +45,14 @@ def scaffold(
     return "\n".join(lines) + "\n"
 
 
-def _model_lines(name: str, version: str, saved_model: str, serving_key: str, others: list[str]) -> list[str]:
-    defaults = ModelInfo(name=name, version=version)
-    also = f"; the SavedModel also has {', '.join(map(_quoted, others))}" if others else ""
+def _model_lines(model: ModelInfo, others: list[str]) -> list[str]:
+    cpp_class = f"{Compilation(batch_sizes=()).namespace}::{model.name}"
     return [
         "model:",
-        f"  # The package is {defaults.package_name}, the C++ class {Compilation(batch_sizes=()).namespace}::{name}.",
-        f"  name: {_scalar(name)}",
-        f"  version: {_quoted(version)}",
-        "  # Folder of the SavedModel, relative to this file.",
-        f"  saved_model: {_scalar(saved_model)}",
-        f"  # Signature to compile{also}.",
-        f"  serving_key: {_scalar(serving_key)}",
+        f"  # The package is {model.package_name}, the C++ class {cpp_class}.",
+        f"  name: {_scalar(model.name)}",
+        f"  version: {_quoted(model.version)}",
+        *_files_lines(model, others),
         '  author: ""',
         '  description: ""',
         "  # Licence of the model, as an SPDX expression such as MIT or CC-BY-4.0.",
@@ -69,10 +61,22 @@ def _model_lines(name: str, version: str, saved_model: str, serving_key: str, ot
     ]
 
 
+def _files_lines(model: ModelInfo, others: list[str]) -> list[str]:
+    if model.format == "keras":
+        return ["  # File of the Keras model, relative to this file.", f"  keras: {_scalar(model.keras)}"]
+    also = f"; the SavedModel also has {', '.join(map(_quoted, others))}" if others else ""
+    return [
+        "  # Folder of the SavedModel, relative to this file.",
+        f"  saved_model: {_scalar(model.saved_model)}",
+        f"  # Signature to compile{also}.",
+        f"  serving_key: {_scalar(model.serving_key)}",
+    ]
+
+
 def _shape_lines(shapes: Mapping[str, tuple[int | None, ...]]) -> list[str]:
     if not shapes:
         return []
-    comment = ["  # The SavedModel leaves axes of these inputs open: their full shapes, null for the batch axis."]
+    comment = ["  # The model leaves axes of these inputs open: their full shapes, null for the batch axis."]
     entries = [f"    {_scalar(name)}: {json.dumps(list(shape))}" for name, shape in sorted(shapes.items())]
     return [*comment, "  shapes:", *entries]
 

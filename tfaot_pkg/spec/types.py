@@ -27,6 +27,7 @@ class TunedCode:
 # Repeated here: toolchain/definition.py is in a layer above, which this module must not import.
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
+KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 
 Weights = Literal["shared", "embedded"]
@@ -41,14 +42,16 @@ _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.I
 class ModelInfo:
     """The model and its description.
 
-    `saved_model` is relative to the root of the source, with `/`, and does not lead out of it. `shapes` gives full
-    shapes by input name, None for the batch axis: it fixes axes that the SavedModel leaves unknown. `inputs` and
-    `outputs` list all tensors of the signature in their order; empty for the order of their names.
+    `saved_model`, or `keras` if it is not empty, is relative to the root of the source, with `/`, and does not lead out
+    of it; a Keras file has neither signatures nor tags. `shapes` gives full shapes by input name, None for the batch
+    axis: it fixes axes that the model leaves unknown. `inputs` and `outputs` list all tensors of the signature in their
+    order; empty for the order of their names.
     """
 
     name: str
     version: str
     saved_model: str = DEFAULT_SAVED_MODEL
+    keras: str = ""
     serving_key: str = "serving_default"
     tags: tuple[str, ...] = ("serve",)
     author: str = ""
@@ -62,6 +65,16 @@ class ModelInfo:
     @property
     def package_name(self) -> str:
         return package_name(self.name)
+
+    @property
+    def format(self) -> Literal["saved_model", "keras"]:
+        """The field that names the model's files."""
+        return "keras" if self.keras else "saved_model"
+
+    @property
+    def files(self) -> str:
+        """The folder or file of the model, in its source."""
+        return self.keras or self.saved_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,9 +211,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
         "model": {
             "name": model.name,
             "version": model.version,
-            "saved_model": model.saved_model,
-            "serving_key": model.serving_key,
-            "tags": list(model.tags),
+            **_files_document(model),
             "author": model.author,
             "description": model.description,
             "license": model.license,
@@ -224,6 +235,12 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),
     }
+
+
+def _files_document(model: ModelInfo) -> dict[str, object]:
+    if model.format == "keras":
+        return {"keras": model.keras}
+    return {"saved_model": model.saved_model, "serving_key": model.serving_key, "tags": list(model.tags)}
 
 
 def _source_document(source: Source, folder: Path) -> dict[str, object]:

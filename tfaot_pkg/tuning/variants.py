@@ -12,10 +12,10 @@ from tfaot_pkg.compiled.flags import Unit
 from tfaot_pkg.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.compiled.program import engine_of
 from tfaot_pkg.frozen.model import FrozenModel, freeze
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.native.build import build_native
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.source.tree import Snapshot
 from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -119,7 +119,7 @@ def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
             plan=plan,
             frozen=freeze(
                 spec,
-                Snapshot(plan.source, pool.given_folder),
+                SavedModel(plan.spec.model, plan.source, pool),
                 key=plan.keys.frozen,
                 pool=pool,
                 cache=pipeline.cache,

@@ -19,12 +19,13 @@ from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import ModelError, SpecError, ToolchainError, ValidationError
 from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import Tensor
-from tfaot_pkg.source.tree import Snapshot, SourceTree
+from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -87,7 +88,7 @@ def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Map
 
 def validate(
     spec: ModelSpec,
-    snapshot: Snapshot,
+    saved: SavedModel,
     frozen: FrozenModel,
     library: NativeLibrary,
     *,
@@ -112,7 +113,7 @@ def validate(
 
         def make(folder: Path) -> None:
             _Validation(
-                spec, snapshot, frozen, library, engine=engine, inputs=inputs, compiler=compiler, pool=pool, step=step
+                spec, saved, frozen, library, engine=engine, inputs=inputs, compiler=compiler, pool=pool, step=step
             ).make(folder)
 
         folder = cache.get_or_make(STAGE, key, make)
@@ -132,7 +133,7 @@ class _Validation:
     def __init__(
         self,
         spec: ModelSpec,
-        snapshot: Snapshot,
+        saved: SavedModel,
         frozen: FrozenModel,
         library: NativeLibrary,
         *,
@@ -142,7 +143,7 @@ class _Validation:
         pool: WorkerPool,
         step: Step,
     ) -> None:
-        self._spec, self._snapshot, self._frozen, self._library = spec, snapshot, frozen, library
+        self._spec, self._saved, self._frozen, self._library = spec, saved, frozen, library
         self._engine, self._inputs, self._pool, self._step = engine, inputs, pool, step
         self._scratch = pool.new_folder(STAGE)
         self._runs = LibraryRuns(
@@ -155,7 +156,7 @@ class _Validation:
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
         validation, sha256 = self._spec.validation, self._inputs.get("sha256")
         inputs = validation_inputs(validation, signature, max(sizes), sha256=sha256)
-        with self._snapshot.named() as model:
+        with self._saved.named() as model:
             oracle = Oracle(
                 spec=self._spec, frozen=self._frozen, model=model, pool=self._pool, step=self._step,
                 scratch=self._scratch, given=self._pool.given_folder(STAGE),

@@ -15,6 +15,7 @@ import sys
 from messages import requests, wire
 
 _FUNCTIONS = {
+    "keras": ("keras_file", "convert"),
     "inspect": ("saved_model", "inspect"),
     "operations": ("operations", "supported"),
     "flags": ("operations", "read_flags"),

@@ -114,6 +114,14 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertKeras:
+    """Write the SavedModel of the Keras model in `file` to the folder `out`."""
+
+    file: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """One batch size for one target: `prefix` of its files, `name` of its symbols."""
 
@@ -219,6 +227,7 @@ class Sides:
 
 
 OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
+    "keras": (ConvertKeras, Nothing),
     "inspect": (Inspect, Inspected),
     "operations": (ListOperations, OperationTable),
     "flags": (ReadFlags, Nothing),

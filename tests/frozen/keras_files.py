@@ -1,0 +1,93 @@
+"""Save models as Keras files, and compare what the worker makes of them with Keras's own answers.
+
+    TOOLCHAIN/bin/python keras_files.py WORKER_PROGRAM FOLDER
+
+Writes FOLDER/found.json: file -> inputs, outputs and the largest difference, or why it was refused.
+"""
+
+import json
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import keras
+import numpy as np
+from keras import layers
+
+
+@keras.saving.register_keras_serializable()
+class Doubled(layers.Layer):
+    def call(self, values):
+        return values * 2
+
+
+def towers():
+    features, hits = keras.Input((8,), name="features"), keras.Input((4, 3), name="hits")
+    both = layers.Concatenate()([layers.Dense(16, activation="relu")(features), layers.LSTM(8)(hits)])
+    both = layers.Dropout(0.5)(layers.BatchNormalization()(both))
+    made = keras.Model([features, hits], [layers.Dense(3, name="kind")(both), layers.Dense(1, name="mass")(both)])
+    made.compile("adam", "mse")
+    return made
+
+
+def named():
+    first, second = keras.Input((3,), name="first"), keras.Input((2,), name="second")
+    both = layers.Concatenate()([first, second])
+    return keras.Model(
+        {"second": second, "first": first}, {"total": layers.Dense(1)(both), "all": layers.Dense(5)(both)}
+    )
+
+
+def chain(*parts):
+    return keras.Sequential([keras.Input((6,), name="x"), *parts, layers.Dense(2, name="score")])
+
+
+MODELS = {
+    "towers.keras": towers,
+    "towers.h5": towers,
+    "named.keras": named,
+    "chain.keras": lambda: chain(layers.Dense(4, activation="tanh")),
+    "chain.h5": lambda: chain(layers.Dense(4, activation="tanh")),
+    "code.keras": lambda: chain(layers.Lambda(lambda values: values * 2, name="twice")),
+    "code.h5": lambda: chain(layers.Lambda(lambda values: values * 2, name="twice")),
+    "own.keras": lambda: chain(Doubled(name="mine")),
+}
+
+
+def found(model, path, folder):
+    import keras_file
+    import signatures
+    from messages.requests import ConvertKeras, ModelFault
+
+    try:
+        keras_file.convert(ConvertKeras(file=path, out=folder), lambda *_: None)
+    except ModelFault as fault:
+        return fault.message
+    signature = signatures.load_signature(folder, ["serve"], "serving_default")
+    random = np.random.default_rng(1)
+    feeds = {each.name: random.normal(size=(5, *each.shape[1:])).astype(np.float32) for each in model.inputs}
+    theirs = model(feeds if len(feeds) > 1 else next(iter(feeds.values())), training=False)
+    if not isinstance(theirs, dict):
+        names = [layer.name for layer in model.layers][-len(model.outputs) :]
+        theirs = dict(zip(names, theirs if isinstance(theirs, list) else [theirs], strict=True))
+    answers = signature(**feeds)
+    difference = max(float(np.abs(answers[name] - np.asarray(theirs[name])).max()) for name in theirs)
+    return [signature.inputs, signature.outputs, difference]
+
+
+def main():
+    program, folder = sys.argv[1:]
+    sys.path.insert(0, program)
+    results = {}
+    for name, make in MODELS.items():
+        model, path = make(), os.path.join(folder, name)
+        model.save(path)
+        results[name] = found(model, path, f"{path}.saved")
+    with open(os.path.join(folder, "found.json"), "w", encoding="utf-8") as file:
+        json.dump(results, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Write the SavedModel of a Keras file: its inference, with the names that the model's author gave."""
+
+import json
+import os
+import zipfile
+
+import saved_model
+from messages.requests import ConvertKeras, ModelFault, Nothing
+
+_EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
+_KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
+"""Keras goes by the name of a file: these first bytes tell what the name must end with."""
+
+
+def convert(request: ConvertKeras, report) -> Nothing:
+    """Load the file, without Python code that is stored in it, and export one signature."""
+    import tensorflow as tf
+
+    model = _loaded(request.file)
+    given, answers = _border(model)
+    feeds = tf.nest.flatten(given)
+    specs = [
+        tf.TensorSpec(feed.shape, tf.as_dtype(feed.dtype), name=name)
+        for name, feed in zip(_names(given, [feed.name for feed in feeds]), feeds, strict=True)
+    ]
+    names = _names(answers, _layers_of_outputs(model))
+
+    @tf.function(input_signature=specs, autograph=False)
+    def serve(*values):
+        results = model(tf.nest.pack_sequence_as(given, values), training=False)
+        return dict(zip(names, tf.nest.flatten(results), strict=True))
+
+    module = tf.Module()
+    module.variables_of_model = list(model.variables)  # tf.Module does not look into Keras's layers
+    module.serve = serve
+    try:
+        tf.saved_model.save(module, request.out, signatures=serve)
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise ModelFault(f"the Keras model cannot be exported: {saved_model.one_line(error)}", _EXPORT) from error
+    return Nothing()
+
+
+def _loaded(path: str):
+    _require_known_code(_config(path, _kind(path)))
+    import keras
+
+    try:
+        model = keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # a file is a program of layers: anything may be wrong with it
+        raise ModelFault(
+            f"Keras {keras.__version__} cannot load {path}: {saved_model.one_line(error)}", _EXPORT
+        ) from error
+    # A model whose inputs are known by its layers only, as a class of the author's.
+    if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
+        raise ModelFault(f"the Keras model in {path} does not say what its inputs are", _EXPORT)
+    return model
+
+
+def _kind(path: str) -> str:
+    """`.keras` or `.h5`; ModelFault if the file is neither, or if its name says something else."""
+    if not os.path.isfile(path):
+        raise ModelFault(f"{path} is no file", "model.keras names a .keras or .h5 file; a folder may be a saved_model")
+    with open(path, "rb") as file:
+        kind = _KINDS.get(file.read(4))
+    if kind is None:
+        raise ModelFault(
+            f"{path} is neither a .keras nor an .h5 file", "save the model again: model.save('NAME.keras')"
+        )
+    if not path.endswith((kind, ".hdf5" if kind == ".h5" else kind)):
+        raise ModelFault(f"{path} is a {kind} file by its content", f"rename it to end with {kind}")
+    return kind
+
+
+def _config(path: str, kind: str):
+    """The model's configuration as JSON values; ModelFault if there is none."""
+    import h5py
+
+    try:
+        if kind == ".keras":
+            with zipfile.ZipFile(path) as archive:
+                return json.loads(archive.read("config.json"))
+        with h5py.File(path, "r") as file:
+            return json.loads(file.attrs["model_config"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile) as error:
+        raise ModelFault(
+            f"{path} is damaged, or holds no model but weights alone: {saved_model.one_line(error)}",
+            "save the whole model: model.save('NAME.keras')",
+        ) from error
+
+
+def _require_known_code(config) -> None:
+    """ModelFault for layers of Python code that is stored in the file, or that Keras does not have.
+
+    Keras 3.6 runs the stored code of an .h5 file, and imports what any file names (CVE-2025-9905, CVE-2025-1550).
+    """
+    for each in _classes(config):
+        kind, module, inner = each.get("class_name"), each.get("module"), each.get("config")
+        name = inner.get("name", "") if isinstance(inner, dict) else ""
+        if kind in ("Lambda", "__lambda__"):
+            raise ModelFault(
+                f"the Keras model has Python code in a Lambda layer{_quoted(name)}, which is not run", _EXPORT
+            )
+        own = module is not None and module.split(".")[0] not in ("keras", "tf_keras", "builtins")
+        if own or str(each.get("registered_name") or "").startswith("Custom>"):
+            raise ModelFault(f"the Keras model has a class of its author's, {kind}{_quoted(name)}", _EXPORT)
+
+
+def _quoted(name: str) -> str:
+    return f" {name!r}" if name else ""
+
+
+def _classes(config):
+    """All objects of the configuration, at any depth, that name a class."""
+    waiting = [config]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("class_name"), str):
+                yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+def _border(model) -> tuple:
+    """Inputs and outputs, as the model is called; a Sequential has one of each."""
+    import keras
+
+    if isinstance(model, keras.Sequential):
+        return model.inputs[0], model.outputs[0]
+    return model.input, model.output
+
+
+def _layers_of_outputs(model) -> list:
+    """The layer that gives each output."""
+    return list(getattr(model, "output_names", None) or [model.layers[-1].name])
+
+
+def _names(structure, names: list) -> list:
+    """A name for each tensor of `structure`, in TensorFlow's order: its key in a dictionary, or that of `names`."""
+    import tensorflow as tf
+
+    if isinstance(structure, dict) and not any(tf.nest.is_nested(value) for value in structure.values()):
+        return sorted(structure)
+    found: list = []
+    for name in names:
+        number, unique = 0, name
+        while unique in found:
+            number += 1
+            unique = f"{name}_{number}"
+        found.append(unique)
+    return found
