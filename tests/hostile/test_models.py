@@ -151,7 +151,7 @@ def test_what_computes_without_end_or_measure_is_stopped(make_corpus: Callable[[
         scratch = tmp_path / name
         scratch.mkdir()
         arguments: list[str | Path] = [corpus.python, corpus.folder, scratch, tmp_path / f"{name}.log", name]
-        limits = {"TFAOT_WORKER_TIMEOUT": "45", "TFAOT_WORKER_MEMORY": "20"}
+        limits = {"TFAOT_WORKER_TIMEOUT": "20", "TFAOT_WORKER_MEMORY": "20"}
         done = subprocess.run(
             [sys.executable, HERE / "through_worker.py", *arguments],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), **limits},

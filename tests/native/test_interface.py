@@ -37,11 +37,9 @@ def rows(samples: Mapping[str, Sample], tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize(
     ("compiler", "flags"),
     [
-        ("g++", ("-O0", *CATCH_ERRORS)),
         ("g++", ("-O1", *CATCH_RACES)),
         ("g++", ("-O1", "-DCOUNT_ALLOCATIONS")),
         ("clang++", ("-O0", *CATCH_ERRORS)),
-        ("clang++", ("-O1", *CATCH_RACES)),
     ],
     ids=lambda value: value if isinstance(value, str) else value[1],
 )

@@ -93,10 +93,7 @@ class Builder:
         )
         begun = self._begin(case, compilation, folders or self._folders)
         spec, frozen, keys, compiler, cache = begun.spec, begun.frozen, begun.keys, begun.compiler, begun.cache
-        pool, progress = self._pool(tensorflow), Silent()
-        compiled = compile_model(
-            spec, frozen, key=keys.compiled, pool=pool, compiler=compiler, cache=cache, progress=progress
-        )
+        pool, progress, compiled = self._pool(tensorflow), Silent(), self._compiled(begun)
         library = build_native(
             spec, frozen, compiled,
             key=keys.native, environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
@@ -107,20 +104,35 @@ class Builder:
         )  # fmt: skip
         return Built(frozen=frozen, compiled=compiled, library=library, report=report)
 
+    def compile(self, case: Case, *, tensorflow: str, engine: Engine) -> CompiledModel:
+        """The code of `case`, which is not linked."""
+        compilation = Compilation(batch_sizes=(1, 3), targets=("x86-64-v3",), tensorflow=tensorflow, engine=engine)
+        return self._compiled(self._begin(case, compilation, self._folders))
+
     def freeze(self, case: Case, *, tensorflow: str, weights: Weights = "shared") -> FrozenModel:
         """The frozen model of `case`, which nothing compiles."""
         compilation = Compilation(batch_sizes=(1, 3), targets=("x86-64-v3",), weights=weights, tensorflow=tensorflow)
         return self._begin(case, compilation, self._folders).frozen
 
-    def _begin(self, case: Case, compilation: Compilation, folders: Folders) -> Begun:
-        spec = ModelSpec(
+    def spec(self, case: Case, compilation: Compilation) -> ModelSpec:
+        return ModelSpec(
             path=self._zoo / "spec.yaml",
             model=ModelInfo(name=case.name, version="1.0.0", saved_model=case.name, shapes=case.shapes),
             source=FolderSource(path=self._zoo),
             compilation=compilation,
             validation=Validation(rtol=case.rtol, classes=case.classes),
         )
-        pool, cache = self._pool(compilation.tensorflow), BuildCache(root=folders.builds)
+
+    def _compiled(self, begun: Begun) -> CompiledModel:
+        return compile_model(
+            begun.spec, begun.frozen,
+            key=begun.keys.compiled, pool=self._pool(begun.spec.compilation.tensorflow), compiler=begun.compiler,
+            cache=begun.cache, progress=Silent(),
+        )  # fmt: skip
+
+    def _begin(self, case: Case, compilation: Compilation, folders: Folders) -> Begun:
+        spec, pool = self.spec(case, compilation), self._pool(compilation.tensorflow)
+        cache = BuildCache(root=folders.builds)
         architecture = TARGETS[compilation.targets[0]].architecture
         compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
         source = source_tree(self._zoo, Path(case.name))

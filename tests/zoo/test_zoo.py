@@ -6,16 +6,19 @@ import ast
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
-from tests.zoo.conftest import ZOO, Build, Freeze
+from tests.zoo.conftest import ZOO, Build, Builder, Freeze
+from tfaot_pkg.compiled.program import engine_of
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.loader import load
 from tfaot_pkg.signature import DType
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.spec.types import Compilation
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
 
 _BUILDS = [(case, DEFAULT_VERSION) for case in CASES] + [(case, NEWEST_VERSION) for case in CASES if case.newest]
 
@@ -70,10 +73,32 @@ def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorfl
 @pytest.mark.parametrize(
     "case", [case for case in CASES if DEFAULT_VERSION not in case.faults], ids=lambda case: case.name
 )
-def test_a_model_that_becomes_a_program_gives_tensorflows_answers(case: Case, build: Build) -> None:
-    built = build(case, tensorflow=DEFAULT_VERSION, engine="auto")
-    assert not built.report.failed
-    assert built.compiled.engine.is_program == (case.name not in _NO_PROGRAMS), built.compiled.engine
+def test_a_model_that_becomes_a_program_gives_tensorflows_answers(case: Case, builder: Builder) -> None:
+    if case.name in _NO_PROGRAMS:  # the test above links the code that XLA makes of it
+        assert not builder.compile(case, tensorflow=DEFAULT_VERSION, engine="auto").engine.is_program
+        return
+    built = builder.build(case, tensorflow=DEFAULT_VERSION, engine="auto")
+    assert not built.report.failed and built.compiled.engine.is_program, built.compiled.engine
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"engine": "xla"}, "compilation.engine is xla"),
+        ({"kernels": "none"}, "compilation.kernels is none"),
+        ({"weights": "embedded"}, "compilation.weights is embedded"),
+        ({"xla_flags": ("--xla_cpu_enable_fast_math=false",)}, "the spec has flags for XLA"),
+        ({}, ""),
+    ],
+)
+def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
+    changes: dict[str, Any], reason: str, builder: Builder
+) -> None:
+    frozen = builder.freeze(BY_NAME["dense"], tensorflow=DEFAULT_VERSION)
+    spec = builder.spec(BY_NAME["dense"], Compilation(batch_sizes=(1, 3), targets=("x86-64-v3",), **changes))
+    engine, _ = engine_of(spec, frozen, toolchain(DEFAULT_VERSION))
+    assert (engine.is_program, engine.reason) == (not reason, reason)
 
 
 @pytest.mark.sweep("complex_inside-2.21.0")
