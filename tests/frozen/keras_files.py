@@ -1,11 +1,8 @@
-"""Save models as Keras files, and compare what the worker makes of them with Keras's own answers.
+"""Save models as Keras files, with inputs and Keras's answers to them beside each.
 
-    TOOLCHAIN/bin/python keras_files.py WORKER_PROGRAM FOLDER
-
-Writes FOLDER/found.json: file -> inputs, outputs and the largest difference, or why it was refused.
+TOOLCHAIN/bin/python keras_files.py FOLDER
 """
 
-import json
 import os
 import sys
 
@@ -56,37 +53,19 @@ MODELS = {
 }
 
 
-def found(model, path, folder):
-    import keras_file
-    import signatures
-    from messages.requests import ConvertKeras, ModelFault
-
-    try:
-        keras_file.convert(ConvertKeras(file=path, out=folder), lambda *_: None)
-    except ModelFault as fault:
-        return fault.message
-    signature = signatures.load_signature(folder, ["serve"], "serving_default")
-    random = np.random.default_rng(1)
-    feeds = {each.name: random.normal(size=(5, *each.shape[1:])).astype(np.float32) for each in model.inputs}
-    theirs = model(feeds if len(feeds) > 1 else next(iter(feeds.values())), training=False)
-    if not isinstance(theirs, dict):
-        names = [layer.name for layer in model.layers][-len(model.outputs) :]
-        theirs = dict(zip(names, theirs if isinstance(theirs, list) else [theirs], strict=True))
-    answers = signature(**feeds)
-    difference = max(float(np.abs(answers[name] - np.asarray(theirs[name])).max()) for name in theirs)
-    return [signature.inputs, signature.outputs, difference]
-
-
 def main():
-    program, folder = sys.argv[1:]
-    sys.path.insert(0, program)
-    results = {}
+    folder = sys.argv[1]
     for name, make in MODELS.items():
-        model, path = make(), os.path.join(folder, name)
-        model.save(path)
-        results[name] = found(model, path, f"{path}.saved")
-    with open(os.path.join(folder, "found.json"), "w", encoding="utf-8") as file:
-        json.dump(results, file)
+        model = make()
+        model.save(os.path.join(folder, name))
+        random = np.random.default_rng(1)
+        feeds = {each.name: random.normal(size=(4, *each.shape[1:])).astype(np.float32) for each in model.inputs}
+        answers = model(feeds if len(feeds) > 1 else next(iter(feeds.values())), training=False)
+        if not isinstance(answers, dict):
+            names = [layer.name for layer in model.layers][-len(model.outputs) :]
+            answers = dict(zip(names, answers if isinstance(answers, list) else [answers], strict=True))
+        np.savez(os.path.join(folder, f"{name}.inputs.npz"), **feeds)
+        np.savez(os.path.join(folder, f"{name}.answers.npz"), **answers)
 
 
 if __name__ == "__main__":

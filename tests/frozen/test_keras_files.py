@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tfaot_pkg.errors import ModelError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.requests import ConvertKeras, Nothing, Reference, Referenced
 
-_HERE = Path(__file__).resolve().parent
-_PROGRAM = _HERE.parents[1] / "tfaot_pkg" / "worker_program"
-_TOWERS = [["features", "hits"], ["kind", "mass"], 0.0]
-_CHAIN = [["x"], ["score"], 0.0]
+_PROGRAM = Path(__file__).with_name("keras_files.py")
+_TOWERS = ["kind", "mass"]
+_OUTPUTS = {
+    "towers.keras": _TOWERS,
+    "towers.h5": _TOWERS,
+    "named.keras": ["all", "total"],
+    "chain.keras": ["score"],
+    "chain.h5": ["score"],
+}
 _CODE = "the Keras model has Python code in a Lambda layer 'twice', which is not run"
+_REFUSED = {
+    "code.keras": _CODE,
+    "code.h5": _CODE,
+    "own.keras": "the Keras model has a class of its author's, Doubled 'mine'",
+}
 
 
 @pytest.mark.sweep("2.17.1")
@@ -29,15 +44,42 @@ def test_keras_files_give_kerass_answers_and_their_code_is_refused(
     tensorflow: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    python = ensure(tensorflow, folders=folders, progress=Silent()).python
-    run([python, "-I", "-B", _HERE / "keras_files.py", _PROGRAM, tmp_path], timeout=250)
-    assert json.loads((tmp_path / "found.json").read_text()) == {
-        "towers.keras": _TOWERS,
-        "towers.h5": _TOWERS,
-        "named.keras": [["first", "second"], ["all", "total"], 0.0],
-        "chain.keras": _CHAIN,
-        "chain.h5": _CHAIN,
-        "code.keras": _CODE,
-        "code.h5": _CODE,
-        "own.keras": "the Keras model has a class of its author's, Doubled 'mine'",
-    }
+    environment = ensure(tensorflow, folders=folders, progress=Silent())
+    with WorkerPool(environment, scratch_root=tmp_path / "scratch", logs=tmp_path / "logs") as pool:
+        given = pool.given_folder("keras")
+        run([environment.python, "-I", "-B", _PROGRAM, given], timeout=250)
+
+        def converted(name: str) -> Path:
+            made = pool.new_folder(name)
+            pool.get(number=1).call(ConvertKeras(file=str(given / name), out=str(made)), Nothing)
+            return made
+
+        for name, outputs in _OUTPUTS.items():
+            found, expected = _answers(pool, converted(name), given / name), _arrays(given / f"{name}.answers.npz")
+            assert sorted(expected) == outputs
+            assert {f"4/{each}" for each in outputs} == set(found)
+            for each in outputs:
+                np.testing.assert_allclose(found[f"4/{each}"], expected[each], rtol=1e-6, atol=1e-6)
+        assert {name: _refusal(partial(converted, name)) for name in _REFUSED} == _REFUSED
+
+
+def _answers(pool: WorkerPool, folder: Path, file: Path) -> dict[str, np.ndarray]:
+    out = pool.new_folder("answers") / "answers.npz"
+    inputs = file.with_name(f"{file.name}.inputs.npz")
+    asked = Reference(
+        folder=str(folder), tags=("serve",), signature="serving_default", inputs=str(inputs), out=str(out),
+        batch_sizes=(4,), batched=tuple(_arrays(inputs)), stacked=tuple(_OUTPUTS[file.name]),
+    )  # fmt: skip
+    pool.get().call(asked, Referenced)
+    return _arrays(out)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as file:
+        return dict(file)
+
+
+def _refusal(convert: Callable[[], object]) -> str:
+    with pytest.raises(ModelError) as caught:
+        convert()
+    return caught.value.message

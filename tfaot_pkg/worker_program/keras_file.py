@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import zipfile
 
 import saved_model
@@ -42,6 +43,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
 
 def _loaded(path: str):
     _require_known_code(_config(path, _kind(path)))
+    sys.modules.pop("keras", None)  # the worker program keeps TensorFlow from importing it (__main__.py)
     import keras
 
     try:
