@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +36,10 @@ class CTensor(ctypes.Structure):
     )
 
 
+class CSymbol(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("minimum", ctypes.c_size_t), ("maximum", ctypes.c_size_t))
+
+
 class CInfo(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_uint32),
@@ -54,6 +59,10 @@ class CInfo(ctypes.Structure):
         ("batch_costs", ctypes.POINTER(ctypes.c_double)),
         ("rows_independent", ctypes.c_int32),
         ("any_batch_size", ctypes.c_int32),
+        ("num_symbols", ctypes.c_size_t),
+        ("symbols", ctypes.POINTER(CSymbol)),
+        ("input_axes", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+        ("output_axes", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
     )
 
 
@@ -81,6 +90,11 @@ class CModel(ctypes.Structure):
             *_Message)),
         ("kept_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t)),
         ("release", ctypes.CFUNCTYPE(None)),
+        ("compute_sized", ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_size_t), _Pointers, _Pointers,
+            ctypes.c_void_p, ctypes.c_size_t, *_Message)),
+        ("run_sized", ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_size_t), _Pointers, _Pointers)),
     )  # fmt: skip
 
 
@@ -99,7 +113,11 @@ class Caller(Protocol):
         """Bytes of an array that `run` takes as scratch memory."""
         ...
 
-    def run(self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None) -> None: ...
+    def run(
+        self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None, sizes: Sequence[int]
+    ) -> None:
+        """Compute a batch; `sizes` are those of the model's symbols."""
+        ...
 
 
 class SharedCode:
@@ -124,12 +142,16 @@ class SharedCode:
             raise RunError(f"model {self._name}: there is no batch of {batch_size} rows")
         return size + _SCRATCH_ALIGNMENT - 1  # arrays begin anywhere
 
-    def run(self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None) -> None:
+    def run(
+        self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None, sizes: Sequence[int]
+    ) -> None:
         address, size = (None, 0) if scratch is None else self._aligned(batch_size, scratch)
         message = ctypes.create_string_buffer(_MESSAGE_SIZE)
-        status = self._table.compute(
-            self._code, batch_size, _addresses(inputs), _addresses(outputs), address, size, message, _MESSAGE_SIZE
-        )
+        call = (_addresses(inputs), _addresses(outputs), address, size, message, _MESSAGE_SIZE)
+        if sizes:
+            status = self._table.compute_sized(self._code, batch_size, (ctypes.c_size_t * len(sizes))(*sizes), *call)
+        else:
+            status = self._table.compute(self._code, batch_size, *call)
         if status != 0:
             raise RunError(message.value.decode(errors="replace"))
 
@@ -172,7 +194,11 @@ class Instance:
     def scratch_bytes(self, batch_size: int) -> int:
         raise self._too_old()
 
-    def run(self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None) -> None:
+    def run(
+        self, batch_size: int, inputs: list[Array], outputs: list[Array], scratch: Array | None, sizes: Sequence[int]
+    ) -> None:
+        if sizes:
+            raise AssertionError("libraries without code for all threads have no symbols")
         if scratch is not None:
             raise self._too_old()
         with self._lock:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.batching.planner import Planner
-from tfaot_pkg.c_interface import CInfo, CTensor, caller_of, table_of
+from tfaot_pkg.c_interface import CInfo, caller_of, table_of
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import package_meant_by, spellings
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.wording import counted
 
@@ -55,8 +55,9 @@ class Model:
         self.uid: str = info.uid.decode()
         self.toolchain: str = info.toolchain.decode()
         self.signature = Signature(
-            inputs=tuple(_tensor(info.inputs[i]) for i in range(info.num_inputs)),
-            outputs=tuple(_tensor(info.outputs[i]) for i in range(info.num_outputs)),
+            inputs=tuple(_tensor(info, info.inputs, info.input_axes, i) for i in range(info.num_inputs)),
+            outputs=tuple(_tensor(info, info.outputs, info.output_axes, i) for i in range(info.num_outputs)),
+            symbols=_symbols(info),
         )
         self.batch_sizes: tuple[int, ...] = tuple(info.batch_sizes[i] for i in range(info.num_batch_sizes))
         self.targets: tuple[str, ...] = tuple(info.targets[i].decode() for i in range(info.num_targets))
@@ -189,14 +190,17 @@ class Model:
     def _run(self, batch_size: int, inputs: Mapping[str, Array], scratch: Array | None = None) -> dict[str, Array]:
         # Kept in a variable: the library gets addresses only, which hold no reference.
         arrays = [np.asarray(inputs[tensor.name], order="C") for tensor in self.signature.inputs]
-        for tensor, array in zip(self.signature.inputs, arrays, strict=True):
+        sizes = _sizes(self.name, self.signature, inputs)
+        at = self.signature.at(sizes) if sizes else self.signature
+        for tensor, array in zip(at.inputs, arrays, strict=True):
             if array.shape != tensor.shape_at(batch_size):
                 raise RunError(
                     f"model {self.name}: input {tensor.name!r} must have the shape {tensor.shape_at(batch_size)} "
                     f"at batch size {batch_size}, got {array.shape}"
                 )
-        outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in self.signature.outputs}
-        self._caller.run(batch_size, arrays, list(outputs.values()), scratch)
+        outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in at.outputs}
+        given = [sizes[symbol.name] for symbol in self.signature.symbols]
+        self._caller.run(batch_size, arrays, list(outputs.values()), scratch, given)
         return outputs
 
 
@@ -305,9 +309,34 @@ def _rows_independent(info: Any) -> bool:
     return bool(info.rows_independent) if known else True
 
 
-def _tensor(c: CTensor) -> Tensor:
+def _symbols(info: Any) -> tuple[Symbol, ...]:
+    if info.struct_size < CInfo.output_axes.offset + CInfo.output_axes.size:
+        return ()  # older libraries end before these fields
+    found = (info.symbols[i] for i in range(info.num_symbols))
+    return tuple(Symbol(name=each.name.decode(), minimum=each.minimum, maximum=each.maximum) for each in found)
+
+
+def _tensor(info: Any, tensors: Any, axes: Any, number: int) -> Tensor:
+    c, symbols = tensors[number], [symbol.name for symbol in _symbols(info)]
     shape = tuple(None if c.shape[i] < 0 else int(c.shape[i]) for i in range(c.rank))
-    return Tensor(name=c.name.decode(), dtype=_DTYPES[c.dtype - 1], shape=shape)
+    named = tuple(symbols[i] if i >= 0 else "" for i in axes[number][: c.rank]) if symbols and axes[number] else ()
+    return Tensor(name=c.name.decode(), dtype=_DTYPES[c.dtype - 1], shape=shape, axes=named)
+
+
+def _sizes(model: str, signature: Signature, inputs: Mapping[str, Array]) -> dict[str, int]:
+    """The size of each symbol, from the shapes of `inputs`. Raises RunError if they do not fit one another."""
+    found: dict[str, int] = {}
+    ranges = {symbol.name: symbol for symbol in signature.symbols}
+    for tensor in signature.inputs:
+        for axis, name in enumerate(tensor.axes):
+            if not name:
+                continue
+            size, symbol = inputs[tensor.name].shape[axis], ranges[name]
+            if not symbol.minimum <= size <= symbol.maximum:
+                raise RunError(f"model {model}: input {tensor} takes {symbol}, got an array with {name} = {size}")
+            if found.setdefault(name, size) != size:
+                raise RunError(f"model {model}: {name} is {found[name]} in one input, and {size} in {tensor.name!r}")
+    return found
 
 
 def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
@@ -316,7 +345,10 @@ def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
         array = np.asarray(value)
     except ValueError as error:
         raise RunError(f"model {model}: input {tensor} got something other than an array: {error}") from error
-    expected = tensor.row_shape if tensor.has_batch_axis else tensor.shape
+    given = tensor
+    if len(tensor.axes) == array.ndim:
+        given = tensor.at({name: size for name, size in zip(tensor.axes, array.shape, strict=True) if name})
+    expected = given.row_shape if tensor.has_batch_axis else given.shape
     got = array.shape[1:] if tensor.has_batch_axis else array.shape
     if got != expected or (tensor.has_batch_axis and array.ndim == 0):
         raise RunError(f"model {model}: input {tensor} got an array of shape {array.shape}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import math
 import string
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 
 class DType(enum.Enum):
@@ -45,16 +46,45 @@ class DType(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """A size that each call of a model brings, from `minimum` to `maximum`."""
+
+    name: str
+    minimum: int
+    maximum: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} <= {self.maximum}"
+            if self.minimum == 1
+            else f"{self.minimum} <= {self.name} <= {self.maximum}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
     """One input or output.
 
     `shape` is row-major; None marks the batch axis, which can only be the first one. A tensor without None
-    has the same shape at every batch size.
+    has the same shape at every batch size. `axes` names the symbol of each axis, "" for an axis without one, whose
+    maximum stands in `shape`; it is empty if there are none.
     """
 
     name: str
     dtype: DType
     shape: tuple[int | None, ...]
+    axes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        written = {"name": self.name, "dtype": self.dtype.value, "shape": list(self.shape)}
+        return {**written, **({"axes": list(self.axes)} if self.axes else {})}
+
+    def at(self, sizes: Mapping[str, int]) -> Tensor:
+        """The same with `sizes` for symbols."""
+        if not self.axes:
+            return self
+        shape = tuple(sizes.get(symbol, size) for symbol, size in zip(self.axes, self.shape, strict=True))
+        return replace(self, shape=shape)
 
     @property
     def has_batch_axis(self) -> bool:
@@ -72,7 +102,9 @@ class Tensor:
         return math.prod(self.shape_at(batch_size)) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype.value}[{', '.join('N' if s is None else str(s) for s in self.shape)}]"
+        sizes = [str(size) if size is not None else "batch" if self.axes else "N" for size in self.shape]
+        shown = [symbol or size for symbol, size in zip(self.axes or ("",) * len(sizes), sizes, strict=True)]
+        return f"{self.name}: {self.dtype.value}[{', '.join(shown)}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +116,15 @@ class Signature:
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    symbols: tuple[Symbol, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        written: dict[str, object] = {"inputs": self.inputs, "outputs": self.outputs}
+        return {**written, **({"symbols": self.symbols} if self.symbols else {})}
+
+    def at(self, sizes: Mapping[str, int]) -> Signature:
+        """The same with `sizes` for symbols."""
+        return Signature(
+            inputs=tuple(tensor.at(sizes) for tensor in self.inputs),
+            outputs=tuple(tensor.at(sizes) for tensor in self.outputs),
+        )

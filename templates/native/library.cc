@@ -30,6 +30,19 @@ std::size_t bytes_at(const tfaot_tensor& tensor, std::int64_t batch_size) {
   return static_cast<std::size_t>(rows * tensor.row_elements * tensor.element_size);
 }
 
+// The sizes of a model's symbols in a call, in the order of info.symbols; null: all at their maxima.
+using Sizes = const std::size_t*;
+
+// Bytes of one row at sizes. `axes` are the symbols of the tensor's axes.
+std::size_t bytes_of_row(const tfaot_tensor& tensor, const std::int32_t* axes, Sizes sizes) {
+  std::int64_t elements = 1;
+  for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
+    const bool is_symbol = sizes != nullptr && axes != nullptr && axes[axis] >= 0;
+    elements *= is_symbol ? static_cast<std::int64_t>(sizes[axes[axis]]) : tensor.shape[axis];
+  }
+  return static_cast<std::size_t>(elements * tensor.element_size);
+}
+
 // Room for all tensors of so many rows, one after the other.
 std::size_t bytes_of_tensors(std::int64_t batch_size) {
   const tfaot_info& info = model_data.info;
@@ -155,10 +168,17 @@ class ProgramCall {
   // For any number of rows.
   static std::size_t size_of_copies() { return size_of_copies(rows_at_a_time()); }
 
-  ProgramCall(const Target& target, const void* const* inputs, void* const* outputs, unsigned char* scratch)
-      : target_(target), inputs_(inputs), outputs_(outputs), scratch_(scratch) {}
+  ProgramCall(const Target& target, Sizes sizes, const void* const* inputs, void* const* outputs, unsigned char* scratch)
+      : target_(target), sizes_(sizes), inputs_(inputs), outputs_(outputs), scratch_(scratch) {}
 
-  void run(std::int64_t rows) { target_.program(static_cast<std::size_t>(rows), inputs_, outputs_, weights(), scratch_); }
+  void run(std::int64_t rows) {
+    const std::size_t count = static_cast<std::size_t>(rows);
+    if (target_.sized_program != nullptr) {
+      target_.sized_program(count, sizes_ == nullptr ? model_data.largest_sizes : sizes_, inputs_, outputs_, weights(), scratch_);
+    } else {
+      target_.program(count, inputs_, outputs_, weights(), scratch_);
+    }
+  }
 
   // Rows do not depend on one another, so that parts of a batch can be computed apart.
   void run_copied(std::int64_t rows, unsigned char* copies) {
@@ -195,8 +215,18 @@ class ProgramCall {
     return is_aligned(pointer, static_cast<std::size_t>(tensor.element_size));
   }
 
-  static std::size_t offset_of(const tfaot_tensor& tensor, std::int64_t row) {
-    return tensor.has_batch_axis ? bytes_at(tensor, row) : 0;
+  // Of rows of input or output `number`, at the sizes of this call.
+  std::size_t bytes_of_input(std::size_t number, std::int64_t rows) const {
+    const tfaot_info& info = model_data.info;
+    return bytes_of(info.inputs[number], info.input_axes == nullptr ? nullptr : info.input_axes[number], rows);
+  }
+  std::size_t bytes_of_output(std::size_t number, std::int64_t rows) const {
+    const tfaot_info& info = model_data.info;
+    return bytes_of(info.outputs[number], info.output_axes == nullptr ? nullptr : info.output_axes[number], rows);
+  }
+  std::size_t bytes_of(const tfaot_tensor& tensor, const std::int32_t* axes, std::int64_t rows) const {
+    if (sizes_ == nullptr) return bytes_at(tensor, rows);
+    return tfaot_native::bytes_of_row(tensor, axes, sizes_) * static_cast<std::size_t>(tensor.has_batch_axis ? rows : 1);
   }
 
   // Rows [first, first + rows), at most `most`. Tensors whose elements are aligned are used in place.
@@ -207,25 +237,27 @@ class ProgramCall {
     unsigned char* copy = copies + size_of_pointers();
     for (std::size_t i = 0; i < info.num_inputs; ++i) {
       const tfaot_tensor& tensor = info.inputs[i];
-      in[i] = static_cast<const unsigned char*>(inputs_[i]) + offset_of(tensor, first);
-      if (!has_aligned_elements(in[i], tensor)) in[i] = std::memcpy(copy, in[i], bytes_at(tensor, rows));
+      in[i] = static_cast<const unsigned char*>(inputs_[i]) + (tensor.has_batch_axis ? bytes_of_input(i, first) : 0);
+      if (!has_aligned_elements(in[i], tensor)) in[i] = std::memcpy(copy, in[i], bytes_of_input(i, rows));
       copy += align_up(bytes_at(tensor, most));
     }
     for (std::size_t i = 0; i < info.num_outputs; ++i) {
       const tfaot_tensor& tensor = info.outputs[i];
-      out[i] = static_cast<unsigned char*>(outputs_[i]) + offset_of(tensor, first);
+      out[i] = static_cast<unsigned char*>(outputs_[i]) + (tensor.has_batch_axis ? bytes_of_output(i, first) : 0);
       if (!has_aligned_elements(out[i], tensor)) out[i] = copy;
       copy += align_up(bytes_at(tensor, most));
     }
-    ProgramCall(target_, in, out, scratch_).run(rows);
+    ProgramCall(target_, sizes_, in, out, scratch_).run(rows);
     for (std::size_t i = 0; i < info.num_outputs; ++i) {
       const tfaot_tensor& tensor = info.outputs[i];
-      unsigned char* const result = static_cast<unsigned char*>(outputs_[i]) + offset_of(tensor, first);
-      if (out[i] != result) std::memcpy(result, out[i], bytes_at(tensor, rows));
+      unsigned char* const result =
+          static_cast<unsigned char*>(outputs_[i]) + (tensor.has_batch_axis ? bytes_of_output(i, first) : 0);
+      if (out[i] != result) std::memcpy(result, out[i], bytes_of_output(i, rows));
     }
   }
 
   const Target& target_;
+  Sizes sizes_;
   const void* const* inputs_;
   void* const* outputs_;
   unsigned char* scratch_;
@@ -264,22 +296,29 @@ bool any_null(const void* const* pointers, std::size_t count) {
 // One batch, in memory that is given: what computes, how much memory it takes, and how it ends.
 class Computation {
  public:
-  Computation(const Target& target, std::int64_t batch_size) : target_(target), batch_size_(batch_size) {
-    if (target.program != nullptr) return;
+  Computation(const Target& target, std::int64_t batch_size, Sizes sizes = nullptr)
+      : target_(target), batch_size_(batch_size), sizes_(sizes) {
+    if (target.is_program()) return;
     while (index_ < target.num_units && target.units[index_].batch_size != batch_size) ++index_;
     if (index_ < target.num_units) unit_ = &target.units[index_];
   }
 
   // Of an instance's memories, which one is its own: there is one for the program, else one for each unit.
-  static std::size_t number_of_memories(const Target& target) { return target.program != nullptr ? 1 : target.num_units; }
+  static std::size_t number_of_memories(const Target& target) { return target.is_program() ? 1 : target.num_units; }
   std::size_t index() const { return index_; }
 
   // TFAOT_OK, or why there is no such batch.
   Ending size() const {
-    if (target_.program == nullptr) {
+    if (!target_.is_program()) {
       return unit_ != nullptr ? kDone : Ending{TFAOT_NO_SUCH_BATCH_SIZE, "this batch size was not compiled"};
     }
     if (batch_size_ < 1) return {TFAOT_NO_SUCH_BATCH_SIZE, "a batch has at least one row"};
+    for (std::size_t i = 0; sizes_ != nullptr && i < model_data.info.num_symbols; ++i) {
+      const tfaot_symbol& symbol = model_data.info.symbols[i];
+      if (sizes_[i] < symbol.minimum || sizes_[i] > symbol.maximum) {
+        return {TFAOT_INVALID_ARGUMENT, "a size is below the minimum or above the maximum of its symbol"};
+      }
+    }
     if (can_be_addressed(batch_size_)) return kDone;
     return {TFAOT_NO_SUCH_BATCH_SIZE, "these are more rows than there is memory"};
   }
@@ -324,7 +363,7 @@ class Computation {
 
   Ending run(const void* const* inputs, void* const* outputs, unsigned char* memory, unsigned char* copies) const {
     if (unit_ != nullptr) return run_unit(inputs, outputs, memory, copies);
-    GuardedProgram program = {ProgramCall(target_, inputs, outputs, memory), batch_size_, copies};
+    GuardedProgram program = {ProgramCall(target_, sizes_, inputs, outputs, memory), batch_size_, copies};
     if (!target_.is_guarded) {
       compute(&program);
       return kDone;
@@ -375,6 +414,7 @@ class Computation {
 
   const Target& target_;
   std::int64_t batch_size_;
+  Sizes sizes_;
   const Unit* unit_ = nullptr;  // null: the program
   std::size_t index_ = 0;
 };
@@ -589,13 +629,14 @@ Ending compute_in(const Computation& computation, const void* const* inputs, voi
   return computation.run(inputs, outputs, scratch, copies);
 }
 
-tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void* const* inputs, void* const* outputs,
-                     void* scratch, std::size_t scratch_size, char* message, std::size_t message_size) {
+tfaot_status compute_sized(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
+                           const void* const* inputs, void* const* outputs, void* scratch, std::size_t scratch_size,
+                           char* message, std::size_t message_size) {
   if (code == nullptr) {
     write_failure(message, message_size, batch_size, "no code was given");
     return TFAOT_INVALID_ARGUMENT;
   }
-  const Computation computation(target_of(code), batch_size);
+  const Computation computation(target_of(code), batch_size, sizes);
   char reason[96];
   Ending ending = computation.buffers(inputs, outputs);
   if (ending.status == TFAOT_OK) {
@@ -617,6 +658,11 @@ tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void
   }
   if (ending.status != TFAOT_OK) write_failure(message, message_size, batch_size, ending.reason);
   return ending.status;
+}
+
+tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void* const* inputs, void* const* outputs,
+                     void* scratch, std::size_t scratch_size, char* message, std::size_t message_size) {
+  return compute_sized(code, batch_size, nullptr, inputs, outputs, scratch, scratch_size, message, message_size);
 }
 
 std::size_t kept_bytes() { return places.bytes(); }
@@ -655,8 +701,9 @@ void destroy(tfaot_instance* instance) {
 }
 
 // What `compute` does, in memory that the instance keeps prepared.
-Ending run_in(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs) {
-  const Computation computation(*instance->target, batch_size);
+Ending run_in(tfaot_instance* instance, std::int64_t batch_size, Sizes sizes, const void* const* inputs,
+              void* const* outputs) {
+  const Computation computation(*instance->target, batch_size, sizes);
   const Ending ending = computation.buffers(inputs, outputs);
   if (ending.status != TFAOT_OK) return ending;
   Holding& holding = instance->holdings[computation.index()];
@@ -672,13 +719,18 @@ Ending run_in(tfaot_instance* instance, std::int64_t batch_size, const void* con
   return computation.run(inputs, outputs, holding.work.data(), copies);
 }
 
-tfaot_status run(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs) {
+tfaot_status run_sized(tfaot_instance* instance, std::int64_t batch_size, const std::size_t* sizes,
+                       const void* const* inputs, void* const* outputs) {
   if (instance == nullptr) return TFAOT_INVALID_ARGUMENT;
   const InUse use(instance->busy);
   if (!use.granted()) return TFAOT_BUSY;
-  const Ending ending = run_in(instance, batch_size, inputs, outputs);
+  const Ending ending = run_in(instance, batch_size, sizes, inputs, outputs);
   if (ending.status != TFAOT_OK) write_failure(instance->message, sizeof instance->message, batch_size, ending.reason);
   return ending.status;
+}
+
+tfaot_status run(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs) {
+  return run_sized(instance, batch_size, nullptr, inputs, outputs);
 }
 
 const char* message(const tfaot_instance* instance) { return instance == nullptr ? "" : instance->message; }
@@ -697,7 +749,7 @@ std::size_t memory(const tfaot_instance* instance) {
 const tfaot_model_table* model_table() {
   static const tfaot_model_table table = {
       TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
-      &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release,
+      &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release, &compute_sized, &run_sized,
   };
   return &table;
 }

@@ -23,6 +23,7 @@ struct ModelData {
   std::size_t num_weights;
   const std::uint64_t* weight_offsets;  // bytes from the start of `weights`
   const unsigned char* weights;
+  const std::size_t* largest_sizes;  // maxima of info.symbols
 };
 
 extern const ModelData model_data;

@@ -38,6 +38,10 @@ struct Unit {
 using Program = void(std::size_t rows, const void* const* inputs, void* const* outputs, const unsigned char* weights,
                      unsigned char* scratch);
 
+// The same for a program with symbols (tfaot_info), whose sizes each call brings.
+using SizedProgram = void(std::size_t rows, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
+                          const unsigned char* weights, unsigned char* scratch);
+
 // The code of one target: a program, or else units, ascending in batch size.
 struct Target {
   const char* name;
@@ -46,6 +50,9 @@ struct Target {
   Program* program;          // null if there are units
   std::size_t scratch_size;  // bytes, of the program
   bool is_guarded;           // the program calls XLA's code, which may fail
+  SizedProgram* sized_program = nullptr;  // instead of `program`, if the model has symbols
+
+  bool is_program() const { return program != nullptr || sized_program != nullptr; }
 };
 
 }  // namespace tfaot_native

@@ -71,11 +71,7 @@ def networks(shared_home_folder: Path) -> Networks:
 
 def read_network(folder: Path) -> Network:
     frozen = decoded(Frozen, json.loads((folder / "frozen.json").read_text()), "frozen.json")
-    constants = []
-    with (folder / "constants.bin").open("rb") as file:
-        while file.peek(1):
-            constants.append(np.load(file, allow_pickle=False))
-    program = import_program(hlo.read_program(frozen.hlo.modules), len(frozen.model.inputs), constants)
+    program = import_program(hlo.read_program(frozen.hlo.modules), len(frozen.model.inputs), constants_of(folder))
     verify(program)
     answers = np.load(folder / "answers.npz")
     return Network(
@@ -84,6 +80,14 @@ def read_network(folder: Path) -> Network:
         inputs=[answers[f"in_{tensor.name}"] for tensor in frozen.model.inputs],
         outputs=[answers[f"out_{tensor.name}"] for tensor in frozen.model.outputs],
     )
+
+
+def constants_of(folder: Path) -> list[Array]:
+    constants = []
+    with (folder / "constants.bin").open("rb") as file:
+        while file.peek(1):
+            constants.append(np.load(file, allow_pickle=False))
+    return constants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,14 +110,20 @@ class Code:
 
     def __call__(self, *inputs: Array) -> list[Array]:
         """The outputs for inputs of any number of rows."""
+        return self.at_sizes([], *inputs)
+
+    def at_sizes(self, sizes: Sequence[int], *inputs: Array) -> list[Array]:
+        """The same, with the sizes of the program's symbols."""
         rows = len(inputs[0])
+        symbols = {symbol.name: size for symbol, size in zip(self.program.symbols, sizes, strict=True)}
         known, types = self.program.entry.by_id(), NUMPY_TYPES
         results = [known[result].shape for result in self.program.entry.results]
-        outputs = [np.empty(shape.at(rows), types[shape.dtype]) for shape in results]
+        outputs = [np.empty(shape.at(rows, symbols), types[shape.dtype]) for shape in results]
         given = [np.ascontiguousarray(each) for each in inputs]
         scratch = np.full(self.scratch + 64, 0xFF, np.uint8)
+        brought = [(ctypes.c_size_t * len(sizes))(*sizes)] if sizes else []
         self.function(
-            ctypes.c_size_t(rows), _addresses(given), _addresses(outputs), _aligned(self.weights),
+            ctypes.c_size_t(rows), *brought, _addresses(given), _addresses(outputs), _aligned(self.weights),
             _aligned(scratch),
         )  # fmt: skip
         return outputs

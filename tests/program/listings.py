@@ -95,8 +95,8 @@ def listing(write: Any) -> HloListing:
         output = write(builder)
         builder.main.add("tuple", {"tuple": []}, output)
         computations = [each.document() for each in (*builder.called, builder.main)]
-        modules.append({"batch_size": batch, "entry": builder.main.number, "computations": computations})
-    return decoded(HloListing, {"modules": modules, "fault": ""}, "listing")
+        modules.append({"batch_size": batch, "entry": builder.main.number, "computations": computations, "sizes": {}})
+    return decoded(HloListing, {"modules": modules, "fault": "", "samples": []}, "listing")
 
 
 def rows(write: Any, *, output_has_batch_axis: bool = True) -> Rows:

@@ -10,15 +10,16 @@ from pathlib import Path
 from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.reproducible import difference, unfused
 from tfaot_pkg.compiler.emit import Emitted, emit
+from tfaot_pkg.compiler.extents import check_extents
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.program import Program, Unsupported, verify
+from tfaot_pkg.compiler.program import Program, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import Counted, work_of_row
 from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel, Segment
-from tfaot_pkg.program.hlo import Unlike, read_program
+from tfaot_pkg.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.program.independence import CONVERGING
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
@@ -47,15 +48,16 @@ class Engine:
     """What computes the model: a program of ours, or XLA for a `reason`.
 
     `work` is what one row costs in the program itself. `scratch` is in bytes, `block` the number of rows that it
-    computes at a time; XLA computes `segments`, row by row. `difference` says why the bits of a program's results may
-    depend on the CPU; it is empty if they do not. Those of the targets `unfused` differ from those of all others in any
-    case.
+    computes at a time, and `symbols` are sizes that a call brings, with their ranges; XLA computes `segments`, row by
+    row. `difference` says why the bits of a program's results may depend on the CPU; it is empty if they do not. Those
+    of the targets `unfused` differ from those of all others in any case.
     """
 
     operations: int = 0
     work: Counted = field(default_factory=Counted)
     scratch: int = 0
     block: int = 0
+    symbols: tuple[str, ...] = ()
     segments: tuple[SegmentOfXla, ...] = ()
     reason: str = ""
     difference: str = ""
@@ -78,6 +80,7 @@ class Engine:
             **({"open_loops": list(self.work.open_loops)} if self.work.open_loops else {}),
             "scratch": self.scratch,
             "block": self.block,
+            **({"symbols": list(self.symbols)} if self.symbols else {}),
             **({"segments": list(self.segments)} if self.segments else {}),
             **self.bits,
         }
@@ -97,9 +100,9 @@ class Engine:
             bits += f", but for {' and '.join(self.unfused)}, which cannot fuse a multiplication and an addition"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         operations = counted(self.operations, "operation")
-        return (
-            f"engine: a program of {operations} for any number of rows; {_told(self.work)}{parts}; reproducible: {bits}"
-        )
+        sizes = f" and {' and '.join(self.symbols)}" if self.symbols else ""
+        told = f"{_told(self.work)}{parts}; reproducible: {bits}"
+        return f"engine: a program of {operations} for any number of rows{sizes}; {told}"
 
 
 def _told(work: Counted) -> str:
@@ -117,11 +120,12 @@ def _told(work: Counted) -> str:
 class ProgramCode:
     """The code of a program in `folder`: one C++ function for all targets, and the constants that it reads.
 
-    `scratch` is the memory that it works in, in bytes.
+    `scratch` is the memory that it works in, in bytes. If it `has_sizes`, each call brings those of its symbols.
     """
 
     folder: Path
     scratch: int
+    has_sizes: bool = False
 
     @property
     def source(self) -> Path:
@@ -138,6 +142,12 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
     Raises ModelError if the spec demands one and it cannot be had.
     """
     engine, emitted = engine_of(spec, frozen, toolchain)
+    if frozen.signature.symbols and not engine.is_program:
+        symbol = frozen.signature.symbols[0]
+        raise ModelError(
+            f"the model cannot be made into one program, and XLA compiles for fixed sizes: {engine.reason}",
+            hint=f"give the axis {symbol.name} a number in model.shapes, or remove what the reason names",
+        )
     if spec.compilation.engine == "program" and not engine.is_program:
         raise ModelError(
             f"the model cannot be made into one program: {engine.reason}",
@@ -172,7 +182,9 @@ def read_engine(folder: Path) -> Engine:
 def program_code(folder: Path) -> ProgramCode | None:
     """The code that `make_program` wrote; None if XLA compiles the model."""
     engine = read_engine(folder)
-    return ProgramCode(folder=folder, scratch=engine.scratch) if engine.is_program else None
+    if not engine.is_program:
+        return None
+    return ProgramCode(folder=folder, scratch=engine.scratch, has_sizes=bool(engine.symbols))
 
 
 def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tuple[Engine, Emitted | None]:
@@ -180,7 +192,9 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
     if reason := _reason(spec, frozen, toolchain):
         return Engine(reason=reason), None
     try:
-        program = recognize(simplify(_imported(frozen)))
+        program = simplify(_imported(frozen))
+        check_extents(program)
+        program = recognize(program)
         verify(program)
         emitted = emit(program, FUNCTION)
     except (Unsupported, Unlike, RecursionError) as error:
@@ -195,6 +209,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         work=of_row,
         scratch=emitted.scratch,
         block=emitted.block,
+        symbols=tuple(map(str, frozen.signature.symbols)),
         segments=tuple(
             SegmentOfXla(name=each.found.name, reason=each.found.reason)
             for each in frozen.segments
@@ -250,7 +265,8 @@ def _imported(frozen: FrozenModel) -> Program:
         for each in (each for computation in read.computations.values() for each in computation.instructions):
             if each.opcode == "while" and each.operation in CONVERGING:
                 raise Unsupported(f"a row's last bits depend on other rows in {each.operation} (node '{each.node}')")
-        return import_program(read, len(frozen.inputs), constants)
+        symbols = [Symbol(s.name, s.maximum, s.minimum) for s in frozen.signature.symbols]
+        return import_program(read, len(frozen.inputs), constants, read_samples(listing), symbols)
 
 
 def _write(emitted: Emitted, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfaot_pkg.compiler.program import ONE, ZERO, Size, Unsupported
+from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Monomial, Size, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def split(
                     elements = elements * outer[axis]
                 except Unsupported:
                     return None
-                if elements.constant > size.constant or elements.per_row > size.per_row:
+                if elements.is_constant and size.is_constant and elements.constant > size.constant:
                     return None
                 axis += 1
         found.append(here)
@@ -102,10 +102,21 @@ def as_size(value: int | Size) -> Size:
 
 
 def cpp(size: Size) -> str:
-    if not size.per_row:
+    if size.is_constant:
         return str(size.constant)
-    grows = "n" if size.per_row == 1 else f"{size.per_row} * n"
-    return f"({grows} + {size.constant})" if size.constant else f"({grows})" if size.per_row != 1 else "n"
+    terms = [_product(monomial, coefficient) for monomial, coefficient in size.terms if monomial]
+    terms += [str(coefficient) for monomial, coefficient in size.terms if not monomial]
+    text = " + ".join(terms)
+    return text if text.isidentifier() else f"({text})"
+
+
+def _product(monomial: Monomial, coefficient: int) -> str:
+    return " * ".join([*([str(coefficient)] if coefficient != 1 else []), *map(variable, monomial)])
+
+
+def variable(symbol: str) -> str:
+    """The C++ variable of a symbol."""
+    return "n" if symbol == BATCH else f"size_{symbol}"
 
 
 def address_terms(index: Index, axes: int) -> list[str]:

@@ -67,7 +67,9 @@ def _write(
     lines = _loops(m, [rows.strides[1], out.strides[1]]) or [(ONE, [ZERO, ZERO])]
     down, right = _step(k, columns.strides[1]), _step(n, columns.strides[2])
     inner, width = _elements(k), _elements(n)
-    packed = emitter.buffer("f32", Size(-(-width.constant // PANEL) * PANEL) * inner)
+    # Of a width that is known at run time only: a bound.
+    padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
+    packed = emitter.buffer("f32", padded * inner)
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
     outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
@@ -151,4 +153,4 @@ def _grouped(
 
 
 def _grows(operand: Operation, axes: Sequence[int]) -> bool:
-    return any(operand.shape.sizes[axis].per_row for axis in axes)
+    return any(operand.shape.sizes[axis].grows for axis in axes)

@@ -45,8 +45,8 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
 
 
 def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> tuple[int, ...] | None:
-    """The kernel library's Window, in its order; None if an axis grows with the batch, or the base is dilated."""
-    if any(size.per_row for size in (*before.sizes[1:], *after.sizes[1:])) or any(side[5] != 1 for side in sides):
+    """The kernel library's Window, in its order; None if an axis has no constant size, or the base is dilated."""
+    if not _are_constant(before, after) or any(side[5] != 1 for side in sides):
         return None
     rows, columns = sides
     if rows[2] < 0 or columns[2] < 0:
@@ -70,7 +70,7 @@ class _Phase:
 
 def _phases(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
     """The phases of both axes; None if one sees nothing, or begins inside of the image."""
-    if any(size.per_row for size in (*before.sizes[1:], *after.sizes[1:])):
+    if not _are_constant(before, after):
         return None
     found = []
     for (size, stride, low, _, dilation, base), made in zip(sides, after.sizes[1:3], strict=True):
@@ -85,6 +85,10 @@ def _phases(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> list
             return None
         found.append(phases)
     return found
+
+
+def _are_constant(*images: Shape) -> bool:
+    return all(size.is_constant for image in images for size in image.sizes[1:])
 
 
 def woven(look: Look, operation: Operation) -> Operation | None:

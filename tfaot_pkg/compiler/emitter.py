@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split
+from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split, variable
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
     ELEMENTWISE,
@@ -50,7 +50,7 @@ class Tables:
 
 class Emitter(Writer):
     def __init__(self, program: Program, tables: Tables) -> None:
-        super().__init__()
+        super().__init__(program.symbols)
         self._program, self._tables = program, tables
         self.known: dict[int, Operation] = {}
         self.uses: Counter[int] = Counter()
@@ -92,6 +92,7 @@ class Emitter(Writer):
         context: dict[str, object] = {
             "name": name,
             "block": block,
+            "symbols": [variable(symbol.name) for symbol in program.symbols],
             "segments": sorted(self.segments),
             "memory": scratch,
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
@@ -446,7 +447,7 @@ class Emitter(Writer):
 
 def _border(shape: Shape) -> dict[str, object]:
     """An input or output for the template. Raises Unsupported if its rows do not lie one behind the other."""
-    row_bytes = shape.elements.per_row * NUMPY_TYPES[shape.dtype].itemsize
-    if row_bytes and shape.sizes[0].per_row == 0:
+    row_bytes = shape.elements.per_row * Size(NUMPY_TYPES[shape.dtype].itemsize)
+    if row_bytes != ZERO and not shape.sizes[0].grows:
         raise Unsupported("an input or output whose first axis is not the batch")
-    return {"type": c_type(shape), "row_bytes": row_bytes}
+    return {"type": c_type(shape), "row_bytes": cpp(row_bytes)}

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape, Unsupported
+from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Shape, Size, Unsupported
 
 C_TYPES = {
     "pred": "bool", "s8": "std::int8_t", "s16": "std::int16_t", "s32": "std::int32_t", "s64": "std::int64_t",
@@ -93,8 +94,8 @@ def c_type(shape: Shape) -> str:
 
 def literal(operation: Operation) -> Array:
     literal = operation.attributes["literal"]
-    if literal.per_row is not None:
-        raise Unsupported("a constant that depends on the batch")
+    if literal.growing:
+        raise Unsupported("a constant that depends on a size")
     values: Array = literal.constant
     return values
 
@@ -104,12 +105,16 @@ def number_text(operation: Operation) -> str:
     if operation.opcode != "constant":
         raise Unsupported(f"{operation.opcode} where a constant is needed")
     found: Literal = operation.attributes["literal"]
-    if found.per_row is not None:
-        start, step = (
+    if found.growing:
+        start, *steps = (
             number_text(replace(operation, attributes={"literal": Literal(each)}))
-            for each in (found.constant, found.per_row)
+            for each in (found.constant, *(values for _, values in found.growing))
         )
-        return f"static_cast<{C_TYPES[operation.shape.dtype]}>({start} + {step} * n)"
+        terms = [
+            f"{step} * {cpp(Size.of([(monomial, 1)]))}"
+            for step, (monomial, _) in zip(steps, found.growing, strict=True)
+        ]
+        return f"static_cast<{C_TYPES[operation.shape.dtype]}>({' + '.join([start, *terms])})"
     value = found.constant.reshape(-1)[0]
     match operation.shape.dtype:
         case "f32":

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tfaot_pkg.compiler.look import Look
-from tfaot_pkg.compiler.program import ONE, Operation, Region, Shape, Size, used
+from tfaot_pkg.compiler.program import BATCH, ONE, Operation, Region, Shape, Size, Symbol, used
 
 _MOST = 1 << 14
 """Elements that one row may have before the loop: more would push the loop's weights out of the cache."""
 
 
-def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
+def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int], symbols: Sequence[Symbol]) -> Region:
     """`region` with such layers of its loops before these."""
     made: list[Operation] = []
     look = Look(region, outside, ids)
@@ -26,7 +26,7 @@ def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         within = Look(body, look.known, ids)
         own = {each.id for each in body.operations}
         for each in body.operations:
-            found = _steps(within, each, own) if each.opcode == "dense" else None
+            found = _steps(within, each, own, symbols) if each.opcode == "dense" else None
             if found is None:
                 inside.append(each)
                 continue
@@ -39,7 +39,7 @@ def hoisted(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
     return Region(operations=tuple(made), results=region.results)
 
 
-def _steps(look: Look, layer: Operation, own: set[int]) -> Operation | None:
+def _steps(look: Look, layer: Operation, own: set[int], symbols: Sequence[Symbol]) -> Operation | None:
     """The slice of one step that `layer` reads, from an array of all steps that is made outside."""
     step = look.known[layer.operands[0]]
     while step.opcode == "reshape":
@@ -48,12 +48,13 @@ def _steps(look: Look, layer: Operation, own: set[int]) -> Operation | None:
         return None
     steps, inner = look.known[step.operands[0]].shape, look.known[layer.operands[0]].shape.sizes[-1]
     columns = layer.shape.sizes[-1].constant
-    if step.shape.sizes != (ONE, *steps.sizes[1:]) or steps.sizes[-1] != inner or steps.sizes[0].per_row:
+    if step.shape.sizes != (ONE, *steps.sizes[1:]) or steps.sizes[-1] != inner or steps.sizes[0].grows:
         return None
     if any(each in own and look.constant(each) is None for each in layer.operands[1:]):
         return None
     rows = Shape("f32", steps.sizes[:-1]).elements
-    return step if rows.constant == 0 and rows.per_row * columns <= _MOST else None
+    alone = any(BATCH not in monomial for monomial, _ in rows.terms)
+    return step if not alone and rows.per_row.most(0, symbols) * columns <= _MOST else None
 
 
 def _before(

@@ -1,4 +1,4 @@
-"""From a listing of HLO at two batch sizes (program/hlo.py) and the model's constants to a `Program`."""
+"""From a listing of HLO at several sizes (program/hlo.py) and the model's constants to a `Program`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Type, Unsupported
+from tfaot_pkg.compiler.fitting import Fit, Point
+from tfaot_pkg.compiler.program import (
+    NUMPY_TYPES,
+    Literal,
+    Operation,
+    Program,
+    Region,
+    Shape,
+    Size,
+    Symbol,
+    Type,
+    Unsupported,
+)
 from tfaot_pkg.program import hlo
 
 _MOST_OPERATIONS = 200_000
@@ -19,17 +31,35 @@ _DEEPEST = 24
 """Regions within regions. Each level takes some of Python's stack in each pass."""
 
 
-def import_program(listing: hlo.Program, inputs: int, constants: Sequence[Array]) -> Program:
+def import_program(
+    listing: hlo.Program,
+    inputs: int,
+    constants: Sequence[Array],
+    samples: Sequence[hlo.Program] = (),
+    symbols: Sequence[Symbol] = (),
+) -> Program:
     """The program of `listing`, whose entry takes `inputs` inputs and then `constants`.
 
-    Raises Unsupported if sizes or attributes are not linear in the batch, or types are not NumPy's.
+    `samples` are the same computation at other sizes of `symbols`. Raises Unsupported if sizes or attributes are no
+    polynomials in the batch and the symbols, or types are not NumPy's.
     """
-    return Program(entry=_Import(listing, inputs, constants).region(listing.entry, is_entry=True))
+    entry = _Import(listing, inputs, constants, samples).region(listing.entry, is_entry=True)
+    return Program(entry=entry, symbols=tuple(symbols))
 
 
 class _Import:
-    def __init__(self, listing: hlo.Program, inputs: int, constants: Sequence[Array]) -> None:
+    def __init__(
+        self, listing: hlo.Program, inputs: int, constants: Sequence[Array], samples: Sequence[hlo.Program]
+    ) -> None:
         self._listing, self._inputs, self._constants = listing, inputs, constants
+        first, second = (Point(batch, sizes) for batch, sizes in zip(listing.batch_sizes, listing.sizes, strict=True))
+        self._fit = Fit([first, second, *(Point(each.batch_sizes[1], each.sizes[1]) for each in samples)])
+        # What an instruction is at all points: pairs, of which each begins with what it is at the first one.
+        self._pairs: dict[int, list[hlo.Instruction]] = {}
+        for number, computation in listing.computations.items():
+            others = [each.computations[number].instructions for each in samples]
+            for place, instruction in enumerate(computation.instructions):
+                self._pairs[id(instruction)] = [instruction, *(each[place] for each in others)]
         self._new_ids = count()
         self._depth = 0
 
@@ -59,7 +89,7 @@ class _Import:
             return made
 
         for instruction in _parameters_first(computation):
-            shapes, given = self._shapes(instruction.shape), [values[operand] for operand in instruction.operands]
+            shapes, given = self._shapes(instruction), [values[operand] for operand in instruction.operands]
             made: tuple[int, ...]
             match instruction.opcode:
                 # The worker lists large constants as parameters (worker_program/hlo.py).
@@ -75,7 +105,7 @@ class _Import:
                 case "get-tuple-element":
                     start = sum(_count(part) for part in self._parts(computation, instruction))
                     made = given[0][start : start + len(shapes)]
-                case "constant" if shapes[0] != _fixed(shapes[0]):
+                case "constant" if not all(size.is_constant for size in shapes[0].sizes):
                     made = (self._growing(instruction, shapes[0], add),)
                 case _:
                     flat = isinstance(instruction.shape.parts, tuple)
@@ -97,51 +127,65 @@ class _Import:
         shapes = {instruction.id: instruction.shape for instruction in computation.instructions}
         return (shapes[element.operands[0]].parts or ())[: element.attribute("index")]
 
-    def _shapes(self, shape: hlo.Shape) -> tuple[Shape, ...]:
+    def _shapes(self, instruction: hlo.Instruction) -> tuple[Shape, ...]:
         """The arrays of a tuple, also of tuples within; or the one that it is."""
-        if shape.parts is not None:
-            return tuple(inner for part in shape.parts for inner in self._shapes(part))
-        if shape.dtype not in NUMPY_TYPES:
-            raise Unsupported(f"values of type {shape.dtype}")
-        return (Shape(shape.dtype, tuple(self._size(*size) for size in shape.sizes)),)
+        return self._flat([pair.shape for pair in self._pairs[id(instruction)]])
 
-    def _size(self, small: int, large: int) -> Size:
-        first, second = self._listing.batch_sizes
-        per_row, rest = divmod(large - small, second - first)
-        if rest:
-            raise Unsupported(f"a size is {small} at batch {first} and {large} at batch {second}")
-        return Size(small - per_row * first, per_row)
+    def _flat(self, shapes: Sequence[hlo.Shape]) -> tuple[Shape, ...]:
+        first = shapes[0]
+        if first.parts is not None:
+            parts = zip(*(shape.parts or () for shape in shapes), strict=True)
+            return tuple(inner for part in parts for inner in self._flat(part))
+        if first.dtype not in NUMPY_TYPES:
+            raise Unsupported(f"values of type {first.dtype}")
+        axes = zip(*(shape.sizes for shape in shapes), strict=True)
+        return (Shape(first.dtype, tuple(self._fit.size((pairs[0][0], *(at for _, at in pairs))) for pairs in axes)),)
 
     def _attributes(self, instruction: hlo.Instruction) -> dict[str, Any]:
         if instruction.opcode == "constant":
             return {"literal": self._literal(instruction)}
-        small, large = instruction.attributes
-        names = [field.name for field in fields(small)]
-        return {name: self._paired(getattr(small, name), getattr(large, name)) for name in names}
+        given = self._given(instruction)
+        names = [field.name for field in fields(given[0])]
+        return {name: self._unified([getattr(each, name) for each in given]) for name in names}
 
-    def _paired(self, small: Any, large: Any) -> Any:
+    def _given(self, instruction: hlo.Instruction) -> list[Any]:
+        """The attributes at all points."""
+        pairs = self._pairs[id(instruction)]
+        return [pairs[0].attributes[0], *(pair.attributes[1] for pair in pairs)]
+
+    def _unified(self, values: Sequence[Any]) -> Any:
         """One value; integers that differ become sizes."""
-        if isinstance(small, tuple) and isinstance(large, tuple) and len(small) == len(large):
-            return tuple(self._paired(*each) for each in zip(small, large, strict=True))
-        if small == large:
-            return small
-        if isinstance(small, int) and isinstance(large, int):
-            return self._size(small, large)
-        raise Unsupported(f"an attribute is {small} and {large}")
+        first = values[0]
+        if all(value == first for value in values):
+            return first
+        if all(isinstance(value, tuple) and len(value) == len(first) for value in values):
+            return tuple(self._unified(each) for each in zip(*values, strict=True))
+        if all(isinstance(value, int) for value in values):
+            return self._fit.size(tuple(values))
+        raise Unsupported(f"an attribute is {' and '.join(map(str, dict.fromkeys(values)))}")
 
     def _growing(self, instruction: hlo.Instruction, shape: Shape, add: Callable[..., int]) -> int:
-        """A constant that has more rows in larger batches: all the same, or each by one step above the one before."""
-        small, large = (self._values(instruction, at) for at in (0, 1))
-        growing = [axis for axis, size in enumerate(shape.sizes) if size.per_row]
-        if len(growing) != 1 or not np.array_equal(large.take(range(small.shape[growing[0]]), growing[0]), small):
-            raise Unsupported("a constant that grows with the batch, and changes with it")
-        (axis,) = growing
-        rows = np.moveaxis(large, axis, 0)
-        even = rows.dtype.kind in "iuf"
-        step = rows[1] - rows[0] if even else np.zeros_like(rows[0])
-        numbers = np.arange(len(rows)).reshape(-1, *[1] * step.ndim)
-        if not np.array_equal(rows, rows[0] + numbers * step if even else np.broadcast_to(rows[0], rows.shape)):
+        """A constant that has more elements at larger sizes."""
+        arrays = self._arrays(instruction)
+        largest = max(arrays, key=lambda array: array.size)
+        if any(not np.array_equal(largest[tuple(map(slice, array.shape))], array) for array in arrays):
+            raise Unsupported("a constant that grows with a size, and changes with it")
+        growing = [axis for axis, size in enumerate(shape.sizes) if not size.is_constant]
+        if len(growing) == 1 and (steps := _even_steps(largest, growing[0])) is not None:
+            return self._counted(instruction, shape, growing[0], steps, add)
+        if any(size.grows for size in shape.sizes):
             raise Unsupported("a constant that grows with the batch, other than by even steps")
+        # The last sample has all symbols at their maxima.
+        whole_shape = Shape(shape.dtype, tuple(Size(size) for size in arrays[-1].shape))
+        whole = add(instruction, "constant", whole_shape, attributes={"literal": Literal(arrays[-1])})
+        slices = tuple((0, size, 1) for size in shape.sizes)
+        return add(instruction, "slice", shape, [whole], attributes={"slices": slices})
+
+    def _counted(
+        self, instruction: hlo.Instruction, shape: Shape, axis: int, steps: tuple[Array, Array], add: Callable[..., int]
+    ) -> int:
+        """All elements along an axis are the same, or each is by one step above the one before."""
+        start, step = steps
         others = tuple(other for other in range(shape.rank) if other != axis)
         inner = Shape(shape.dtype, tuple(shape.sizes[other] for other in others))
 
@@ -150,37 +194,42 @@ class _Import:
             return add(instruction, "broadcast", shape, [row], attributes={"dimensions": others})
 
         if not np.any(step):
-            return spread(rows[0])
+            return spread(start)
         number = add(instruction, "iota", shape, attributes={"dimensions": (axis,)})
         climbed = add(instruction, "multiply", shape, [number, spread(step)])
-        return add(instruction, "add", shape, [climbed, spread(rows[0])])
+        return add(instruction, "add", shape, [climbed, spread(start)])
 
     def _literal(self, instruction: hlo.Instruction) -> Literal:
-        small, large = (self._values(instruction, at) for at in (0, 1))
-        if small.shape != large.shape:
-            raise Unsupported("a constant whose shape depends on the batch")
+        arrays = self._arrays(instruction)
+        first = arrays[0]
         # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
-        if small.tobytes() == large.tobytes():
-            return Literal(small)
-        first, second = self._listing.batch_sizes
-        if small.dtype.kind not in "iuf":
-            raise Unsupported("a constant of truth values that depends on the batch")
-        with np.errstate(all="ignore"):
-            per_row, rest = np.divmod(large - small, second - first)
-            constant = small - per_row * first
-        if np.any(rest) or not np.array_equal(constant + per_row * second, large):
-            raise Unsupported("a constant that is not linear in the batch")
-        return Literal(constant, per_row)
+        if all(array.tobytes() == first.tobytes() for array in arrays):
+            return Literal(first)
+        if first.dtype.kind not in "iuf":
+            raise Unsupported("a constant of truth values that depends on a size")
+        (_, constant), *growing = self._fit.array(arrays)
+        return Literal(constant, tuple(growing))
 
-    def _values(self, instruction: hlo.Instruction, at: int) -> Array:
-        values, shape = instruction.attributes[at].values, instruction.shape
-        if shape.dtype not in NUMPY_TYPES or values is None:
-            raise Unsupported(f"a constant of type {shape.dtype} and sizes {shape.sizes}")
-        return np.array(values, NUMPY_TYPES[shape.dtype]).reshape([size[at] for size in shape.sizes])
+    def _arrays(self, instruction: hlo.Instruction) -> list[Array]:
+        """The values of a constant at all points."""
+        pairs, (found,) = self._pairs[id(instruction)], self._shapes(instruction)
+        sizes = [pair.shape.sizes for pair in pairs]
+        shapes = [[at for at, _ in sizes[0]], *([at for _, at in each] for each in sizes)]
+        values = [each.values for each in self._given(instruction)]
+        if any(each is None for each in values):
+            raise Unsupported(f"a constant of {found}")
+        dtype = NUMPY_TYPES[found.dtype]
+        return [np.array(each, dtype).reshape(shape) for each, shape in zip(values, shapes, strict=True)]
 
 
-def _fixed(shape: Shape) -> Shape:
-    return Shape(shape.dtype, tuple(Size(size.constant) for size in shape.sizes))
+def _even_steps(values: Array, axis: int) -> tuple[Array, Array] | None:
+    """The first element along `axis`, and what each adds to the one before; None if they are no even steps."""
+    rows = np.moveaxis(values, axis, 0)
+    even = rows.dtype.kind in "iuf"
+    step = rows[1] - rows[0] if even else np.zeros_like(rows[0])
+    numbers = np.arange(len(rows)).reshape(-1, *[1] * step.ndim)
+    same = np.array_equal(rows, rows[0] + numbers * step if even else np.broadcast_to(rows[0], rows.shape))
+    return (rows[0], step) if same else None
 
 
 def _count(shape: hlo.Shape) -> int:

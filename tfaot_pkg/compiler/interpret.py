@@ -11,26 +11,29 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import arithmetic
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Size, Unsupported
+from tfaot_pkg.compiler.program import NO_SYMBOLS, NUMPY_TYPES, Literal, Operation, Program, Region, Size, Unsupported
 
 Value = Array | tuple[Array, ...]
 
 
-def run(program: Program, batch: int, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs at batch size `batch`. Raises Unsupported for an opcode that is not known here."""
+def run(program: Program, batch: int, inputs: Sequence[Array], sizes: Mapping[str, int] = NO_SYMBOLS) -> list[Array]:
+    """The outputs at batch size `batch` and `sizes` of the other symbols.
+
+    Raises Unsupported for an opcode that is not known here.
+    """
     with np.errstate(all="ignore"):
-        return _Run(batch).call(program.entry, inputs)
+        return _Run(batch, sizes).call(program.entry, inputs)
 
 
 def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) -> Value:
     """What one operation gives."""
     with np.errstate(all="ignore"):
-        return _Run(batch).apply(operation, operands)
+        return _Run(batch, NO_SYMBOLS).apply(operation, operands)
 
 
 class _Run:
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
+    def __init__(self, batch: int, sizes: Mapping[str, int]) -> None:
+        self.batch, self._sizes = batch, sizes
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
@@ -60,13 +63,16 @@ class _Run:
         return made
 
     def sizes(self, operation: Operation) -> tuple[int, ...]:
-        return operation.shape.at(self.batch)
+        return operation.shape.at(self.batch, self._sizes)
 
     def fixed(self, value: Any) -> Any:
         """An attribute at this batch size."""
         if isinstance(value, tuple):
             return tuple(map(self.fixed, value))
-        return value.at(self.batch) if isinstance(value, Size) else value
+        return self.at(value) if isinstance(value, Size) else value
+
+    def at(self, size: Size) -> int:
+        return size.at(self.batch, self._sizes)
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +81,10 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _constant(run: _Run, operation: Operation) -> Array:
     literal: Literal = operation.attributes["literal"]
-    return literal.constant if literal.per_row is None else literal.constant + literal.per_row * run.batch
+    values = literal.constant
+    for monomial, factor in literal.growing:
+        values = values + factor * values.dtype.type(run.at(Size.of([(monomial, 1)])))
+    return values
 
 
 def _broadcast(run: _Run, operation: Operation, operand: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import literal
 from tfaot_pkg.compiler.packing import packed_conv2d, packed_dense
@@ -18,9 +18,7 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     bias = "nullptr"
     if len(operation.operands) > 2:
         bias = emitter.stored(operation.operands[2])
-    shape = operation.shape
-    rows = shape.elements * Size(1)
-    rows = Size(rows.constant // weights.shape[1], rows.per_row // weights.shape[1])
+    rows = Shape("f32", operation.shape.sizes[:-1]).elements
     target = emitter.target(operation)
     emitter.touch(source)
     activation = f"Activation::{operation.attributes['activation']}"
@@ -99,7 +97,7 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
 
 def top_k(emitter: Emitter, operation: Operation) -> None:
     source = emitter.known[operation.operands[0]]
-    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], operation.attributes["k"]
+    pointer, size, k = emitter.stored(source.id), source.shape.sizes[-1], cpp(as_size(operation.attributes["k"]))
     values, indices = (emitter.buffer(shape.dtype, shape.elements) for shape in operation.shapes)
     rows = Shape("f32", source.shape.sizes[:-1]).elements
     emitter.touch(pointer)

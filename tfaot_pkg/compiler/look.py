@@ -30,7 +30,7 @@ class Look:
     def constant(self, value: int) -> Array | None:
         found = self.known[value]
         literal: Literal | None = found.attributes["literal"] if found.opcode == "constant" else None
-        return None if literal is None or literal.per_row is not None else literal.constant
+        return None if literal is None or literal.growing else literal.constant
 
     def scalar(self, value: int) -> float | None:
         """What all elements of `value` are, if they are one constant."""

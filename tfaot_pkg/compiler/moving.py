@@ -115,9 +115,10 @@ def pad(emitter: Emitter, operation: Operation) -> str:
 
 
 def _is_negative(size: Size) -> bool:
-    if size.constant * size.per_row < 0:
-        raise Unsupported("a padding that is negative for some batch sizes")
-    return size.constant < 0 or size.per_row < 0
+    signs = {coefficient < 0 for _, coefficient in size.terms}
+    if len(signs) > 1:
+        raise Unsupported(f"a padding of {size}, which is negative for some sizes")
+    return True in signs
 
 
 def _cropped(emitter: Emitter, operation: Operation, padding: tuple[tuple[Size, ...], ...]) -> str:

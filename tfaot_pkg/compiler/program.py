@@ -1,7 +1,7 @@
-"""`Program`: a model as typed operations in static single assignment, with the batch size as a symbol.
+"""`Program`: a model as typed operations in static single assignment, with the batch size and other sizes as symbols.
 
 An operation is one of HLO's (https://openxla.org/xla/operation_semantics) or one that a pass recognized (`dense`, ...).
-Sizes and integers inside of attributes are linear in the batch: `Size`.
+Sizes and integers inside of attributes are polynomials in the symbols: `Size`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,34 +32,118 @@ NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {
 """HLO's element types that programs can hold."""
 
 
+NO_SYMBOLS: Mapping[str, int] = MappingProxyType({})
+
+
 class Unsupported(Exception):
     """A program cannot hold or compute something: XLA compiles the model instead. The message says what."""
 
 
+BATCH = "batch"
+"""The symbol of the number of rows."""
+
+Monomial = tuple[str, ...]
+"""A product of symbols, sorted; `()` is 1."""
+
+
 @dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size that each call brings, between `minimum` and `maximum`."""
+
+    name: str
+    maximum: int
+    minimum: int = 1
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Size:
-    """`constant + per_row * batch`."""
+    """A polynomial with integer coefficients in symbols, linear in the batch: `terms` are sorted, without zeros."""
 
-    constant: int
-    per_row: int = 0
+    terms: tuple[tuple[Monomial, int], ...]
 
-    def at(self, batch: int) -> int:
-        return self.constant + self.per_row * batch
+    def __init__(self, constant: int = 0, per_row: int = 0) -> None:
+        """`constant + per_row * batch`."""
+        terms = (((), constant),) if constant else ()
+        object.__setattr__(self, "terms", (*terms, ((BATCH,), per_row)) if per_row else terms)
+
+    @classmethod
+    def of(cls, terms: Iterable[tuple[Monomial, int]]) -> Size:
+        """The sum of `terms`, of which some may have the same symbols."""
+        total: dict[Monomial, int] = {}
+        for monomial, coefficient in terms:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        made = cls()
+        found = sorted((monomial, coefficient) for monomial, coefficient in total.items() if coefficient)
+        object.__setattr__(made, "terms", tuple(found))
+        return made
+
+    @classmethod
+    def symbol(cls, name: str) -> Size:
+        return cls.of([((name,), 1)])
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms or (len(self.terms) == 1 and not self.terms[0][0])
+
+    @property
+    def constant(self) -> int:
+        """Raises Unsupported if it is not constant."""
+        if not self.is_constant:
+            raise Unsupported(f"a size of {self} where the compiler needs a number")
+        return self.terms[0][1] if self.terms else 0
+
+    @property
+    def grows(self) -> bool:
+        """Whether it depends on the batch."""
+        return any(BATCH in monomial for monomial, _ in self.terms)
+
+    @property
+    def per_row(self) -> Size:
+        """What each row of the batch adds."""
+        found = ((tuple(s for s in monomial if s != BATCH), c) for monomial, c in self.terms if BATCH in monomial)
+        return Size.of(found)
+
+    def at(self, batch: int, sizes: Mapping[str, int] = NO_SYMBOLS) -> int:
+        return sum(
+            coefficient * prod(batch if symbol == BATCH else sizes[symbol] for symbol in monomial)
+            for monomial, coefficient in self.terms
+        )
+
+    def most(self, batch: int, symbols: Sequence[Symbol]) -> int:
+        """A bound for all values of `symbols`."""
+        highest, lowest = ({s.name: getattr(s, end) for s in symbols} for end in ("maximum", "minimum"))
+        return sum(
+            Size.of([(monomial, coefficient)]).at(batch, highest if coefficient > 0 else lowest)
+            for monomial, coefficient in self.terms
+        )
+
+    def divided(self, by: int) -> Size | None:
+        """A `by`-th of it; None if that is not a whole number for all values of the symbols."""
+        if any(coefficient % by for _, coefficient in self.terms):
+            return None
+        return Size.of((monomial, coefficient // by) for monomial, coefficient in self.terms)
 
     def __add__(self, other: Size) -> Size:
-        return Size(self.constant + other.constant, self.per_row + other.per_row)
+        if self.is_constant and other.is_constant:
+            return Size(self.constant + other.constant)
+        return Size.of((*self.terms, *other.terms))
 
     def __mul__(self, other: Size) -> Size:
         """Raises Unsupported if the product is not linear in the batch."""
-        if self.per_row and other.per_row:
+        if self.is_constant and other.is_constant:
+            return Size(self.constant * other.constant)
+        if self.grows and other.grows:
             raise Unsupported("a number of elements that grows with the square of the batch")
-        return Size(self.constant * other.constant, self.constant * other.per_row + self.per_row * other.constant)
+        return Size.of((tuple(sorted((*m, *n))), a * b) for m, a in self.terms for n, b in other.terms)
 
     def __str__(self) -> str:
-        if not self.per_row:
-            return str(self.constant)
-        grows = "n" if self.per_row == 1 else f"{self.per_row}n"
-        return f"{grows}{self.constant:+}" if self.constant else grows
+        made = ""
+        # The highest powers first, the constant last.
+        for monomial, coefficient in sorted(self.terms, key=lambda term: (-len(term[0]), term[0])):
+            factors = [*([str(abs(coefficient))] if abs(coefficient) != 1 or not monomial else []), *monomial]
+            sign = ("-" if coefficient < 0 else "") if not made else " - " if coefficient < 0 else " + "
+            made += sign + "*".join(factors)
+        return made or "0"
 
 
 ZERO, ONE = Size(0), Size(1)
@@ -85,8 +170,8 @@ class Shape:
         """Of a row-major array, in elements. Raises Unsupported as `elements` does."""
         return tuple(prod(self.sizes[axis + 1 :], start=ONE) for axis in range(self.rank))
 
-    def at(self, batch: int) -> tuple[int, ...]:
-        return tuple(size.at(batch) for size in self.sizes)
+    def at(self, batch: int, sizes: Mapping[str, int] = NO_SYMBOLS) -> tuple[int, ...]:
+        return tuple(size.at(batch, sizes) for size in self.sizes)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.sizes))}]"
@@ -98,10 +183,16 @@ Type = Shape | tuple[Shape, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """`constant + per_row * batch`, element by element; `per_row` is None if it does not depend on the batch."""
+    """A polynomial, element by element: `constant`, and the factors of symbols in `growing`, if there are any."""
 
     constant: Array
-    per_row: Array | None = None
+    growing: tuple[tuple[Monomial, Array], ...] = ()
+
+    @property
+    def size(self) -> Size:
+        """Of a single integer."""
+        terms = (((), self.constant), *self.growing)
+        return Size.of((monomial, int(values.reshape(()))) for monomial, values in terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +261,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """`entry` takes the model's inputs, in their order, and gives its outputs."""
+    """`entry` takes the model's inputs, in their order, and gives its outputs. `symbols` are those beside the batch."""
 
     entry: Region
+    symbols: tuple[Symbol, ...] = ()
 
 
 def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Operation, ...]:

@@ -12,35 +12,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
 from tfaot_pkg.compiler.absorbing import absorbed
+from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.convolutions import conv2d, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.nans import with_one_nan
-from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Size, used
+from tfaot_pkg.compiler.program import Operation, Program, Region, Shape, Symbol, used
 
 
 def recognize(program: Program) -> Program:
     ids = count(1 + max(operation.id for operation in program.entry.everything()))
-    return Program(entry=_region(program.entry, {}, ids))
+    return replace(program, entry=_region(program.entry, {}, ids, program.symbols))
 
 
-def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
+def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int], symbols: Sequence[Symbol]) -> Region:
     known = {**outside, **region.by_id()}
     operations = tuple(
-        replace(operation, regions=tuple(_region(nested, known, ids) for nested in operation.regions))
+        replace(operation, regions=tuple(_region(nested, known, ids, symbols) for nested in operation.regions))
         for operation in region.operations
     )
     region = replace(region, operations=operations)
     for rule in (_dense, conv2d, _max_pool, _softmax, absorbed, woven, _pooled, _result_order):
         region = _rewritten(region, outside, rule, ids)
-    region = hoisted(region, outside, ids)
+    region = hoisted(region, outside, ids, symbols)
     return with_one_nan(_top_k(region, outside, ids), outside, ids)
 
 
@@ -81,7 +82,7 @@ def _result_order(look: Look, operation: Operation) -> Operation | None:
     contracting, batch = dot.attributes["contracting"], dot.attributes["batch"]
     shared = len(batch[0])
     rows, columns = (shape.rank - shared - len(axes) for shape, axes in zip(shapes, contracting, strict=True))
-    if any(shape.dtype != "f32" for shape in shapes) or any(size.per_row for size in dot.shape.sizes[shared:]):
+    if any(shape.dtype != "f32" for shape in shapes) or any(size.grows for size in dot.shape.sizes[shared:]):
         return None
     order: tuple[int, ...] = operation.attributes["dimensions"]
     of_rows = range(shared, shared + rows)
@@ -140,10 +141,9 @@ def _top_k(region: Region, outside: Mapping[int, Operation], ids: Iterator[int])
             each.id in region.results or look.uses[each.id] != len(slices[each.id]) for each in elements
         )
         size = look.known[sort.operands[0]].shape.sizes[-1]
-        k = size.constant
-        if sliced:
-            k = max((s.attributes["slices"][-1][1] for found in slices.values() for s in found), default=k)
-        shapes = tuple(Shape(t.dtype, (*t.sizes[:-1], Size(k))) for t in sort.shapes)
+        ends = [as_size(s.attributes["slices"][-1][1]) for found in slices.values() for s in found] if sliced else []
+        k = max(ends, key=lambda end: end.constant) if ends and all(end.is_constant for end in ends) else size
+        shapes = tuple(Shape(t.dtype, (*t.sizes[:-1], k)) for t in sort.shapes)
         changed[sort.id] = replace(
             sort, opcode="top_k", type=shapes, operands=sort.operands[:1], regions=(),
             attributes={"k": k, "largest": largest},
@@ -160,7 +160,7 @@ def _is_sort_with_indices(look: Look, sort: Operation) -> bool | None:
         return None
     values, numbers = (look.known[operand] for operand in sort.operands)
     axis = values.shape.rank - 1
-    if values.shape.dtype != "f32" or sort.attributes["dimensions"] != (axis,) or values.shape.sizes[-1].per_row:
+    if values.shape.dtype != "f32" or sort.attributes["dimensions"] != (axis,) or values.shape.sizes[-1].grows:
         return None
     if numbers.opcode != "iota" or numbers.shape.dtype != "s32" or numbers.attributes["dimensions"] != (axis,):
         return None

@@ -45,7 +45,7 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
 
 def _row(pointer: str, shape: Shape) -> str:
     """The address of row `i`; of an array without rows the array's."""
-    if not shape.sizes or not shape.sizes[0].per_row:
+    if not shape.sizes or not shape.sizes[0].grows:
         return pointer
     if shape.sizes[0] != Size(0, 1):
         raise Unsupported(f"a segment with an array of {shape}")

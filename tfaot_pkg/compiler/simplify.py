@@ -15,7 +15,7 @@ import numpy as np
 
 from tfaot_pkg.compiler import interpret, recognize
 from tfaot_pkg.compiler.normalization import batch_norm_inference
-from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Size, Unsupported, used
+from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Unsupported, used
 
 _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
@@ -49,7 +49,7 @@ class _Rewrite:
         self._open: list[list[Operation]] = []
 
     def program(self, program: Program) -> Program:
-        return Program(entry=self._region(program.entry, {}))
+        return replace(program, entry=self._region(program.entry, {}))
 
     def _region(self, region: Region, known: Mapping[int, int]) -> Region:
         """`region` anew, without what its results are not made of."""
@@ -178,9 +178,11 @@ class _Rewrite:
             return operation
         literals = [each.attributes["literal"] for each in operands if each.opcode == "constant"]
         elements = operation.shape.elements
-        if len(literals) < len(operands) or any(literal.per_row is not None for literal in literals):
+        if len(literals) < len(operands) or any(literal.growing for literal in literals):
             return operation
-        if elements.per_row or elements.constant > max(_MOST_FOLDED, *(literal.constant.size for literal in literals)):
+        if not elements.is_constant or elements.constant > max(
+            _MOST_FOLDED, *(literal.constant.size for literal in literals)
+        ):
             return operation
         try:
             value = interpret.evaluate(operation, [literal.constant for literal in literals])
@@ -201,7 +203,8 @@ def _steps(operation: Operation) -> int:
     sizes = [side[0] for side in window]
     if not all(isinstance(size, int) for size in sizes):
         return _MOST_STEPS + 1
-    return operation.shape.elements.constant * int(math.prod(sizes))
+    elements = operation.shape.elements
+    return elements.constant * int(math.prod(sizes)) if elements.is_constant else _MOST_STEPS + 1
 
 
 def constant(value: Any, shape: Shape, node: str = "") -> Operation:
@@ -215,7 +218,7 @@ def _key(operation: Operation) -> object | None:
     attributes: Mapping[str, Any] = operation.attributes
     if operation.opcode == "constant":
         literal: Literal = attributes["literal"]
-        if literal.per_row is not None or literal.constant.size > 64:
+        if literal.growing or literal.constant.size > 64:
             return None
         return ("constant", operation.type, literal.constant.tobytes())
     return (operation.opcode, operation.type, operation.operands, tuple(sorted(attributes.items())))
@@ -320,7 +323,7 @@ def _is_filled(made: Mapping[int, Operation], value: int, wanted: float) -> bool
     operation = made[value]
     while operation.opcode in ("broadcast", "reshape"):
         operation = made[operation.operands[0]]
-    if operation.opcode != "constant" or operation.attributes["literal"].per_row is not None:
+    if operation.opcode != "constant" or operation.attributes["literal"].growing:
         return False
     values = operation.attributes["literal"].constant
     return bool(np.all(values == wanted) and np.all(np.signbit(values) == np.signbit(wanted)))
@@ -332,7 +335,7 @@ def _set_dimension_size(rewrite: _Rewrite, operation: Operation, operand: Operat
     size, length = rewrite.made[operation.operands[1]], operand.shape.sizes[axis]
     if size.opcode == "constant":
         literal: Literal = size.attributes["literal"]
-        if Size(int(literal.constant), 0 if literal.per_row is None else int(literal.per_row)) == length:
+        if literal.size == length:
             return operand.id
     return operation
 

@@ -12,7 +12,7 @@ _SHOWN = 8
 
 
 def text_of(program: Program) -> str:
-    """One line an operation: `%4 f32[n,32] = add %2 %3`, regions indented below theirs."""
+    """One line an operation: `%4 f32[batch,32] = add %2 %3`, regions indented below theirs."""
     return "\n".join([*_lines(program.entry, ""), ""])
 
 
@@ -47,6 +47,6 @@ def _value(value: Any) -> str:
     if value.constant.size > _SHOWN:
         return f"{{{value.constant.size} values}}"
     shown = ",".join(map(str, value.constant.reshape(-1).tolist()))
-    if value.per_row is not None:
-        shown += " + n*" + ",".join(map(str, value.per_row.reshape(-1).tolist()))
+    for monomial, values in value.growing:
+        shown += f" + {'*'.join(monomial)}*" + ",".join(map(str, values.reshape(-1).tolist()))
     return f"{{{shown}}}"

@@ -71,9 +71,10 @@ def convolution(emitter: Emitter, operation: Operation) -> str:
 
 
 def _divided(size: Size, by: int) -> Size:
-    if size.constant % by or size.per_row % by:
+    divided = size.divided(by)
+    if divided is None:
         raise Unsupported("groups of different sizes")
-    return Size(size.constant // by, size.per_row // by)
+    return divided
 
 
 @contextmanager
@@ -88,7 +89,7 @@ def _window(emitter: Emitter, window: Sequence[Sequence[Any]], lengths: Sequence
         for axis, side, length in moving:
             _, stride, low, _, dilation, base = map(as_size, side)
             place = f"o{axis} * {cpp(stride)} + k{axis} * {cpp(dilation)}"
-            before = cpp(low) if low.constant >= 0 and low.per_row >= 0 else f"std::size_t({cpp(low)})"
+            before = cpp(low) if all(coefficient > 0 for _, coefficient in low.terms) else f"std::size_t({cpp(low)})"
             # Unsigned: what lies before the array is a large number.
             place = place if low == ZERO else f"{place} - {before}"
             emitter.line(f"const std::size_t q{axis} = {place};")

@@ -20,6 +20,12 @@ _Known = Mapping[int, Operation]
 
 
 @dataclass(frozen=True, slots=True)
+class _Sizes:
+    batch: int
+    symbols: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Counted:
     """Products in the code, and their operations; a multiply-add is two.
 
@@ -63,22 +69,25 @@ def work_of_row(program: Program) -> Counted:
 
 
 def work(program: Program, batch_size: int) -> Counted:
-    """What a run of `batch_size` rows computes. Of a conditional, the branch with more operations counts."""
-    return _of_region(program.entry, {}, batch_size)
+    """What a run of `batch_size` rows computes, with all symbols at their maxima.
+
+    Of a conditional, the branch with more operations counts.
+    """
+    return _of_region(program.entry, {}, _Sizes(batch_size, {each.name: each.maximum for each in program.symbols}))
 
 
-def _of_region(region: Region, outside: _Known, batch: int) -> Counted:
+def _of_region(region: Region, outside: _Known, sizes: _Sizes) -> Counted:
     known = {**outside, **region.by_id()}
-    return sum((_of_operation(each, known, batch) for each in region.operations), Counted())
+    return sum((_of_operation(each, known, sizes) for each in region.operations), Counted())
 
 
-def _of_operation(operation: Operation, known: _Known, batch: int) -> Counted:
+def _of_operation(operation: Operation, known: _Known, sizes: _Sizes) -> Counted:
     if operation.opcode in PRODUCTS:
-        operations = 2.0 * operation_count(operation, known, batch)
+        operations = 2.0 * operation_count(operation, known, sizes)
         if operation.opcode == "convolution" or known[operation.operands[0]].shape.dtype != "f32":
             return Counted(products=1, operations=operations)
         return Counted(products=1, kernels=1, operations=operations, in_kernels=operations)
-    inside = [_of_region(region, known, batch) for region in operation.regions]
+    inside = [_of_region(region, known, sizes) for region in operation.regions]
     if operation.opcode == "while":
         return _of_loop(operation, known, sum(inside, Counted()))
     if operation.opcode == "conditional":
@@ -93,22 +102,24 @@ def _of_loop(operation: Operation, known: _Known, inside: Counted) -> Counted:
     return replace(inside, open_loops=(*inside.open_loops, operation.node))
 
 
-def operation_count(operation: Operation, known: _Known, batch: int) -> float:
+def operation_count(operation: Operation, known: _Known, sizes: _Sizes) -> float:
     """The multiply-adds of a product."""
-    first = known[operation.operands[0]].shape.at(batch)
+    first = known[operation.operands[0]].shape.at(sizes.batch, sizes.symbols)
     if operation.opcode == "dense":
-        return float(math.prod(operation.shape.at(batch)) * first[-1])
+        return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * first[-1])
     if operation.opcode == "dot":
         contracted = operation.attributes["contracting"][0]
-        return float(math.prod(operation.shape.at(batch)) * math.prod(first[axis] for axis in contracted))
-    kernel = known[operation.operands[1]].shape.at(batch)
+        return float(
+            math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(first[axis] for axis in contracted)
+        )
+    kernel = known[operation.operands[1]].shape.at(sizes.batch, sizes.symbols)
     if operation.opcode != "convolution":
         _, _, _, height, width, *_ = operation.attributes["window"]
         return float(first[0] * height * width * math.prod(kernel))
     filters = kernel[operation.attributes["kernel"][0]]
     # Of an array that was spread by `dilation`, the zeros in between count as nothing.
     spread = math.prod(float(dilation) for *_, dilation in operation.attributes["window"])
-    return float(math.prod(operation.shape.at(batch)) * math.prod(kernel) / filters / spread)
+    return float(math.prod(operation.shape.at(sizes.batch, sizes.symbols)) * math.prod(kernel) / filters / spread)
 
 
 def turns_of(operation: Operation, known: _Known) -> int | None:
@@ -178,6 +189,6 @@ def _integer(value: int, known: _Known) -> int | None:
     if operation.opcode != "constant" or operation.shape.sizes not in ((), (Size(1),)):
         return None
     literal = operation.attributes["literal"]
-    if literal.per_row is not None or literal.constant.dtype.kind not in "iu":
+    if literal.growing or literal.constant.dtype.kind not in "iu":
         return None
     return int(literal.constant.reshape(()))

@@ -15,7 +15,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index, address_terms, cpp
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.loops import Access, Body
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Size, Unsupported
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Size, Symbol, Unsupported
 
 ALIGNMENT = 64
 _CACHE = 256 * 1024
@@ -34,12 +34,13 @@ class Buffer:
     last: int
     offset: int = 0
 
-    def bytes(self, rows: int) -> int:
-        return max(1, self.elements.at(rows)) * NUMPY_TYPES[self.dtype].itemsize
+    def bytes(self, rows: int, symbols: Sequence[Symbol]) -> int:
+        return max(1, self.elements.most(rows, symbols)) * NUMPY_TYPES[self.dtype].itemsize
 
 
 class Writer:
-    def __init__(self) -> None:
+    def __init__(self, symbols: Sequence[Symbol]) -> None:
+        self._symbols = symbols
         self.lines: list[str] = []
         self._depth = 1
         self.clock = 0
@@ -166,18 +167,19 @@ class Writer:
         placed: list[Buffer] = []
         end = 0
         # The largest first: smaller ones fit into the gaps between these.
-        for buffer in sorted(self.buffers.values(), key=lambda b: -b.bytes(block)):
+        sizes = {name: buffer.bytes(block, self._symbols) for name, buffer in self.buffers.items()}
+        for buffer in sorted(self.buffers.values(), key=lambda b: -sizes[b.name]):
             beside = sorted(
-                (b.offset, b.offset + b.bytes(block))
+                (b.offset, b.offset + sizes[b.name])
                 for b in placed
                 if b.first <= buffer.last and buffer.first <= b.last
             )
             offset = 0
             for start, stop in beside:
-                if offset + buffer.bytes(block) <= start:
+                if offset + sizes[buffer.name] <= start:
                     break
                 offset = max(offset, -(-stop // ALIGNMENT) * ALIGNMENT)
             buffer.offset = offset
             placed.append(buffer)
-            end = max(end, offset + buffer.bytes(block))
+            end = max(end, offset + sizes[buffer.name])
         return end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg import resources
@@ -18,7 +18,7 @@ from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
-from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
@@ -128,7 +128,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "format": spec.model.format,
             "signature": spec.model.serving_key,
             "tags": list(spec.model.tags),
-            "shapes": {name: list(shape) for name, shape in spec.model.shapes.items()},
+            "shapes": {name: spec.model.shape_document(name) for name in spec.model.shapes},
             "order": {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)},
             "weights": spec.compilation.weights,
             "listed": _is_listed(spec.compilation),
@@ -167,6 +167,8 @@ def chosen(spec: ModelSpec, model: Path) -> Chosen:
         shapes=spec.model.shapes,
         inputs=spec.model.inputs,
         outputs=spec.model.outputs,
+        axes=spec.model.axes,
+        symbols=tuple(messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols),
     )
 
 
@@ -222,7 +224,10 @@ def _read(folder: Path, key: Key) -> FrozenModel:
     return FrozenModel(
         folder=folder,
         key=key,
-        signature=signature_of(model),
+        signature=replace(
+            signature_of(model),
+            symbols=tuple(Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in model.symbols),
+        ),
         inputs=model.inputs,
         outputs=model.outputs,
         weights=model.weights,
@@ -238,10 +243,14 @@ def _read(folder: Path, key: Key) -> FrozenModel:
     )
 
 
+def _tensor(item: messages.Tensor | Feed | Fetch) -> Tensor:
+    return Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or (), axes=item.axes)
+
+
 def signature_of(border: FrozenGraph | FoundSegment | Checked | Interface) -> Signature:
     """The worker's inputs and outputs as a Signature. Raises ValueError for dtypes that libraries do not support."""
 
     def tensors(items: Iterable[messages.Tensor | Feed | Fetch]) -> tuple[Tensor, ...]:
-        return tuple(Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or ()) for item in items)
+        return tuple(_tensor(item) for item in items)
 
     return Signature(inputs=tensors(border.inputs), outputs=tensors(border.outputs))

@@ -38,6 +38,7 @@ class ModelSource:
                 "toolchain": f"tensorflow {self.toolchain.version}",
                 "alignment": self.toolchain.alignment,
                 "signature": frozen.signature,
+                "symbol_names": [each.name for each in frozen.signature.symbols],
                 "rows": frozen.rows,
                 "any_batch_size": self.any_batch_size,
                 "batch_sizes": sizes,

@@ -73,11 +73,15 @@ class Computation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """`entry` takes the inputs, in their order, and then constants; it gives a tuple of the outputs."""
+    """`entry` takes the inputs, in their order, and then constants; it gives a tuple of the outputs.
+
+    `sizes` are those of symbols beside the batch. They are the same for both listings, unless it is a sample.
+    """
 
     batch_sizes: Size
     computations: Mapping[int, Computation]
     entry: int
+    sizes: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
 
     def factor(self, size: Size) -> int | None:
         """How many times the batch a size is; None if it does not grow with it."""
@@ -108,6 +112,11 @@ def read_program(modules: Sequence[listing.Module]) -> Program:
             if number == len(small):
                 raise
     return program
+
+
+def read_samples(listing: listing.HloListing) -> list[Program]:
+    """The first listing with each one at other sizes of symbols. Raises Unlike."""
+    return [_paired(listing.modules[0], sample) for sample in listing.samples]
 
 
 def _require_same(program: Program, other: Program) -> None:
@@ -152,7 +161,12 @@ def _paired(small: listing.Module, large: listing.Module) -> Program:
         first.id: _computation(first, second, known)
         for first, second in zip(small.computations, large.computations, strict=True)
     }
-    return Program(batch_sizes=(small.batch_size, large.batch_size), computations=computations, entry=small.entry)
+    return Program(
+        batch_sizes=(small.batch_size, large.batch_size),
+        sizes=(small.sizes, large.sizes),
+        computations=computations,
+        entry=small.entry,
+    )
 
 
 def _used(computation: listing.Computation) -> list[listing.Instruction]:

@@ -9,7 +9,15 @@ import math
 from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from tfaot_pkg.forms.document import scalar
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked, problem
@@ -78,10 +86,30 @@ def one_architecture(remedy: str) -> AfterValidator:
     return checked(fault_of)
 
 
+def _null_for_batch(shape: object) -> object:
+    return [None, *shape[1:]] if isinstance(shape, list) and shape[:1] == [rules.BATCH_AXIS] else shape
+
+
 def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
     if None in shape[1:]:
         raise problem("only the first axis can be null (the batch axis): give the other axes their sizes")
+    if shape and not isinstance(shape[0], int | None):
+        raise problem("only axes behind the first one, which is the batch axis, can have symbols")
     return shape
+
+
+def _as_it_is(value: object) -> Any:
+    return value
+
+
+def _or_symbol(value: object, size_of: ValidatorFunctionWrapHandler) -> object:
+    """A size, or the text of a symbol (rules.symbol_of)."""
+    value = _evaluated(value)
+    if not isinstance(value, str):
+        return size_of(value)
+    if fault := rules.symbol_fault(value):
+        raise problem(fault)
+    return value
 
 
 def _as_pattern(*patterns: str, types: tuple[str, ...] = ("string",), **more: object) -> WithJsonSchema:
@@ -121,7 +149,18 @@ Flags = Annotated[
 Axis = Annotated[
     int, BeforeValidator(_evaluated), between(1, MAX_AXIS), _as_scalar("integer", minimum=1, maximum=MAX_AXIS)
 ]
-Shape = Annotated[list[Axis | None], _list_of("integers and null"), AfterValidator(_batch_axis_first)]
+_EITHER = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": MAX_AXIS},
+        {"type": "string", "pattern": f"^({rules.SYMBOL_PATTERN}|{_EXPRESSION})$"},
+    ]
+}
+Shape = Annotated[
+    list[Annotated[Axis, WrapValidator(_or_symbol), PlainSerializer(_as_it_is), WithJsonSchema(_EITHER)] | None],
+    _list_of("integers and null"),
+    BeforeValidator(_null_for_batch),
+    AfterValidator(_batch_axis_first),
+]
 Number = Annotated[float, BeforeValidator(_evaluated), AfterValidator(_tolerance), _as_scalar("number", minimum=0)]
 
 
@@ -162,8 +201,10 @@ class ModelForm(Form):
     )
     shapes: dict[str, Shape] | None = Field(
         None,
-        description="Full shapes by input name, null for the batch axis: fixes unknown axes.",
-        examples=[{"sequence": [None, 20, 4]}],
+        description="Full shapes by input name, null or `batch` for the batch axis: fixes unknown axes. An axis of "
+        "`n <= 128`, or of `8 <= n <= 128`, has any size in this range, which each call brings; further axes of the "
+        "same size are `n`.",
+        examples=[{"sequence": [None, 20, 4]}, {"particles": ["batch", "n <= 128", 4]}],
     )
     inputs: TensorNames | None = Field(
         None,

@@ -16,6 +16,8 @@ from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms import document as yaml_document
 from tfaot_pkg.forms.document import Document, read_document
 from tfaot_pkg.forms.form import Form, faults_error, read_content, unknown_among, validated
+from tfaot_pkg.signature import Symbol
+from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import expand
 from tfaot_pkg.spec.form import (
     CompilationForm,
@@ -90,6 +92,8 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     _check_source(document, failed)
     _check_validation(document)
     _check_package(document)
+    if form is not None:
+        _check_symbols(document, form)
     if document.faults or form is None:
         raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
     return replace(_spec(form, Path(os.path.abspath(path))), defines=given.used)
@@ -239,6 +243,27 @@ def _check_validation(document: Document) -> None:
                 document.report(("validation", key), "is for random inputs: give either it or inputs")
 
 
+def _check_symbols(document: Document, form: SpecForm) -> None:
+    """Check symbols together: each has one range, which one of its axes gives, and needs a program."""
+    shapes: Mapping[str, Sequence[int | str | None]] = form.model.shapes or {}
+    places = [
+        (("model", "shapes", name, place), rules.symbol_of(axis))
+        for name, shape in shapes.items()
+        for place, axis in enumerate(shape)
+        if isinstance(axis, str)
+    ]
+    given: dict[str, tuple[int | None, int]] = {}
+    for path, (name, minimum, maximum) in places:
+        if maximum is not None and given.setdefault(name, (minimum, maximum)) != (minimum, maximum):
+            document.report(path, f"{name} has another range elsewhere: give it once, and `{name}` in its other places")
+    for path, (name, _, _) in places:
+        if name not in given:
+            document.report(path, f"{name} needs a maximum, such as `{name} <= 128`, in one of its places")
+    if places and form.compilation is not None and form.compilation.engine == "xla":
+        name = places[0][1][0]
+        document.report(("compilation", "engine"), f"XLA compiles for fixed sizes: give the axis {name} a number")
+
+
 def _check_package(document: Document) -> None:
     compilation, package = document.data.get("compilation"), document.data.get("package")
     engine = compilation.get("engine") if isinstance(compilation, dict) else None
@@ -267,8 +292,37 @@ def _model(form: ModelForm, files: str) -> ModelInfo:
     for order in ("inputs", "outputs"):
         given[order] = tuple(given.get(order, ()))
     if form.shapes:
-        given["shapes"] = {name: tuple(shape) for name, shape in sorted(form.shapes.items())}
+        given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
     return ModelInfo(**given)
+
+
+def _shapes(shapes: Mapping[str, tuple[int | str | None, ...]]) -> dict[str, Any]:
+    """`shapes`, `axes` and `symbols` of ModelInfo."""
+    symbols = symbols_in(shapes)
+    maxima = {symbol.name: symbol.maximum for symbol in symbols}
+    axes = {
+        name: tuple(rules.symbol_of(axis)[0] if isinstance(axis, str) else "" for axis in shape)
+        for name, shape in shapes.items()
+    }
+    sizes = {
+        name: tuple(maxima.get(symbol, size) for symbol, size in zip(axes[name], shape, strict=True))
+        for name, shape in shapes.items()
+    }
+    return {
+        "shapes": sizes,
+        "axes": {name: found for name, found in axes.items() if any(found)},
+        "symbols": symbols,
+    }
+
+
+def symbols_in(shapes: Mapping[str, tuple[int | str | None, ...]]) -> tuple[Symbol, ...]:
+    """The symbols of all shapes, by name."""
+    found: dict[str, Symbol] = {}
+    for axis in (axis for shape in shapes.values() for axis in shape if isinstance(axis, str)):
+        name, minimum, maximum = rules.symbol_of(axis)
+        if maximum is not None:
+            found.setdefault(name, Symbol(name=name, minimum=1 if minimum is None else minimum, maximum=maximum))
+    return tuple(found[name] for name in sorted(found))
 
 
 def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:

@@ -25,6 +25,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
+BATCH_AXIS = "batch"
+"""The word for the batch axis in a shape."""
+_SYMBOL = r"[A-Za-z][A-Za-z0-9_]{0,31}"
+SYMBOL_PATTERN = rf"\s*([0-9]{{1,9}}\s*<=\s*)?{_SYMBOL}(\s*<=\s*[0-9]{{1,9}})?\s*"
+
+
 def line_fault(text: str) -> str:
     if _CONTROL.search(text):
         return f"must be one line without control characters, got {shown(text)}"
@@ -50,6 +56,28 @@ def glibc_fault(version: str) -> str:
     if re.fullmatch(GLIBC_PATTERN, version):
         return ""
     return f"must be a version of glibc such as 2.28, got {shown(version)}"
+
+
+def symbol_fault(text: str) -> str:
+    if not re.fullmatch(SYMBOL_PATTERN, text):
+        return f"must be a size, null, or a symbol such as `n <= 128` (`n` where it stands again), got {shown(text)}"
+    name, minimum, maximum = symbol_of(text)
+    if name == BATCH_AXIS:
+        return f"{BATCH_AXIS} is the batch axis, which is the first one: give this symbol another name"
+    if maximum is None and minimum is not None:
+        return f"needs a maximum, such as `{text.strip()} <= 128`"
+    least = 1 if minimum is None else minimum
+    if maximum is not None and not 1 <= least <= maximum - 4:
+        return f"must allow five sizes or more, the smallest at least 1, got {shown(text)}"
+    return ""
+
+
+def symbol_of(text: str) -> tuple[str, int | None, int | None]:
+    """Name, minimum and maximum of `8 <= n <= 128`; None for what it does not say."""
+    parts = [part.strip() for part in text.split("<=")]
+    place = next(i for i, part in enumerate(parts) if not part.isdigit())
+    before, behind = parts[:place], parts[place + 1 :]
+    return parts[place], int(before[0]) if before else None, int(behind[0]) if behind else None
 
 
 def target_fault(target: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from tfaot_pkg.signature import Symbol
 from tfaot_pkg.spec.rules import INPUT_CLASSES, package_name
 from tfaot_pkg.targets import DEFAULT_TARGETS
 
@@ -44,8 +45,9 @@ class ModelInfo:
 
     `saved_model`, or `keras` if it is not empty, is relative to the root of the source, with `/`, and does not lead out
     of it; a Keras file has neither signatures nor tags. `shapes` gives full shapes by input name, None for the batch
-    axis: it fixes axes that the model leaves unknown. `inputs` and `outputs` list all tensors of the signature in their
-    order; empty for the order of their names.
+    axis: it fixes axes that the model leaves unknown. `axes` names the symbols of these axes, as Tensor.axes does, and
+    `shapes` holds the maxima of `symbols`. `inputs` and `outputs` list all tensors of the signature in their order;
+    empty for the order of their names.
     """
 
     name: str
@@ -59,6 +61,8 @@ class ModelInfo:
     license: str = ""
     homepage: str = ""
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    symbols: tuple[Symbol, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
@@ -75,6 +79,12 @@ class ModelInfo:
     def files(self) -> str:
         """The folder or file of the model, in its source."""
         return self.keras or self.saved_model
+
+    def shape_document(self, name: str) -> list[int | str | None]:
+        """The shape of an input as a spec has it, each symbol with its range."""
+        shown = {symbol.name: str(symbol) for symbol in self.symbols}
+        axes = self.axes.get(name) or ("",) * len(self.shapes[name])
+        return [shown.get(symbol, size) for symbol, size in zip(axes, self.shapes[name], strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +226,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "description": model.description,
             "license": model.license,
             "homepage": model.homepage,
-            "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+            "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
             "inputs": list(model.inputs),
             "outputs": list(model.outputs),
         },

@@ -45,8 +45,8 @@ class Tried:
     """One class of inputs, in the file `inputs`, with TensorFlow's answers by "SIZE/OUTPUT".
 
     See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for no
-    limit. `sizes` are those of its batches, empty for those of the spec. `fault` says why there are no answers, "" if
-    there are.
+    limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, inputs have other sizes than
+    the maxima of the model's symbols. `fault` says why there are no answers, "" if there are.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Tried:
     seconds: float | None = None
     operations: frozenset[str] = frozenset()
     sizes: tuple[int, ...] = ()
+    at_sizes: bool = False
     fault: str = ""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +47,7 @@ from tfaot_pkg.verify.report import (
 from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns, not_run_targets, ways_to_run
 from tfaot_pkg.verify.sizes import other_sizes, repeated, unlike
+from tfaot_pkg.verify.symbols import sized_inputs
 
 STAGE = "validation"
 _ROWS_RUNS = 2  # of rows in other batches
@@ -166,7 +167,7 @@ class _Validation:
             other = self._in_other_sizes(oracle, inputs)
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
             all_tried = [*tried, *other, *pinned.tried(oracle)]
-            ours = {target: self._runs.run(target, all_tried) for target in self._targets}
+            ours = {target: self._runs.run(target, self._run_on(target, all_tried)) for target in self._targets}
             for target, answers in ours.items():
                 self._require_shapes(answers[MAIN], theirs, target)
             reports = [self._class_report(oracle, each, ours) for each in tried]
@@ -194,10 +195,26 @@ class _Validation:
         classes = {name: drawn(name, signature, seed=validation.seed, rows=rows) for name in validation.classes
                    if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
+        sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows)
+        tried += [self._answered(replace(oracle.tried(name, arrays), at_sizes=True)) for name, arrays in sized.items()]
         if BRANCHES not in validation.classes:
             return tried, ()
         found, not_taken = oracle.branches(rows)
         return [*tried, *([] if found is None else [found])], not_taken
+
+    def _answered(self, tried: Tried) -> Tried:
+        """`tried`; raises ModelError if TensorFlow rejects inputs of these sizes."""
+        ran = [values for name, values in tried.eager.items() if name.endswith("/ran")]
+        if not tried.fault and ran and not any(values.any() for values in ran):
+            raise ModelError(
+                f"TensorFlow does not compute the model for {tried.name}",
+                hint="allow only sizes in model.shapes that it does, such as `8 <= n <= 64`",
+            )
+        return tried
+
+    def _run_on(self, target: str, tried: Sequence[Tried]) -> list[Tried]:
+        """What the code of `target` is run on: under an emulator, symbols have their maxima."""
+        return [each for each in tried if self._ways[target] == NATIVE or not each.at_sizes]
 
     def _rows_reports(
         self,
@@ -284,6 +301,7 @@ class _Validation:
     ) -> ClassReport:
         if tried.fault:
             return not_compared(tried, tried.fault)
+        ours = {target: classes for target, classes in ours.items() if tried.name in classes}
         if not ours:
             return not_compared(tried, _NO_TARGET)
         answers = {

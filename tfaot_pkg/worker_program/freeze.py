@@ -61,8 +61,10 @@ def freeze(request: Freeze, report) -> Frozen:
     used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
-    pieces = segments.cut(graph_def, inputs, outputs) if request.constants else None
-    listing = hlo.listed(graph_def, inputs, outputs, "" if pieces else constants)
+    symbols = request.model.symbols
+    # XLA compiles segments for one size of all axes but the batch.
+    pieces = segments.cut(graph_def, inputs, outputs) if request.constants and not symbols else None
+    listing = hlo.listed(graph_def, inputs, outputs, "" if pieces else constants, symbols)
     listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
     parts = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
     parts = tuple(_listed_part(segment, part, request) for segment, part in parts)
@@ -79,6 +81,7 @@ def freeze(request: Freeze, report) -> Frozen:
             warnings=warnings,
             work=work,
             graph=outline.outline(graph.graph, inputs, outputs),
+            symbols=symbols,
         ),
         hlo=listing,
         cut=listed,
@@ -113,7 +116,7 @@ def check(request: Check, report) -> Checked:
         warnings=_warnings(graph.graph_def, graph.inputs, graph.outputs),
         operations=_operation_counts(graph.graph_def),
         unsupported=_unsupported(faults),
-        hlo=None if faults else hlo.listed(graph.graph_def, graph.inputs, graph.outputs),
+        hlo=None if faults else hlo.listed(graph.graph_def, graph.inputs, graph.outputs, "", request.model.symbols),
     )
 
 
@@ -130,7 +133,7 @@ def _unsupported(faults: list) -> tuple:
 
 
 def _tensor(tensor) -> Tensor:
-    return Tensor(name=tensor.name, dtype=tensor.dtype, shape=tensor.shape)
+    return Tensor(name=tensor.name, dtype=tensor.dtype, shape=tensor.shape, axes=tensor.axes)
 
 
 def _require_border(signature) -> None:
@@ -167,8 +170,8 @@ def _freeze_signature(model: Chosen, signature) -> _Graph:
             "a variable could not be frozen: mutable state cannot be compiled",
         )
     graph_def = frozen.graph.as_graph_def()
-    inputs = _feeds(signature.inputs, frozen.inputs, model.shapes)
-    outputs = _fetches(signature.outputs, frozen, inputs, graph_def)
+    inputs = _feeds(signature.inputs, frozen.inputs, model)
+    outputs = _fetches(signature.outputs, frozen, inputs, graph_def, model.symbols)
     return _Graph(
         graph=frozen.graph,
         graph_def=graph_def,
@@ -196,8 +199,9 @@ def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
     return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {text}")
 
 
-def _feeds(names: list, tensors: list, shapes: dict) -> list:
+def _feeds(names: list, tensors: list, model: Chosen) -> list:
     """The inputs, with the shapes that the spec sets."""
+    shapes = model.shapes
     unknown = sorted(set(shapes) - set(names))
     if unknown:
         listing = ", ".join(names)
@@ -208,18 +212,25 @@ def _feeds(names: list, tensors: list, shapes: dict) -> list:
             node=tensor.op.name,
             dtype=tensor.dtype.name,
             shape=interface.input_shape(name, saved_model.sizes_of(tensor.shape), shapes.get(name)),
+            axes=tuple(model.axes.get(name, ())),
         )
         for name, tensor in zip(names, tensors, strict=True)
     ]
 
 
-def _fetches(names: list, frozen, inputs: list, graph_def) -> list:
+def _fetches(names: list, frozen, inputs: list, graph_def, symbols) -> list:
     """The outputs, None in shapes for the batch axis; ModelFault if one grows with the batch in another way."""
     light, _ = specialize.without_weights(graph_def)
     asked = [(tensor.op.name, tensor.value_index) for tensor in frozen.outputs]
-    known = [_inferred(light, inputs, asked, size) for size in specialize.PROBES]
+    first, second = specialize.PROBES
+    # All symbols at their maxima, then each at a size of its own.
+    smaller = interface.distinct_sizes(symbols)
+    points = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
+    known = [_inferred(light, inputs, asked, *point) for point in points]
     if any(shape is None or None in shape for shapes in known for shape in shapes):
-        known = [_observed(names, frozen, inputs, size) for size in specialize.PROBES]
+        known = [_observed(names, frozen, inputs, *point) for point in points]
+    axes = [interface.output_axes(name, at_most, at, symbols, smaller)
+            for name, at_most, at in zip(names, known[0], known[-1], strict=True)]  # fmt: skip
     return [
         Fetch(
             name=name,
@@ -227,26 +238,27 @@ def _fetches(names: list, frozen, inputs: list, graph_def) -> list:
             index=tensor.value_index,
             dtype=tensor.dtype.name,
             shape=interface.output_shape(name, specialize.PROBES, (first, second)),
+            axes=found,
         )
-        for name, tensor, first, second in zip(names, frozen.outputs, *known, strict=True)
+        for name, tensor, found, first, second in zip(names, frozen.outputs, axes, *known[:2], strict=True)
     ]
 
 
-def _inferred(graph_def, inputs: list, outputs: list, batch_size: int) -> list:
+def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: dict) -> list:
     try:
-        return specialize.inferred_shapes(specialize.at_batch_size(graph_def, inputs, batch_size), outputs)
+        return specialize.inferred_shapes(specialize.at_batch_size(graph_def, inputs, batch_size, sizes), outputs)
     except ValueError:  # this batch size does not fit the model: what it says when it runs is clearer
         return [None] * len(outputs)
 
 
-def _observed(names: list, frozen, inputs: list, batch_size: int) -> list:
+def _observed(names: list, frozen, inputs: list, batch_size: int, sizes: dict) -> list:
     """The shapes of what the model gives; ModelFault if they depend on the inputs' values."""
     import tensorflow as tf
 
     seen, failures = [], []
     # Two kinds of values, so that a shape that depends on values is seen.
     for fill in (tf.zeros, tf.ones):
-        shapes = [[batch_size if size is None else size for size in tensor.shape] for tensor in inputs]
+        shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
         try:
             results = frozen(
                 *[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)]

@@ -4,9 +4,11 @@ tfcompile lowers the graph, as it does when the model is compiled, loops of Tens
 what tfaot_pkg/program/hlo.py reads.
 """
 
+import itertools
 import math
 import os
 import tempfile
+from dataclasses import dataclass
 
 import specialize
 from messages import listing
@@ -16,6 +18,8 @@ PROBES = (*specialize.PROBES, 132, 2, 3)
 computation must be the same, so that a branch that only small or large batches take is seen. The third one is even,
 because the first two are odd: so `batch % 2` is no constant. Never 1: sizes of 1 change what the bridge gives, and 2
 does now and then."""
+_SYMBOL_SIZES = (11, 13, 17)
+"""Sizes of a symbol beside the batch, if its range holds them: three tell polynomials of the second degree apart."""
 _MOST_TRACES, _ENOUGH_TRACES = 8, 3
 """Attempts at modules of the same instructions: at most, and if no size ever gave two kinds."""
 _LARGEST_LITERAL = 1 << 18
@@ -31,7 +35,43 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def listed(graph_def, inputs, outputs, constants: str = "") -> listing.HloListing:
+@dataclass(frozen=True)
+class _Point:
+    """Sizes to trace at: the batch, and those of other symbols."""
+
+    batch: int
+    sizes: tuple  # pairs of a name and a size
+
+
+def _probes(symbols) -> list:
+    """The batch sizes that are probed, at one size of each symbol."""
+    base = tuple((symbol.name, _sizes_of(symbol)[0]) for symbol in symbols)
+    return [_Point(batch, base) for batch in PROBES]
+
+
+def _samples(symbols) -> list:
+    """What else tells polynomials of the second degree in the symbols, times the batch; at last all at their maxima."""
+    if not symbols:
+        return []
+    known = {symbol.name: _sizes_of(symbol) for symbol in symbols}
+    grid = [
+        tuple((symbol.name, known[symbol.name][steps.count(symbol.name)]) for symbol in symbols)
+        for degree in (0, 1, 2)
+        for steps in itertools.combinations_with_replacement(known, degree)
+    ]
+    points = [_Point(batch, sizes) for sizes in grid for batch in specialize.PROBES]
+    last = _Point(specialize.PROBES[1] + 4, tuple((symbol.name, symbol.maximum) for symbol in symbols))
+    return [*points[len(specialize.PROBES) :], last]
+
+
+def _sizes_of(symbol) -> tuple:
+    """Three sizes within its range; never 1, and the maximum only if there are few."""
+    wanted = [size for size in _SYMBOL_SIZES if symbol.minimum <= size < symbol.maximum]
+    others = [size for size in range(symbol.maximum, max(symbol.minimum, 2) - 1, -1) if size not in wanted]
+    return tuple([*wanted, *sorted(others[:3])][:3])
+
+
+def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listing.HloListing:
     """One module per probe, or why the graph does not compile at such sizes.
 
     `constants` is a file to write the values to of the parameters that follow the inputs: a .npy array for each.
@@ -40,17 +80,19 @@ def listed(graph_def, inputs, outputs, constants: str = "") -> listing.HloListin
     for large in (specialize.WEIGHTS_FROM, None):  # now and then a shape is made of a large constant: it must stay one
         lowered, weights = (graph_def, []) if large is None else specialize.without_weights(graph_def, large)
 
-        def trace(size: int, lowered=lowered, weights=weights) -> listing.Module:
-            return _module(lowered, [*inputs, *weights], outputs, size)
+        def trace(point: _Point, lowered=lowered, weights=weights) -> listing.Module:
+            return _module(lowered, [*inputs, *weights], outputs, point)
 
         try:
-            modules = tuple(_alike(trace))
+            modules = _alike(trace, _probes(symbols), _samples(symbols))
             if constants:
                 _write_constants(graph_def, weights, constants)
-            return listing.HloListing(modules=modules, fault="")
+            return listing.HloListing(
+                modules=tuple(modules[: len(PROBES)]), samples=tuple(modules[len(PROBES) :]), fault=""
+            )
         except Exception as error:  # TensorFlow raises many kinds; the parent says what it means for the model
             fault = fault or " ".join(str(error).split())[:200] or type(error).__name__
-    return listing.HloListing(modules=(), fault=fault)
+    return listing.HloListing(modules=(), samples=(), fault=fault)
 
 
 def _write_constants(graph_def, weights: list, path: str) -> None:
@@ -63,13 +105,14 @@ def _write_constants(graph_def, weights: list, path: str) -> None:
             np.save(file, tensor_util.MakeNdarray(nodes[weight.node].attr["value"].tensor), allow_pickle=False)
 
 
-def _alike(trace) -> list:
-    """One module per size, of the same instructions if there are such.
+def _alike(trace, probes: list, samples: list) -> list:
+    """One module per point, of the same instructions if there are such.
 
     The bridge does not give the same ones each time: with TensorFlow 2.17 a slice at an index of a loop comes with or
     without a dynamic size. So it is asked again if sizes differ, unless each size gives the same again and again.
     """
-    found: dict = {size: {} for size in PROBES}  # modules by kind
+    # Modules by kind. Of the last two probes, small ones, one may differ.
+    found: dict = {point: {} for point in (*probes[:-2], *samples, *probes[-2:])}
     for attempt in range(1, _MOST_TRACES + 1):
         for size, modules in found.items():
             module = trace(size)
@@ -77,7 +120,8 @@ def _alike(trace) -> list:
         kind = _common(found)
         if kind is not None or (attempt >= _ENOUGH_TRACES and all(len(modules) == 1 for modules in found.values())):
             break
-    return [modules.get(kind) or next(iter(modules.values())) for modules in found.values()]
+    chosen = {point: modules.get(kind) or next(iter(modules.values())) for point, modules in found.items()}
+    return [chosen[point] for point in (*probes, *samples)]
 
 
 def _common(found: dict):
@@ -99,16 +143,18 @@ def _used_opcodes(computation: listing.Computation):
             yield each.opcode
 
 
-def _module(graph_def, feeds: list, outputs, batch_size: int) -> listing.Module:
+def _module(graph_def, feeds: list, outputs, point: _Point) -> listing.Module:
     """The entry's parameters are `feeds`, in their order; its result is a tuple of the outputs."""
     from tensorflow.compiler.xla.service import hlo_pb2
 
-    graph_def = specialize.folded(specialize.at_batch_size(graph_def, feeds, batch_size), feeds, outputs)
+    batch_size, sizes = point.batch, dict(point.sizes)
+    graph_def = specialize.folded(specialize.at_batch_size(graph_def, feeds, batch_size, sizes), feeds, outputs)
     snapshot = hlo_pb2.HloSnapshot()
-    snapshot.ParseFromString(_lowered(graph_def, specialize.tfcompile_config(feeds, outputs, batch_size)))
+    snapshot.ParseFromString(_lowered(graph_def, specialize.tfcompile_config(feeds, outputs, batch_size, sizes)))
     module = snapshot.hlo.hlo_module
     return listing.Module(
         batch_size=batch_size,
+        sizes=sizes,
         entry=module.entry_computation_id,
         computations=tuple(map(_computation, _reached(module))),
     )

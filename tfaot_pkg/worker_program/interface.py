@@ -61,6 +61,39 @@ def output_shape(name: str, batch_sizes, shapes):
     )
 
 
+def distinct_sizes(symbols) -> dict:
+    """A size of each symbol below its maximum, which no other symbol has."""
+    taken, found = {symbol.maximum for symbol in symbols}, {}
+    for symbol in symbols:
+        size = next((size for size in range(symbol.maximum - 1, symbol.minimum, -1) if size not in taken), None)
+        if size is None:
+            raise ModelFault(
+                f"the range of {symbol.name}, {symbol.minimum} to {symbol.maximum}, has too few sizes to compile for",
+                "give the axis a number in model.shapes, or allow more sizes",
+            )
+        taken.add(size)
+        found[symbol.name] = size
+    return found
+
+
+def output_axes(name: str, most, smaller, symbols, sizes) -> tuple:
+    """The symbol of each axis of an output, from its shapes at the maxima and at `sizes`; none if no axis has one."""
+    if not symbols or list(most) == list(smaller):
+        return ()
+    maxima = {symbol.name: symbol.maximum for symbol in symbols}
+    axes = [
+        "" if large == small else next((s for s in maxima if (large, small) == (maxima[s], sizes[s])), None)
+        for large, small in zip(most, smaller, strict=False)
+    ]
+    if len(most) != len(smaller) or None in axes:
+        raise ModelFault(
+            f"output {name!r} has the shape {list(most)} at {maxima}, and {list(smaller)} at {sizes}: "
+            "each axis must have a fixed size or be a symbol of model.shapes itself",
+            "reshape or pad the output, or give the axes numbers in model.shapes",
+        )
+    return tuple(axes)
+
+
 def in_order(kind: str, tensors: list, names: tuple) -> list:
     """`tensors` in the order of `names`, the spec's `model.inputs` or `model.outputs` (`kind`); no names keep theirs.
 

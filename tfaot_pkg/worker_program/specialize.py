@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 PROBES = (5, 7)
 """Two batch sizes that tell an axis that grows with the batch from one that does not."""
+_MAXIMA: dict = {}
 WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
 from them."""
@@ -19,18 +20,28 @@ class ConstantFeed:
     shape: tuple
 
 
-def at_batch_size(graph_def, feeds, batch_size: int):
-    """A copy of `graph_def` with placeholders of the shapes of `feeds`, in which None means `batch_size`."""
+def sized(tensor, batch_size: int, sizes) -> list:
+    """The shape of `tensor` at a batch size, and `sizes` of symbols; its own of those that are not among them."""
+    names = getattr(tensor, "axes", ()) or [""] * len(tensor.shape)
+    return [
+        batch_size if size is None else sizes.get(name, size) for size, name in zip(tensor.shape, names, strict=True)
+    ]
+
+
+def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
+    """A copy of `graph_def` with placeholders of the shapes of `feeds`, in which None means `batch_size`.
+
+    Axes with a symbol are as long as `sizes` says, or as their maximum.
+    """
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import tensor_shape
 
-    shapes = {feed.node: feed.shape for feed in feeds}
+    shapes = {feed.node: sized(feed, batch_size, sizes) for feed in feeds}
     copy = graph_pb2.GraphDef()
     copy.CopyFrom(graph_def)
     for node in copy.node:
         if node.name in shapes and node.op == "Placeholder":
-            shape = [batch_size if size is None else size for size in shapes[node.name]]
-            node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
+            node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shapes[node.name]).as_proto())
         node.attr.pop("_output_shapes", None)  # what was known when the model was saved
         if node.op == "XlaCustomCallV2":  # a segment (segments.py)
             for shape in node.attr["result_shapes"].list.shape:
@@ -136,10 +147,11 @@ def _with_constant_shapes(graph_def):
     return copy
 
 
-def tfcompile_config(feeds: list, outputs: list, batch_size: int):
+def tfcompile_config(feeds: list, outputs: list, batch_size: int, sizes=_MAXIMA):
     """tf2xla's Config: feeds and fetches in our order, under names of ours that are C identifiers.
 
-    None in a shape of `feeds` (messages.graph.Feed, Weight, or ConstantFeed) means `batch_size`.
+    None in a shape of `feeds` (messages.graph.Feed, Weight, or ConstantFeed) means `batch_size`; axes with a symbol are
+    as long as `sizes` says, or as their maximum.
     """
     from tensorflow.compiler.tf2xla import tf2xla_pb2
     from tensorflow.python.framework import dtypes, tensor_shape
@@ -148,7 +160,7 @@ def tfcompile_config(feeds: list, outputs: list, batch_size: int):
     for index, tensor in enumerate(feeds):
         feed = made.feed.add(name=f"in{index}", type=dtypes.as_dtype(tensor.dtype).as_datatype_enum)
         feed.id.node_name = tensor.node
-        shape = [batch_size if size is None else size for size in tensor.shape]
+        shape = sized(tensor, batch_size, sizes)
         feed.shape.CopyFrom(tensor_shape.TensorShape(shape).as_proto())
     for index, tensor in enumerate(outputs):
         fetch = made.fetch.add(name=f"out{index}")

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .listing import HloListing
 
 Shape = tuple[int | None, ...]
 """Sizes of axes; None for the batch, and for what is not known."""
+
+
+Axes = tuple[str, ...]
+"""The symbol of each axis, "" for an axis without one; none if no axis has one. Shapes hold their maxima."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """A size that each call of the model brings."""
+
+    name: str
+    minimum: int
+    maximum: int
 
 
 def _require(fits: bool, what: str) -> None:
@@ -25,6 +38,7 @@ class Tensor:
     name: str
     dtype: str
     shape: Shape | None
+    axes: Axes = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +49,7 @@ class Feed:
     node: str
     dtype: str
     shape: Shape
+    axes: Axes = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +61,7 @@ class Fetch:
     index: int
     dtype: str
     shape: Shape
+    axes: Axes = ()
 
     def __post_init__(self) -> None:
         _require(self.index >= 0, "index must not be negative")
@@ -89,8 +105,8 @@ class Inspected:
 class Chosen:
     """The signature `signature` of the SavedModel in `folder`.
 
-    `shapes` are those of inputs that the spec sets; `inputs` and `outputs` are names in the order that it asks for,
-    none for the order of the names.
+    `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
+    order that it asks for, none for the order of the names.
     """
 
     folder: str
@@ -99,6 +115,8 @@ class Chosen:
     shapes: Mapping[str, Shape]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    axes: Mapping[str, Axes] = field(default_factory=dict)
+    symbols: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +224,7 @@ class FrozenGraph:
     warnings: tuple[str, ...]
     work: Work
     graph: Outline | None
+    symbols: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

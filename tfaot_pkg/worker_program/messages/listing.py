@@ -202,16 +202,24 @@ class Computation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """The graph at one batch size; `entry` is a computation's id. Each computation stands after those that it calls."""
+    """The graph at one batch size, and `sizes` of the other symbols; `entry` is a computation's id.
+
+    Each computation stands after those that it calls.
+    """
 
     batch_size: int
     entry: int
     computations: tuple[Computation, ...]
+    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HloListing:
-    """One module per probe (hlo.PROBES); none, and a `fault`, if the graph does not compile at these sizes."""
+    """One module per probe (hlo.PROBES); none, and a `fault`, if the graph does not compile at these sizes.
+
+    `samples` are modules at other sizes of the symbols beside the batch; the last one has all at their maxima.
+    """
 
     modules: tuple[Module, ...]
     fault: str
+    samples: tuple[Module, ...] = ()

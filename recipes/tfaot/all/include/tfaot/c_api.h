@@ -110,6 +110,13 @@ typedef struct tfaot_tensor {
   int32_t has_batch_axis; /**< 0: the tensor has the same shape at every batch size */
 } tfaot_tensor;
 
+/** A size that each call brings: the number of particles of an event, say. */
+typedef struct tfaot_symbol {
+  const char* name; /**< as in the model's spec */
+  size_t minimum;   /**< the smallest size; at least 1 */
+  size_t maximum;   /**< the largest size: what `shape` of a tensor has in its place */
+} tfaot_symbol;
+
 /** What a library holds. All strings are UTF-8 and end with zero. */
 typedef struct tfaot_info {
   uint32_t struct_size;       /**< sizeof(tfaot_info) of the library */
@@ -139,6 +146,19 @@ typedef struct tfaot_info {
   /** 1: `run` takes every number of rows from 1 on, and a row has the same bits at each. 0: only `batch_sizes`. Libraries
    * of versions without this field have 0 here, or end before `rows_independent`. */
   int32_t any_batch_size;
+
+  /** Number of `symbols`, 0 of most models. Libraries of versions without symbols end before this field. */
+  size_t num_symbols;
+
+  /** Sizes that `compute_sized` and `run_sized` take, in this order. `run` and `compute` take arrays of the largest. */
+  const tfaot_symbol* symbols;
+
+  /** For each input, in their order, the number of the symbol of each of its axes, -1 for an axis without one; null for an
+   * input without symbols. Null if there are no symbols. */
+  const int32_t* const* input_axes;
+
+  /** The same for outputs. */
+  const int32_t* const* output_axes;
 } tfaot_info;
 
 /** Scratch memory of one thread of computation. */
@@ -200,6 +220,17 @@ typedef struct tfaot_model_table {
 
   /** Free them, except of calls in progress. Needed before a library is unloaded that kept some. */
   void (*release)(void);
+
+  /** What `compute` does, with arrays of the given `sizes`: one for each of `symbols` of tfaot_info, in their order; null
+   * for their maxima. All tensors are dense at these sizes. `scratch_bytes` holds for all sizes. Libraries of versions
+   * without this field and the next one have no symbols: ask `TFAOT_HAS(model, compute_sized)`. */
+  tfaot_status (*compute_sized)(const tfaot_code* code, int64_t batch_size, const size_t* sizes,
+                                const void* const* inputs, void* const* outputs, void* scratch, size_t scratch_size,
+                                char* message, size_t message_size);
+
+  /** What `run` does, with arrays of the given `sizes`. */
+  tfaot_status (*run_sized)(tfaot_instance* instance, int64_t batch_size, const size_t* sizes,
+                            const void* const* inputs, void* const* outputs);
 } tfaot_model_table;
 
 #ifdef __cplusplus

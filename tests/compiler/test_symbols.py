@@ -1,0 +1,157 @@
+"""Sizes that each call brings: networks over a variable number of particles give TensorFlow's answers at each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.conftest import WORKER_PROGRAM, Code, compiled_together, constants_of
+from tests.kept import REPOSITORY, kept
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.emit import emit
+from tfaot_pkg.compiler.extents import check_extents
+from tfaot_pkg.compiler.fitting import Fit, Point
+from tfaot_pkg.compiler.importing import import_program
+from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported, verify
+from tfaot_pkg.compiler.recognize import recognize
+from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.process import run
+from tfaot_pkg.program import hlo
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.worker_program.messages.graph import Frozen
+from tfaot_pkg.worker_program.messages.wire import decoded
+
+MAKER = REPOSITORY / "tests" / "models" / "symbolic.py"
+N, M, ROWS = Size.symbol("n"), Size.symbol("m"), Size(0, 1)
+
+
+def test_sizes_are_polynomials() -> None:
+    assert str(Size(3)) == "3"
+    assert str(ROWS * N * Size(2) + N + Size(-1)) == "2*batch*n + n - 1"
+    assert (N + Size(1)) * (N + Size(-1)) == N * N + Size(-1)
+    assert (ROWS * N * Size(4)).per_row == N * Size(4)
+    assert (N * M + Size(2)).at(7, {"n": 3, "m": 5}) == 17
+    assert (N * Size(6)).divided(3) == N * Size(2)
+    assert (N * Size(6) + Size(1)).divided(3) is None
+    with pytest.raises(Unsupported, match="square of the batch"):
+        ROWS * (ROWS + N)
+
+
+def test_a_bound_of_a_size_holds_at_all_sizes_of_symbols() -> None:
+    size, symbols = N * N + N * Size(-3) + M, (Symbol("n", 6), Symbol("m", 4, 2))
+    most = size.most(1, symbols)
+    assert all(size.at(1, {"n": n, "m": m}) <= most for n in range(1, 7) for m in range(2, 5))
+
+
+def _points(*sizes: Mapping[str, int]) -> list[Point]:
+    return [Point(batch, each) for each in sizes for batch in (5, 7)]
+
+
+_GRID = [{"n": 11}, {"n": 13}, {"n": 17}]
+
+
+@pytest.mark.parametrize("size", [Size(4), N, ROWS * N, N * N + N * Size(-1), ROWS * N * N + ROWS * Size(3) + Size(2)])
+def test_sizes_are_found_from_what_they_are_at_several(size: Size) -> None:
+    points = [*_points(*_GRID), Point(11, {"n": 24})]
+    assert Fit(points).size(tuple(size.at(point.batch, point.sizes) for point in points)) == size
+
+
+def test_what_is_no_polynomial_is_unsupported_with_what_was_seen() -> None:
+    points = [*_points(*_GRID), Point(11, {"n": 24})]
+    halves = tuple((point.sizes["n"] + 1) // 2 for point in points)
+    with pytest.raises(Unsupported, match="a size is 6 at batch 5, n 11 and"):
+        Fit(points).size(halves)
+    with pytest.raises(Unsupported, match="do not tell how shapes depend"):
+        Fit(_points({"n": 11}, {"n": 13}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A program, and by the number of particles inputs of 5 rows and TensorFlow's outputs."""
+
+    program: Program
+    answers: Mapping[int, tuple[Array, Array]]
+
+
+@pytest.fixture(scope="module")
+def networks(shared_home_folder: Path) -> Mapping[str, Network]:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    python = ensure("2.17.1", folders=folders, progress=Silent()).python
+    worker = sha256_tree(WORKER_PROGRAM, [path for path in files_below(WORKER_PROGRAM) if path.suffix == ".py"])
+    parts = {"maker": sha256_file(MAKER), "python": str(python), "worker": worker}
+    folder = kept(
+        shared_home_folder, "symbols", parts, lambda made: run([python, "-I", MAKER, made, WORKER_PROGRAM], timeout=900)
+    )
+    return {path.name: _network(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+
+
+def _network(folder: Path) -> Network:
+    frozen = decoded(Frozen, json.loads((folder / "frozen.json").read_text()), "frozen.json")
+    symbols = [Symbol(each.name, each.maximum, each.minimum) for each in frozen.model.symbols]
+    read, samples = hlo.read_program(frozen.hlo.modules), hlo.read_samples(frozen.hlo)
+    program = import_program(read, len(frozen.model.inputs), constants_of(folder), samples, symbols)
+    verify(program)
+    found = np.load(folder / "answers.npz")
+    sizes = [int(name.split("_")[1]) for name in found.files if name.startswith("in_")]
+    return Network(program=program, answers={n: (found[f"in_{n}_x"], found[f"out_{n}_y"]) for n in sizes})
+
+
+def _answer(code: Code, x: Array, size: int) -> Array:
+    (made,) = code.at_sizes([size], x)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_networks_over_particles_give_tensorflows_answers_for_any_number_of_them(
+    networks: Mapping[str, Network], kernels: Path, tmp_path: Path
+) -> None:
+    """A set with a mask, attention, an LSTM, convolutions, EdgeConv: each row to the bit alone and among others."""
+    programs = {name: recognize(simplify(network.program)) for name, network in networks.items()}
+    assert set(programs) >= {"attention", "convolved", "lstm", "neighbours", "sets", "summed"}
+    codes = compiled_together(programs, kernels, tmp_path, 3)
+    for name, network in networks.items():
+        check_extents(simplify(network.program))
+        for size, (x, wanted) in network.answers.items():
+            (plain,) = interpret.run(network.program, len(x), [x], {"n": size})
+            np.testing.assert_allclose(plain, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{name} at {size}")
+            ours = _answer(codes[name], x, size)
+            np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{name} at {size}")
+            np.testing.assert_array_equal(_answer(codes[name], x[2:3], size), ours[2:3], err_msg=f"{name} at {size}")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_a_size_at_which_a_part_is_larger_than_its_array_is_rejected(networks: Mapping[str, Network]) -> None:
+    """Four nearest neighbours of three particles: code would read what is not there."""
+    program = simplify(networks["neighbours"].program)
+    few = Program(entry=program.entry, symbols=(Symbol("n", 24, 3),))
+    with pytest.raises(Unsupported, match="4 of 3 elements at n = 3: allow fewer sizes"):
+        check_extents(few)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_layers_over_particles_are_computed_by_the_kernel_library(networks: Mapping[str, Network]) -> None:
+    emitted = emit(recognize(simplify(networks["attention"].program)), "program", 4)
+    assert "softmax(" in emitted.source and "dense<" in emitted.source
+    assert emitted.source.count("size_n") > 5
+    assert BATCH not in emitted.source
+    small, large = (
+        emit(Program(entry=each.entry, symbols=(Symbol("n", most),)), "program", 4).scratch
+        for each in [recognize(simplify(networks["sets"].program))]
+        for most in (12, 24)
+    )
+    assert small < large <= 2 * small + 64

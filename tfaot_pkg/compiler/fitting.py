@@ -1,0 +1,116 @@
+"""Sizes as polynomials in the batch and other symbols, from what they are when a model is traced at several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import lcm, prod
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.program import BATCH, Monomial, Size, Unsupported
+
+_DEGREE = 2
+"""Of the polynomials, in the symbols beside the batch; they are linear in the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The sizes at which a model was traced."""
+
+    batch: int
+    sizes: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {size}" for name, size in {BATCH: self.batch, **self.sizes}.items())
+
+    def value(self, monomial: Monomial) -> int:
+        return prod(self.batch if symbol == BATCH else self.sizes[symbol] for symbol in monomial)
+
+
+class Fit:
+    """Finds the one polynomial through values at `points`. Those that the solution does not need are checks."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self.points = points
+        symbols = sorted(points[0].sizes)
+        inner = [
+            m for degree in range(_DEGREE + 1 if symbols else 1) for m in combinations_with_replacement(symbols, degree)
+        ]
+        self._monomials: list[Monomial] = [tuple(sorted((*batch, *m))) for batch in ((), (BATCH,)) for m in inner]
+        self._chosen, inverse = _solved([[Fraction(point.value(m)) for m in self._monomials] for point in points])
+        self._denominator = lcm(*(number.denominator for row in inverse for number in row))
+        self._inverse = [[int(number * self._denominator) for number in row] for row in inverse]
+        self._known: dict[tuple[int, ...], Size] = {}
+
+    def size(self, values: tuple[int, ...]) -> Size:
+        """Raises Unsupported if there is none with integer coefficients."""
+        if values.count(values[0]) == len(values):
+            return Size(values[0])
+        if values not in self._known:
+            terms = [(monomial, int(found)) for monomial, found in self._terms([np.int64(value) for value in values])]
+            made = Size.of(terms)
+            wrong = [i for i, point in enumerate(self.points) if made.at(point.batch, point.sizes) != values[i]]
+            if wrong:
+                seen = " and ".join(f"{values[i]} at {self.points[i]}" for i in (0, wrong[0]))
+                raise Unsupported(f"a size is {seen}, which is no polynomial with integer coefficients")
+            self._known[values] = made
+        return self._known[values]
+
+    def array(self, values: Sequence[Array]) -> tuple[tuple[Monomial, Array], ...]:
+        """The factors of monomials, each element's own, without those that are zero everywhere. Raises Unsupported."""
+        dtype = values[0].dtype
+        wide = np.float64 if dtype.kind == "f" else np.int64
+        with np.errstate(all="ignore"):
+            terms = [(m, found.astype(dtype)) for m, found in self._terms([each.astype(wide) for each in values])]
+            for point, wanted in zip(self.points, values, strict=True):
+                total = sum(found * dtype.type(point.value(monomial)) for monomial, found in terms)
+                if not np.array_equal(total, wanted):
+                    raise Unsupported("a constant that is no polynomial in the sizes")
+        return tuple((monomial, found) for monomial, found in terms if not monomial or np.any(found))
+
+    def _terms(self, values: Sequence[Array | np.int64]) -> list[tuple[Monomial, Array]]:
+        given = [values[number] for number in self._chosen]
+        made = []
+        for monomial, row in zip(self._monomials, self._inverse, strict=True):
+            total = sum(factor * value for factor, value in zip(row, given, strict=True))
+            made.append((monomial, np.asarray(total // self._denominator)))
+        return made
+
+
+def _solved(rows: Sequence[Sequence[Fraction]]) -> tuple[list[int], list[list[Fraction]]]:
+    """Rows that determine a solution, and the inverse of the matrix that they are."""
+    width = len(rows[0])
+    chosen: list[int] = []
+    reduced: list[tuple[int, list[Fraction]]] = []  # (column of the 1, row) with zeros in the columns of the others
+    for number, row in enumerate(rows):
+        rest = list(row)
+        for column, other in reduced:
+            rest = [a - rest[column] * b for a, b in zip(rest, other, strict=True)]
+        if not any(rest):
+            continue
+        column = next(i for i, value in enumerate(rest) if value)
+        rest = [value / rest[column] for value in rest]
+        reduced.append((column, rest))
+        chosen.append(number)
+    if len(chosen) < width:
+        raise Unsupported("the sizes at which it was traced do not tell how shapes depend on them")
+    return chosen, _inverse([list(rows[number]) for number in chosen])
+
+
+def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
+    count = len(matrix)
+    wide = [[*row, *(Fraction(int(i == j)) for j in range(count))] for i, row in enumerate(matrix)]
+    for column in range(count):
+        pivot = next(i for i in range(column, count) if wide[i][column])
+        wide[column], wide[pivot] = wide[pivot], wide[column]
+        scale = wide[column][column]
+        wide[column] = [value / scale for value in wide[column]]
+        for i in range(count):
+            if i != column and wide[i][column]:
+                factor = wide[i][column]
+                wide[i] = [a - factor * b for a, b in zip(wide[i], wide[column], strict=True)]
+    return [row[count:] for row in wide]
