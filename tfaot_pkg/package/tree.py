@@ -48,7 +48,7 @@ from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
 from tfaot_pkg.rows import Rows
-from tfaot_pkg.signature import Signature, Tensor
+from tfaot_pkg.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, spec_document
@@ -337,6 +337,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "numeric_version": ".".join(map(str, release)),
         "major_version": release[0],
         "system_libraries": contents.system_libraries,
+        "symbols": _symbols(contents.signature.symbols),
         "inputs": _tensors(contents.signature.inputs),
         "outputs": _tensors(contents.signature.outputs),
         "architecture": architecture,
@@ -352,6 +353,11 @@ def check_class_name(spec: ModelSpec) -> None:
             f"model.name: '{spec.model.name}' is a member of every generated class, so no class can have that name",
             hint=f"choose another name, such as {spec.model.name}_model",
         )
+
+
+def _symbols(symbols: tuple[Symbol, ...]) -> list[dict[str, object]]:
+    identifiers = cpp_identifiers((symbol.name for symbol in symbols), taken=("Sizes",))
+    return [{**plain(symbol), "identifier": identifiers[symbol.name]} for symbol in symbols]
 
 
 def _tensors(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:

@@ -139,6 +139,13 @@ class Instance {
     }
   }
 
+  /// The same with arrays at `sizes` of the model's symbols, in the order of `info()`: any batch size, in one call. Throws
+  /// Error.
+  void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs) {
+    tfaot_instance* const handle = this->handle();
+    check(handle, table_->run_sized(handle, static_cast<std::int64_t>(batch_size), sizes, inputs, outputs));
+  }
+
   /// The rules that were set.
   const BatchStrategy& rules() const noexcept { return rules_; }
 
@@ -234,7 +241,10 @@ class Instance {
   }
 
   void run_step(tfaot_instance* handle, std::size_t size, const void* const* inputs, void* const* outputs) {
-    const tfaot_status status = table_->run(handle, static_cast<std::int64_t>(size), inputs, outputs);
+    check(handle, table_->run(handle, static_cast<std::int64_t>(size), inputs, outputs));
+  }
+
+  void check(tfaot_instance* handle, tfaot_status status) {
     if (status == TFAOT_OK) return;
     if (status == TFAOT_BUSY) detail::throw_busy(info().name);  // the message is that of the other thread's calls
     throw Error(info().name, detail::without_name(table_->message(handle), info().name));

@@ -18,6 +18,7 @@
 #include <tfaot/error.h>
 #include <tfaot/instance.h>
 #include <tfaot/parts.h>
+#include <tfaot/sizes.h>
 #include <tfaot/span.h>
 
 namespace tfaot {
@@ -119,8 +120,24 @@ class Code {
     }
   }
 
+  /// The same with arrays at `sizes` of the model's symbols, in the order of `info()`, in scratch memory for any sizes.
+  void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs,
+           span<std::byte> scratch) const {
+    check_scratch(scratch_bytes(batch_size), scratch);
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    const tfaot_status status = table_->compute_sized(code_, static_cast<std::int64_t>(batch_size), sizes, inputs, outputs,
+                                                      scratch.data(), scratch.size(), message, sizeof message);
+    if (status != TFAOT_OK) throw Error(info().name, detail::without_name(message, info().name));
+  }
+
   /// The same in scratch memory of the thread, which is allocated at its first call and at its first call of a larger
   /// batch.
+  void run(std::size_t batch_size, const std::size_t* sizes, const void* const* inputs, void* const* outputs) const {
+    const detail::ThreadScratch scratch(scratch_bytes(batch_size));
+    run(batch_size, sizes, inputs, outputs, scratch.bytes());
+  }
+
+  /// Without sizes of symbols: they have their maxima.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs) const {
     const detail::ThreadScratch scratch(scratch_bytes(batch_size));
     run(batch_size, inputs, outputs, scratch.bytes());
@@ -199,9 +216,10 @@ class Shared {
   explicit Shared(const char* target = nullptr) : code_(W::table(), target) {}
 
   /// Compute `batch_size` rows, into buffers of the caller. Every buffer holds exactly so many rows. Throws Error.
+  /// Of a model with symbols, the lengths of the inputs give their sizes.
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) const {
-    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out) {
-      code_.run(batch_size, in, out);
+    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
+      code_.run(batch_size, sizes.data()..., in, out);
     });
   }
 
@@ -209,8 +227,8 @@ class Shared {
   /// TFAOT_SCRATCH_ALIGNMENT (64), which no other call uses meanwhile. Nothing is allocated, but for temporary memory of large
   /// convolutions and matrix products of XLA's code.
   void run(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, span<std::byte> scratch) const {
-    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out) {
-      code_.run(batch_size, in, out, scratch);
+    with_pointers(batch_size, inputs, outputs, [&](const void* const* in, void* const* out, const auto&... sizes) {
+      code_.run(batch_size, sizes.data()..., in, out, scratch);
     });
   }
 
@@ -241,6 +259,21 @@ class Shared {
   static void with_pointers([[maybe_unused]] std::size_t batch_size, [[maybe_unused]] const Inputs& inputs,
                             [[maybe_unused]] const Outputs& outputs, Call&& call, std::index_sequence<I...>,
                             std::index_sequence<O...>) {
+    if constexpr (detail::number_of_symbols<W> != 0) {
+      const tfaot_info& info = *W::table().info;
+      const std::array<std::size_t, kInputs> lengths{inputs.template get<I>().size()...};
+      const auto sizes = detail::sizes_of<detail::number_of_symbols<W>>(info, batch_size, lengths.data());
+      const std::array<const void*, kInputs + 1> in{
+          detail::input(W::name, detail::at_sizes(W::inputs[I], info.inputs[I], info.input_axes[I], sizes.data()),
+                        batch_size, inputs.template get<I>())...,
+          nullptr};
+      const std::array<void*, kOutputs + 1> out{
+          detail::output(W::name, detail::at_sizes(W::outputs[O], info.outputs[O], info.output_axes[O], sizes.data()),
+                         batch_size, outputs.template get<O>())...,
+          nullptr};
+      call(in.data(), out.data(), sizes);
+      return;
+    }
     const std::array<const void*, kInputs + 1> in{
         detail::input(W::name, W::inputs[I], batch_size, inputs.template get<I>())..., nullptr};
     const std::array<void*, kOutputs + 1> out{

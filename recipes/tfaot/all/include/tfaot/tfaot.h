@@ -12,6 +12,7 @@
 #include <tfaot/parts.h>
 #include <tfaot/pool.h>
 #include <tfaot/shared.h>
+#include <tfaot/sizes.h>
 #include <tfaot/span.h>
 #include <tfaot/tensor.h>
 #include <tfaot/threads.h>

@@ -1,0 +1,101 @@
+// tfaot/sizes.h: sizes that a call brings, of models with symbols (tfaot_symbol): from the lengths of its buffers.
+#ifndef TFAOT_SIZES_H_
+#define TFAOT_SIZES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <tfaot/abi.h>
+#include <tfaot/error.h>
+#include <tfaot/tensor.h>
+
+namespace tfaot {
+inline namespace v2 {
+namespace detail {
+
+/// The number of symbols of the model whose generated class is `W`. Classes of models without symbols have no `symbols`.
+template <class W, class = void>
+inline constexpr std::size_t number_of_symbols = 0;
+template <class W>
+inline constexpr std::size_t number_of_symbols<W, std::void_t<decltype(W::symbols)>> = W::symbols.size();
+
+/// The number of the symbol of an axis, or -1.
+inline std::int32_t symbol_of(const std::int32_t* axes, std::int32_t axis) noexcept {
+  return axes == nullptr ? -1 : axes[axis];
+}
+
+/// Elements of a row at `sizes`, of which those that are 0 count as 1.
+inline std::size_t row_size(const tfaot_tensor& tensor, const std::int32_t* axes, const std::size_t* sizes) noexcept {
+  std::size_t elements = 1;
+  for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
+    const std::int32_t symbol = symbol_of(axes, axis);
+    const std::size_t size = symbol < 0 ? static_cast<std::size_t>(tensor.shape[axis]) : sizes[symbol];
+    elements *= symbol >= 0 && size == 0 ? 1 : size;
+  }
+  return elements;
+}
+
+/// What is known of `tensor` at `sizes`.
+inline TensorInfo at_sizes(const TensorInfo& known, const tfaot_tensor& tensor, const std::int32_t* axes,
+                           const std::size_t* sizes) noexcept {
+  TensorInfo made = known;
+  made.row_size = row_size(tensor, axes, sizes);
+  return made;
+}
+
+/// The symbol that alone is missing (0 in `sizes`) in an input, at how many of its axes: none, or several, give -1.
+inline std::int32_t missing_symbol(const tfaot_tensor& tensor, const std::int32_t* axes, const std::size_t* sizes) noexcept {
+  std::int32_t found = -1;
+  for (std::int32_t axis = tensor.has_batch_axis; axis < tensor.rank; ++axis) {
+    const std::int32_t symbol = symbol_of(axes, axis);
+    if (symbol < 0 || sizes[symbol] != 0) continue;
+    if (found >= 0) return -1;
+    found = symbol;
+  }
+  return found;
+}
+
+/// Throws Error if a size is not in the range of its symbol.
+inline void check_sizes(const tfaot_info& info, const std::size_t* sizes) {
+  for (std::size_t i = 0; i < info.num_symbols; ++i) {
+    const tfaot_symbol& symbol = info.symbols[i];
+    if (sizes[i] >= symbol.minimum && sizes[i] <= symbol.maximum) continue;
+    throw Error(info.name, std::string("size ") + symbol.name,
+                std::to_string(symbol.minimum) + " to " + std::to_string(symbol.maximum), std::to_string(sizes[i]));
+  }
+}
+
+/// The sizes of all symbols, from the `lengths` of the inputs, in elements. Throws Error: they are out of range, or do not
+/// follow from the inputs, as of an input whose axes have two symbols.
+template <std::size_t N>
+std::array<std::size_t, N> sizes_of(const tfaot_info& info, std::size_t batch_size, const std::size_t* lengths) {
+  std::array<std::size_t, N> sizes{};
+  for (std::size_t pass = 0; pass < N; ++pass) {
+    for (std::size_t i = 0; i < info.num_inputs; ++i) {
+      const tfaot_tensor& tensor = info.inputs[i];
+      const std::int32_t symbol = missing_symbol(tensor, info.input_axes[i], sizes.data());
+      if (symbol < 0) continue;
+      const std::size_t rest = row_size(tensor, info.input_axes[i], sizes.data());
+      const std::size_t rows = tensor.has_batch_axis ? batch_size : 1;
+      // Of a batch without rows any size will do. What is no multiple is reported with the input's lengths.
+      sizes[static_cast<std::size_t>(symbol)] =
+          rows == 0 || rest == 0 ? info.symbols[symbol].maximum : lengths[i] / rest / rows;
+      if (sizes[static_cast<std::size_t>(symbol)] == 0) check_sizes(info, sizes.data());
+    }
+  }
+  for (std::size_t i = 0; i < N; ++i) {
+    if (sizes[i] != 0) continue;
+    throw Error(info.name, std::string("size ") + info.symbols[i].name + " does not follow from an input: give all sizes");
+  }
+  check_sizes(info, sizes.data());
+  return sizes;
+}
+
+}  // namespace detail
+}  // namespace v2
+}  // namespace tfaot
+
+#endif  // TFAOT_SIZES_H_
