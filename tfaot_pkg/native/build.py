@@ -31,6 +31,7 @@ from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.documents import plain
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.keys import Key, key_of
+from tfaot_pkg.native.common import SOURCES, WARNINGS, common_object
 from tfaot_pkg.native.library import (
     PARTS,
     NativeLibrary,
@@ -57,8 +58,6 @@ from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
 STAGE = "native"
-_WARNINGS = ("-Wall", "-Wextra")
-"""No errors: another compiler's warning must not fail a user's build. The tests compile these sources with -Werror."""
 _KILL_INTERVAL = 0.02  # seconds
 _COMMON_STEPS = 11  # six sources, the common object, the whole, archive, entry, shared
 _NOTHING = "nothing"
@@ -238,7 +237,7 @@ class LibraryBuild:
 
     def _compile_all(self) -> list[Path]:
         """Compile the code of each unit, and what units have in common, whose objects are returned."""
-        sources = [partial(self._source, name) for name in ("cpu.cc", "library.cc", "runtime.cc")]
+        sources = [partial(self._common, name) for name in SOURCES]
         common: list[Callable[[], Path]] = [*sources, self._model, self._table, self._weights]
         units: list[Callable[[], Path]] = [partial(self._glue, unit) for unit in self.compiled.units]
         if self.compiled.program is not None:
@@ -292,8 +291,15 @@ class LibraryBuild:
         self.step.advance(note=source.name)
         return output
 
-    def _source(self, name: str) -> Path:
-        return self._compile(resources.templates() / "native" / name, [*self._baseline(), *_WARNINGS])
+    def _common(self, name: str) -> Path:
+        """A copy, because each library gives its symbols other names."""
+        made = common_object(
+            name, architecture=self._targets[0].architecture, interface=self.environment.toolchain.interface,
+            compiler=self.compiler, cache=self.parts.cache,
+        )  # fmt: skip
+        copy = shutil.copyfile(made, self.work / made.name)
+        self.step.advance(note=name)
+        return copy
 
     def _rendered(self, template: str, output: str, context: dict[str, object]) -> Path:
         path = self.work / output
@@ -312,7 +318,7 @@ class LibraryBuild:
         )
         source = self.work / "model.cc"
         source.write_text(model.text(self._targets))
-        return self._compile(source, [*self._baseline(), *_WARNINGS])
+        return self._compile(source, [*self._baseline(), *WARNINGS])
 
     def _weights(self) -> Path:
         path = self.work / "weights.bin"
@@ -334,23 +340,23 @@ class LibraryBuild:
         context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit)}
         source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
         # Generated headers are not ours to warn about: they are system headers to the compiler.
-        return self._compile(source, [*unit.target.flags, *_WARNINGS, "-isystem", unit.folder])
+        return self._compile(source, [*unit.target.flags, *WARNINGS, "-isystem", unit.folder])
 
     def _program(self, program: ProgramCode, target: Target) -> Path:
         """The function that computes the model on a target."""
         source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
-        return self._compile(source, [*target.flags, *_WARNINGS, *_kernel_flags(target)])
+        return self._compile(source, [*target.flags, *WARNINGS, *_kernel_flags(target)])
 
     def _segment(self, segment: CompiledSegment) -> Path:
         """What calls XLA's code of a part of the program."""
         source = self._rendered("segment.cc.j2", f"{_segment_name(segment)}.cc", _segment_context(segment))
-        return self._compile(source, [*segment.target.flags, *_WARNINGS, "-isystem", segment.folder])
+        return self._compile(source, [*segment.target.flags, *WARNINGS, "-isystem", segment.folder])
 
     def _nothing(self) -> Path:
         """What a batch size has of its own if a program computes all of them."""
         source = self.work / f"{_NOTHING}.cc"
         source.write_text("// One program computes batches of all sizes.\n")
-        return self._compile(source, [*self._baseline(), *_WARNINGS])
+        return self._compile(source, [*self._baseline(), *WARNINGS])
 
     def _table(self) -> Path:
         """The functions that give the code of each target."""
@@ -370,7 +376,7 @@ class LibraryBuild:
             context["symbols"] = {
                 target.name: [_unit_symbol(self.symbol, unit) for unit in units[target]] for target in self._targets
             }
-        return self._compile(self._rendered("units.cc.j2", "units.cc", context), [*self._baseline(), *_WARNINGS])
+        return self._compile(self._rendered("units.cc.j2", "units.cc", context), [*self._baseline(), *WARNINGS])
 
     @property
     def _memories(self) -> tuple[str, ...]:

@@ -1,0 +1,42 @@
+"""Code that is the same in all libraries: compiled once per architecture, interface of the toolchain and compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfaot_pkg import resources
+from tfaot_pkg.cache import BuildCache
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.keys import key_of
+from tfaot_pkg.native.library import baseline, includes
+
+STAGE = "common"
+SOURCES = ("cpu.cc", "library.cc", "runtime.cc")
+WARNINGS = ("-Wall", "-Wextra")
+"""No errors: another compiler's warning must not fail a user's build. The tests compile these sources with -Werror."""
+
+
+def common_object(name: str, *, architecture: str, interface: str, compiler: Compiler, cache: BuildCache) -> Path:
+    """The object of one of SOURCES, from the cache if it is there. Read only. Raises CompilerError, StorageError."""
+    key = key_of(
+        STAGE,
+        code_digest(__name__),
+        {
+            "source": name,
+            "sources": resources.digest(resources.templates() / "native"),
+            "headers": resources.digest(resources.headers()),
+            "baseline": list(baseline(architecture)),
+            "interface": interface,
+            "compiler": compiler.identity,
+            "flags": list(compiler.all_flags),
+        },
+    )
+    output = f"{Path(name).stem}.o"
+
+    def make(folder: Path) -> None:
+        source = resources.templates() / "native" / name
+        flags = [*compiler.library_flags, *baseline(architecture), *WARNINGS, *includes(interface)]
+        compiler.compile(source, folder / output, flags=flags, folder=folder)
+
+    return cache.get_or_make(STAGE, key, make) / output
