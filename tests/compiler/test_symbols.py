@@ -12,6 +12,8 @@ import pytest
 
 from tests.compiler.conftest import WORKER_PROGRAM, Code, compiled_together, constants_of
 from tests.kept import REPOSITORY, kept
+from tests.samples import tfaot
+from tests.wording import reported
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.emit import emit
@@ -21,8 +23,10 @@ from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.program import BATCH, Program, Size, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.errors import RunError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.keys import files_below, sha256_file, sha256_tree
+from tfaot_pkg.loader import load
 from tfaot_pkg.process import run
 from tfaot_pkg.program import hlo
 from tfaot_pkg.progress import Silent
@@ -76,8 +80,9 @@ def test_what_is_no_polynomial_is_unsupported_with_what_was_seen() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A program, and by the number of particles inputs of 5 rows and TensorFlow's outputs."""
+    """A program, and by the number of particles inputs of 5 rows and TensorFlow's outputs. `model` is the SavedModel."""
 
+    model: Path
     program: Program
     answers: Mapping[int, tuple[Array, Array]]
 
@@ -102,7 +107,9 @@ def _network(folder: Path) -> Network:
     verify(program)
     found = np.load(folder / "answers.npz")
     sizes = [int(name.split("_")[1]) for name in found.files if name.startswith("in_")]
-    return Network(program=program, answers={n: (found[f"in_{n}_x"], found[f"out_{n}_y"]) for n in sizes})
+    return Network(
+        model=folder / "model", program=program, answers={n: (found[f"in_{n}_x"], found[f"out_{n}_y"]) for n in sizes}
+    )
 
 
 def _answer(code: Code, x: Array, size: int) -> Array:
@@ -155,3 +162,84 @@ def test_layers_over_particles_are_computed_by_the_kernel_library(networks: Mapp
         for most in (12, 24)
     )
     assert small < large <= 2 * small + 64
+
+
+CALLS = r"""
+#include <tfaot-model-sets/model.h>
+#include <tfaot/shared.h>
+
+#include <cstdio>
+#include <vector>
+
+template <class Call>
+void failing(Call&& call) {
+  try {
+    call();
+  } catch (const tfaot::Error& error) {
+    std::puts(error.what());
+  }
+}
+
+int main() {
+  tfaot_model::sets model;
+  const tfaot::Shared<tfaot_model::sets> shared;
+  std::vector<float> x(3 * 7 * 4), first(9), second(9), third(9);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1f * static_cast<float>(i % 13) - 0.5f;
+  model.run(3, x, first);
+  model.run(3, tfaot_model::sets::Sizes{7}, x, second);
+  shared.run(3, {x}, {third});
+  std::puts(first == second && second == third ? "same" : "different");
+  for (const float value : first) std::printf("%a\n", static_cast<double>(value));
+  failing([&] { model.run(3, tfaot_model::sets::Sizes{6}, x, first); });
+  x.resize(3 * 25 * 4);
+  failing([&] { model.run(3, x, first); });
+  x.resize(3 * 7 * 4 - 1);
+  failing([&] { shared.run(3, {x}, {first}); });
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(900)
+def test_a_package_takes_arrays_of_any_size_in_python_and_in_cpp(
+    networks: Mapping[str, Network], shared_home_folder: Path, tmp_path: Path
+) -> None:
+    """From a spec with `n <= 24` to answers: shapes and lengths give the size, wrong ones are reported."""
+    network = networks["sets"]
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        f"model: {{name: sets, version: 1.0.0, saved_model: {network.model}, shapes: {{x: [batch, n <= 24, 4]}}}}\n"
+        "compilation: {batch_sizes: [1, 4], tensorflow: 2.17.1, targets: [x86-64-v3]}\n"
+    )
+    document = json.loads(tfaot(shared_home_folder, "build", spec, "-o", tmp_path / "prefix", "--json"))
+    assert document["engine"]["symbols"] == ["n <= 24"]
+    info = json.loads((tmp_path / "prefix/share/tfaot-model-sets/info.json").read_text())
+    assert info["symbols"] == [{"name": "n", "minimum": 1, "maximum": 24}]
+    assert info["inputs"][0]["axes"] == ["", "n", ""]
+    model = load("sets", prefix=tmp_path / "prefix")
+    for x, wanted in network.answers.values():
+        np.testing.assert_allclose(model(x)["y"], wanted, rtol=1e-4, atol=1e-5)
+    x = network.answers[7][0]
+    shifted = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)  # copied in parts
+    np.testing.assert_array_equal(model(shifted)["y"], model(x)["y"])
+    for wrong in ((2, 25, 4), (2, 0, 4), (2, 5, 3), (2, 5)):
+        with reported(RunError):
+            model(np.zeros(wrong, np.float32))
+    (tmp_path / "calls.cpp").write_text(CALLS)
+    prefix, flags = tmp_path / "prefix", "-std=c++17 -Wall -Wextra -Wconversion -Wshadow -Werror".split()
+    run(
+        ["g++", *flags, f"-I{prefix / 'include'}", tmp_path / "calls.cpp", f"-L{prefix / 'lib'}", "-ltfaot-model-sets",
+         f"-Wl,-rpath,{prefix / 'lib'}", "-o", tmp_path / "calls"]
+    )  # fmt: skip
+    same, *lines = run([tmp_path / "calls"]).stdout.splitlines()
+    assert same == "same"
+    values = np.array([float.fromhex(line) for line in lines[:9]], np.float32).reshape(3, 3)
+    given = (np.float32(0.1) * (np.arange(84) % 13).astype(np.float32) - np.float32(0.5)).reshape(3, 7, 4)
+    np.testing.assert_allclose(values, model(given)["y"], rtol=1e-6, atol=1e-7)
+    assert lines[9:] == [
+        'sets: input "x": expected 72 elements (3 rows of 24), got 84',
+        "sets: size n: expected 1 to 24, got 25",
+        'sets: input "x": expected 72 elements (3 rows of 24), got 83',
+    ]
