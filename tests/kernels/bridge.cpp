@@ -1,5 +1,7 @@
 // What the tests call: the kernels by C names. The structures are passed as they are (tests/kernels/library.py).
-#include "tfaot_kernels/kernels.h"
+//
+// Dense layers and convolutions get a table of what they alone can reach (reached.h): a call of anything else fails.
+#include "reached.h"
 
 namespace kernels = tfaot_kernels;
 
@@ -25,7 +27,8 @@ EXPORT void pack(const float* weights, std::size_t rows, std::size_t columns, fl
 }
 
 EXPORT void dense(const kernels::Dense* layer, std::size_t batch, const float* in, float* out) {
-  kernels::dense(*layer, batch, in, out);
+  const kernels::Reached reached = kernels::Reached{}.product(layer->inputs, layer->outputs, layer->activation, {batch, 0, 1});
+  kernels::dense(reached.table(), *layer, batch, in, layer->inputs, out, layer->outputs);
 }
 
 EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }
@@ -37,7 +40,7 @@ EXPORT void pack_conv2d(const kernels::Conv2d* layer, const float* filters, floa
 EXPORT std::size_t conv2d_scratch(const kernels::Conv2d* layer) { return kernels::conv2dScratch(*layer); }
 
 EXPORT void conv2d(const kernels::Conv2d* layer, std::size_t batch, const float* in, float* out, float* scratch) {
-  kernels::conv2d(*layer, batch, in, out, scratch);
+  kernels::conv2d(kernels::Reached{}.conv2d(*layer, {batch, 0, 1}).table(), *layer, batch, in, out, scratch);
 }
 
 EXPORT std::size_t conv2d_max_pool_scratch(const kernels::Conv2d* layer, const kernels::Window* pool) {
@@ -46,7 +49,8 @@ EXPORT std::size_t conv2d_max_pool_scratch(const kernels::Conv2d* layer, const k
 
 EXPORT void conv2d_max_pool(const kernels::Conv2d* layer, const kernels::Window* pool, std::size_t batch,
                             const float* in, float* out, float* scratch) {
-  kernels::conv2dMaxPool(*layer, *pool, batch, in, out, scratch);
+  const kernels::Dispatch dispatch = kernels::Reached{}.conv2dMaxPool(*layer, *pool).table();
+  kernels::conv2dMaxPool(dispatch, *layer, *pool, batch, in, out, scratch);
 }
 
 EXPORT void max_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {

@@ -24,7 +24,7 @@ SERVER = Path(__file__).with_name("server.cpp")
 KERNELS = RECIPE / "src" / "kernels.cpp"
 FLAGS = (
     *("-std=c++17", "-O2", NO_CONTRACTION, "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden"),
-    f"-I{RECIPE / 'include'}",
+    *(f"-I{RECIPE / 'include'}", f"-I{RECIPE / 'src'}"),
 )
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from tests.native.binaries import dynamic_values, exports, global_symbols, imports, member, unversioned_imports
 from tests.native.conftest import Variant
@@ -90,6 +91,17 @@ def test_code_for_several_levels_is_in_the_library(name: str, published: Publish
     assert uses_register(library, "ymm")
     assert not uses_register(library, "zmm")
     assert [i for i in instructions(library) if i.startswith("vfmadd")]
+
+
+def test_a_small_library_has_few_kernels_beside_its_weights(published: Published, tmp_path: Path) -> None:
+    # At most 40 KiB for each of its two targets: the default targets are to be within 120 KiB.
+    static, shared = (published.library("digits", suffix) for suffix in ("a", "so"))
+    with member(static, tmp_path).open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        (weights,) = (s["st_size"] for s in table.iter_symbols() if s.name == "tfaot_weights")
+    assert 0 < shared.stat().st_size - weights <= 80 * 1024
+    assert static.stat().st_size - weights <= 120 * 1024  # with symbols and relocations
 
 
 @pytest.mark.nightly

@@ -89,10 +89,14 @@ def _write(
         )
         with counting(emitter, between):
             emitter.line(
-                f"dense({{{cpp(inner)}, {cpp(width)}, {packed}, nullptr, Activation::none}}, {cpp(count)}, "
+                f"dense(dispatch, {{{cpp(inner)}, {cpp(width)}, {packed}, nullptr, Activation::none}}, {cpp(count)}, "
                 f"{at(rows.pointer, 0, of_lines=0)}, {cpp(row_step)}, "
                 f"{at(out.pointer, 2, of_lines=1)}, {cpp(out_step)});"
             )
+    if inner.is_constant and width.is_constant:
+        emitter.reaches(f"product({inner.constant}, {width.constant}, Activation::none", count)
+    else:
+        emitter.reached["products()"] = None
     for pointer in (rows.pointer, columns.pointer, packed, out.pointer):
         emitter.touch(pointer)
 

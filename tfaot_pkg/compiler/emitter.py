@@ -93,6 +93,7 @@ class Emitter(Writer):
             "name": name,
             "block": block,
             "symbols": [variable(symbol.name) for symbol in program.symbols],
+            "reached": list(self.reached),
             "segments": sorted(self.segments),
             "memory": scratch,
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],

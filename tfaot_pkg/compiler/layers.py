@@ -23,9 +23,10 @@ def dense(emitter: Emitter, operation: Operation) -> str:
     emitter.touch(source)
     activation = f"Activation::{operation.attributes['activation']}"
     emitter.line(
-        f"dense<{weights.shape[0]}, {weights.shape[1]}>({packed_at}, {bias}, {activation}, "
+        f"dense<{weights.shape[0]}, {weights.shape[1]}>(dispatch, {packed_at}, {bias}, {activation}, "
         f"{cpp(rows)}, {source}, {target});"
     )
+    emitter.reaches(f"dense({weights.shape[0]}, {weights.shape[1]}, {activation}", rows)
     emitter.touch(target)
     return target
 
@@ -62,8 +63,14 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
         )
         images = cpp(operation.shape.sizes[0])
         emitter.line(
-            f"{function}({{{layer}, {packed_at}, {bias}, {activation}}}{pooled}, {images}, {source}, {target}, {work});"
+            f"{function}(dispatch, {{{layer}, {packed_at}, {bias}, {activation}}}{pooled}, "
+            f"{images}, {source}, {target}, {work});"
         )
+    whole = f"{{{{{', '.join(map(str, window))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
+    if pool:
+        emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool))}}})"] = None
+    else:
+        emitter.reaches(f"conv2d({whole}", operation.shape.sizes[0])
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
@@ -90,7 +97,10 @@ def softmax(emitter: Emitter, operation: Operation) -> str:
     target = emitter.target(operation)
     emitter.touch(source)
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
-    emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
+    if size.is_constant:
+        emitter.line(f"softmax<{size.constant}>({cpp(rows)}, {source}, {target});")
+    else:
+        emitter.line(f"softmax({cpp(rows)}, {cpp(size)}, {source}, {target});")
     emitter.touch(target)
     return target
 

@@ -15,7 +15,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index, address_terms, cpp
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.loops import Access, Body
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Size, Symbol, Unsupported
 
 ALIGNMENT = 64
 _CACHE = 256 * 1024
@@ -46,6 +46,7 @@ class Writer:
         self.clock = 0
         self.new = count()
         self.buffers: dict[str, Buffer] = {}
+        self.reached: dict[str, None] = {}  # calls of Reached (reached.h), in their order, each once
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
         self.constants: list[tuple[int, Array]] = []
         self._constants: dict[tuple[str, bytes], str] = {}
@@ -150,6 +151,20 @@ class Writer:
             type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
             self._constants[same] = f"reinterpret_cast<const {type_}*>(weights + {offset})"
         return self._constants[same]
+
+    def reaches(self, call: str, rows: Size) -> None:
+        """Note a layer that gets a number of rows, by the beginning of a call of Reached."""
+        constant, per_row, others = 0, 0, False
+        for monomial, factor in rows.terms:
+            if monomial == () and factor > 0:
+                constant = factor
+            elif monomial == (BATCH,):
+                per_row = factor
+            else:
+                others = True
+        # Layers take at most so many rows at a time, whatever the number of all.
+        known = "0, 1, kRowsAtATime" if others else f"{constant}, {per_row}, kRows"
+        self.reached[f"{call}, {{{known}}})"] = None
 
     def chosen_block(self) -> int:
         """The most rows whose values stay in the cache between the loops.

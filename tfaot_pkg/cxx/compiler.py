@@ -171,10 +171,13 @@ class Compiler:
     def merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> None:
         """Link `objects` into one relocatable object in which only the symbols `keep` are global.
 
+        What these do not need is left out: programs that are linked with a static library need not collect garbage.
         Groups are dissolved first: a linker merges COMDAT groups by name even if their symbols are local, and would
         take one target's code for another's.
         """
         options = ["-r", "-nostdlib", "-Wl,--force-group-allocation", "-Wl,--build-id=none"]
+        if keep:
+            options += ["-Wl,--gc-sections", *(f"-Wl,--undefined={name}" for name in keep)]
         if not self.is_gcc:
             # Only GNU ld has --force-group-allocation; Clang may be set to use another linker.
             options.append("-fuse-ld=bfd")

@@ -9,6 +9,7 @@ _MAXIMA: dict = {}
 WEIGHTS_FROM = 256
 """Constants of at least this many floats or narrow integers count as weights: shapes and indices are seldom computed
 from them."""
+_OF_SHAPES = frozenset("Shape Size Rank".split())
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,10 @@ def folded(graph_def, feeds, outputs):
 
     XLA does some of this itself, but not for every operation (scattering into a shape, say).
     """
-    import tensorflow as tf
     from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
     from tensorflow.python.grappler import tf_optimizer
-    from tensorflow.python.training.saver import export_meta_graph
 
-    graph_def = _with_constant_shapes(graph_def)
-    graph = tf.Graph()
-    with graph.as_default():
-        tf.graph_util.import_graph_def(graph_def, name="")
-    meta_graph = export_meta_graph(graph_def=graph_def, graph=graph)
+    meta_graph = meta_graph_pb2.MetaGraphDef(graph_def=_with_constant_shapes(graph_def))
     kept = meta_graph_pb2.CollectionDef()
     kept.node_list.value.extend([f"{out.node}:{out.index}" for out in outputs] + [feed.node for feed in feeds])
     # The optimizer keeps the nodes that this collection names.
@@ -120,18 +115,20 @@ def folded(graph_def, feeds, outputs):
 
 
 def _with_constant_shapes(graph_def):
-    """A copy of `graph_def` in which `Shape`, `Size` and `Rank` of tensors of known shape are constants."""
+    """`graph_def` with constants for `Shape`, `Size` and `Rank` of tensors of known shape."""
     import numpy as np
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
 
+    if not any(node.op in _OF_SHAPES for node in graph_def.node):
+        return graph_def  # an import costs as much as the lowering
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(graph_def, name="")
     copy = graph_pb2.GraphDef()
     copy.CopyFrom(graph_def)
     for node in copy.node:
-        if node.op not in ("Shape", "Size", "Rank"):
+        if node.op not in _OF_SHAPES:
             continue
         shape = graph.get_operation_by_name(node.name).inputs[0].shape
         if not shape.is_fully_defined():

@@ -157,59 +157,6 @@ TFAOT_INLINE Vector hardSwish(Vector x) { return x * (clipped(x + 3.0f, 0.0f, 6.
 
 TFAOT_INLINE Vector leakyRelu(Vector x, float slope) { return x > 0.0f ? x : x * slope; }
 
-template <class Function>
-TFAOT_INLINE void transform(Function function, float* data, std::size_t rows, std::size_t width, std::size_t stride) {
-  for (std::size_t row = 0; row < rows; ++row, data += stride) {
-    for (std::size_t v = 0; v < width; ++v) store(data + v * kLanes, function(load(data + v * kLanes)));
-  }
-}
-
-/// Activates `rows` rows of `width` vectors in place. One copy of this serves every kernel: it is called per block.
-inline __attribute__((noinline)) void activateBlock(Activation activation, float* data, std::size_t rows, std::size_t width,
-                                             std::size_t stride) {
-  const auto apply = [&](auto function) { transform(function, data, rows, width, stride); };
-  switch (activation) {
-    case Activation::none: return;
-    case Activation::relu: return apply([](Vector x) { return positivePart(x); });
-    case Activation::elu: return apply([](Vector x) { return elu(x); });
-    case Activation::selu: return apply([](Vector x) { return selu(x); });
-    case Activation::tanh: return apply([](Vector x) { return hyperbolicTangent(x); });
-    case Activation::sigmoid: return apply([](Vector x) { return timesSigmoid(broadcast(1.0f), x); });
-    case Activation::softplus: return apply([](Vector x) { return softplus(x); });
-    case Activation::gelu_erf: return apply([](Vector x) { return geluErf(x); });
-    case Activation::gelu_tanh: return apply([](Vector x) { return geluTanh(x); });
-    case Activation::swish: return apply([](Vector x) { return timesSigmoid(x, x); });
-    case Activation::hard_swish: return apply([](Vector x) { return hardSwish(x); });
-    case Activation::leaky_relu: return apply([=](Vector x) { return leakyRelu(x, activation.slope); });
-    case Activation::clip: return apply([=](Vector x) { return clipped(x, activation.low, activation.high); });
-  }
-}
-
-/// Activates `count` floats in place, the last ones beside zeros.
-inline void activateRow(Activation activation, float* data, std::size_t count) {
-  if (activation == Activation::none) return;
-  const std::size_t whole = count / kLanes;
-  activateBlock(activation, data, 1, whole, 0);
-  if (const std::size_t rest = count % kLanes) {
-    float padded[kLanes] = {};
-    std::memcpy(padded, data + whole * kLanes, rest * sizeof(float));
-    activateBlock(activation, padded, 1, 1, 0);
-    std::memcpy(data + whole * kLanes, padded, rest * sizeof(float));
-  }
-}
-
-/// Activated sums of `count` floats, so many at a time that they are still in the first cache when they are activated.
-inline void addRow(Activation activation, std::size_t count, const float* first, const float* second, float* out) {
-  constexpr std::size_t kAtATime = 2048;
-  for (std::size_t begin = 0; begin < count; begin += kAtATime) {
-    const std::size_t end = count - begin < kAtATime ? count : begin + kAtATime;
-    std::size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) store(out + i, load(first + i) + load(second + i));
-    for (; i < end; ++i) out[i] = first[i] + second[i];
-    activateRow(activation, out + begin, end - begin);
-  }
-}
-
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
 

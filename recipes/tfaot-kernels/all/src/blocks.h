@@ -5,7 +5,7 @@
 #ifndef TFAOT_KERNELS_BLOCKS_H_
 #define TFAOT_KERNELS_BLOCKS_H_
 
-#include "activations.h"
+#include "activating.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -26,9 +26,10 @@ struct Product {
   Segments segments;
   Activation activation;
   bool chained;  ///< whether sums are made in kChains chains, see `sumChains`; rows have one segment then
-};
+  const Dispatch* dispatch;
 
-inline constexpr int kMostWidth = 8;  // vectors of a strip at most
+  Extent extent() const { return {panelSize / kPanel, columns, chained}; }
+};
 
 inline constexpr float kZeros[kMostWidth * kLanes] = {};
 
@@ -235,29 +236,11 @@ void sumBlocks(const Strip& strip, const Product& product, const float* const* r
       for (int v = 0; v < kWidth; ++v) store(to + v * kLanes, sums[r][v]);
     }
     // Block by block, so that it overlaps with the next one's multiply-adds.
-    if (activation != Activation::none) activateBlock(activation, out.data, kRows, kWidth, out.stride);
+    if (activation != Activation::none) {
+      product.dispatch->activations[activation](activation, out.data, kRows, kWidth, out.stride);
+    }
   }
 }
-
-using Block = void (*)(const Strip&, const Product&, const float* const* rows, std::size_t blocks, Target out);
-
-template <int kRows, int kWidth>
-constexpr Block blockOf() {
-  if constexpr (kWidth <= kBlockWidth[kRows]) return &sumBlocks<kRows, kWidth>;
-  return nullptr;
-}
-
-struct Blocks {
-  Block byRowsAndWidth[kBlockRows][kMostWidth];  ///< both less one
-};
-
-template <int... kRow>
-constexpr Blocks allBlocks(std::integer_sequence<int, kRow...>) {
-  return {{{blockOf<kRow + 1, 1>(), blockOf<kRow + 1, 2>(), blockOf<kRow + 1, 3>(), blockOf<kRow + 1, 4>(),
-            blockOf<kRow + 1, 5>(), blockOf<kRow + 1, 6>(), blockOf<kRow + 1, 7>(), blockOf<kRow + 1, 8>()}...}};
-}
-
-inline constexpr Blocks kBlocks = allBlocks(std::make_integer_sequence<int, kBlockRows>{});
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels

@@ -7,7 +7,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-inline constexpr int kChains = 4;
 inline constexpr std::size_t kMostSums = 32 * kLanes;  // floats of the largest block's sums
 
 /// Sums of `kRows` rows in four chains at once, of a quarter of the inputs each, the remainder in the last one's.
@@ -38,7 +37,7 @@ void sumInChains(const Strip& strip, std::size_t length, const float* const* row
   };
   for (std::size_t k = 0; k < part; ++k) {
     TFAOT_UNROLL
-    for (int i = 0; i < kChains; ++i) add(i, i * part + k);
+    for (int i = 0; i < static_cast<int>(kChains); ++i) add(i, i * part + k);
   }
   for (std::size_t k = kChains * part; k < length; ++k) add(kChains - 1, k);
   TFAOT_UNROLL
@@ -49,27 +48,6 @@ void sumInChains(const Strip& strip, std::size_t length, const float* const* row
     }
   }
 }
-
-using ChainBlock = void (*)(const Strip&, std::size_t length, const float* const* rows, Target out);
-
-template <int kRows, int kWidth>
-constexpr ChainBlock chainBlockOf() {
-  if constexpr (kRows * kWidth * kChains <= kChainSums) return &sumInChains<kRows, kWidth>;
-  return nullptr;
-}
-
-inline constexpr int kChainRows = kChainSums / kChains;
-
-struct ChainBlocks {
-  ChainBlock byRowsAndWidth[kChainRows][2];  ///< both less one
-};
-
-template <int... kRow>
-constexpr ChainBlocks allChainBlocks(std::integer_sequence<int, kRow...>) {
-  return {{{chainBlockOf<kRow + 1, 1>(), chainBlockOf<kRow + 1, 2>()}...}};
-}
-
-inline constexpr ChainBlocks kChainBlocks = allChainBlocks(std::make_integer_sequence<int, kChainRows>{});
 
 /// One chain after the other: for so many rows that the units are busy.
 inline void sumChainByChain(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
@@ -83,7 +61,7 @@ inline void sumChainByChain(const Strip& strip, const Product& product, const fl
   for (std::size_t i = 0; i < kChains; ++i) {
     for (std::size_t r = 0; r < count; ++r) from[r] = rows[r] + i * part;
     chain.segments = {i == kChains - 1 ? length - i * part : part};
-    kBlocks.byRowsAndWidth[count - 1][width - 1](rest, chain, from, 1, {parts[i], width * kLanes});
+    product.dispatch->blocks[count - 1][width - 1](rest, chain, from, 1, {parts[i], width * kLanes});
     for (std::size_t v = 0; v < width; ++v) rest.weights[v] += part * kPanel;
     rest.bias = kZeros;
   }
@@ -94,26 +72,6 @@ inline void sumChainByChain(const Strip& strip, const Product& product, const fl
             (load(parts[0] + i) + load(parts[1] + i)) + (load(parts[2] + i) + load(parts[3] + i)));
     }
   }
-}
-
-/// The sums of layers that have too few columns to keep the arithmetic units busy when there is one row only: in four
-/// chains, added in a fixed order. Few rows run all chains at once, more rows run one chain after the other; the bits
-/// are the same.
-inline void sumChains(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
-                      std::size_t width, Target out) {
-  if (count * width > 2 * kChains) {
-    sumChainByChain(strip, product, rows, count, width, out);
-  } else {
-    const std::size_t most = kChainRows / width;
-    std::size_t groups = (count + most - 1) / most;
-    for (std::size_t done = 0; done < count; --groups) {
-      const std::size_t size = (count - done + groups - 1) / groups;
-      const Target to = {out.data + done * out.stride, out.stride};
-      kChainBlocks.byRowsAndWidth[size - 1][width - 1](strip, product.segments.length, rows + done, to);
-      done += size;
-    }
-  }
-  if (product.activation != Activation::none) activateBlock(product.activation, out.data, count, width, out.stride);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

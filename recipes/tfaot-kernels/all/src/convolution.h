@@ -9,23 +9,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Whether each channel has one filter of its own and nothing is packed.
-inline bool isDepthwise(const Conv2d& layer) {
-  return layer.groups > 1 && layer.groups == layer.window.channels && layer.groups == layer.filters;
-}
-
-/// Whether each place of the output sees one pixel, its own.
-inline bool isPointwise(const Conv2d& layer) {
-  const Window& window = layer.window;
-  return !isDepthwise(layer) && window.height * window.width == 1 && window.inHeight == window.outHeight &&
-         window.inWidth == window.outWidth && window.padTop == 0 && window.padLeft == 0 && window.strideHeight == 1 &&
-         window.strideWidth == 1;
-}
-
-inline std::size_t windowSize(const Conv2d& layer) {
-  return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
-}
-
 /// The part of an image that some windows see, all of it inputs: the image itself, or a copy between zeros.
 struct Seen {
   const float* data;       ///< what the first window begins with
@@ -66,7 +49,7 @@ inline void copyPadded(const Window& window, const Reading& reading, const float
 }
 
 /// One group's filters, and where their windows' inputs lie.
-inline Product productOf(const Conv2d& layer, std::size_t group, std::size_t lineStride) {
+inline Product productOf(const Dispatch& dispatch, const Conv2d& layer, std::size_t group, std::size_t lineStride) {
   const Window& window = layer.window;
   const std::size_t depth = window.channels / layer.groups;
   const std::size_t columns = layer.filters / layer.groups;
@@ -83,13 +66,15 @@ inline Product productOf(const Conv2d& layer, std::size_t group, std::size_t lin
           size * kPanel,
           segments,
           layer.activation,
-          false};
+          false,
+          &dispatch};
 }
 
 /// `lines` lines of windows, all of one group.
-inline void convolveGroup(const Conv2d& layer, std::size_t group, Seen seen, std::size_t lines, float* out) {
+inline void convolveGroup(const Dispatch& dispatch, const Conv2d& layer, std::size_t group, Seen seen, std::size_t lines,
+                          float* out) {
   const Window& window = layer.window;
-  const Product product = productOf(layer, group, seen.lineStride);
+  const Product product = productOf(dispatch, layer, group, seen.lineStride);
   const std::size_t right = window.strideWidth * window.channels;
   const std::size_t down = window.strideHeight * seen.lineStride;
   const float* line = seen.data + group * (window.channels / layer.groups);
@@ -202,9 +187,6 @@ TFAOT_INLINE void addLine(const float* from, const float* weights, std::size_t c
   }
 }
 
-/// Most lines of a window that `convolveTaps` takes.
-inline constexpr std::size_t kMostTapLines = 8;
-
 /// What the windows of one line see: where each line of them begins.
 struct SeenLines {
   const float* lines[kMostTapLines];
@@ -236,11 +218,9 @@ void convolveTaps(const Conv2d& layer, const SeenLines& seen, std::size_t column
   }
 }
 
-inline constexpr std::size_t kFewColumns = 4;
-
 /// One line of windows of `kTaps` columns, at least kFewColumns of them. The last ones may be made twice.
 template <int kTaps, int kStride>
-void convolveLineOfTaps(const Conv2d& layer, const SeenLines& seen, float* out) {
+void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const SeenLines& seen, float* out) {
   // With a stride few windows see the same input; and more columns were not unrolled.
   constexpr std::size_t kManyColumns = kStride == 1 ? 2 * kFewColumns : kFewColumns;
   const std::size_t channels = layer.window.channels, width = layer.window.outWidth;
@@ -256,22 +236,7 @@ void convolveLineOfTaps(const Conv2d& layer, const SeenLines& seen, float* out) 
     }
     done = place + count;
   }
-  if (!isBounds(layer.activation)) activateRow(layer.activation, out, width * channels);
-}
-
-using TapLine = void (*)(const Conv2d& layer, const SeenLines& seen, float* out);
-
-/// What computes a line of a depthwise convolution with windows of 3 or 5 columns, the usual ones, or null. Loading an
-/// input once for each multiply-add takes up to twice as long: benchmarks/kernels.py. The order of additions is the same.
-inline TapLine tapLineOf(const Conv2d& layer) {
-  const Window& window = layer.window;
-  if (!isDepthwise(layer) || window.dilationWidth != 1 || window.channels < kLanes) return nullptr;
-  if (window.outWidth < kFewColumns || window.height > kMostTapLines) return nullptr;
-  if (window.width == 3 && window.strideWidth == 1) return &convolveLineOfTaps<3, 1>;
-  if (window.width == 3 && window.strideWidth == 2) return &convolveLineOfTaps<3, 2>;
-  if (window.width == 5 && window.strideWidth == 1) return &convolveLineOfTaps<5, 1>;
-  if (window.width == 5 && window.strideWidth == 2) return &convolveLineOfTaps<5, 2>;
-  return nullptr;
+  if (!isBounds(layer.activation)) activateRow(dispatch, layer.activation, out, width * channels);
 }
 
 /// Lines of a padded image between zeros, as many as one line of windows sees, each copied once. So they stay in the
@@ -322,9 +287,10 @@ class PaddedLines {
 };
 
 /// `count` lines of one image's output, from `line` on.
-inline void convolveTapLines(const Conv2d& layer, TapLine convolve, const Reading& reading, const float* image,
+inline void convolveTapLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
                              std::size_t line, std::size_t count, float* out, float* scratch) {
   const Window& window = layer.window;
+  const TapLine convolve = dispatch.taps[window.width / 2 - 1][window.strideWidth - 1];
   const std::size_t step = window.outWidth * window.channels;
   SeenLines seen;
   if (!reading.padded) {
@@ -332,7 +298,7 @@ inline void convolveTapLines(const Conv2d& layer, TapLine convolve, const Readin
     for (const std::size_t last = line + count; line < last; ++line, out += step) {
       const float* const first = image + line * window.strideHeight * size;
       for (std::size_t y = 0; y < window.height; ++y) seen.lines[y] = first + y * window.dilationHeight * size;
-      convolve(layer, seen, out);
+      convolve(dispatch, layer, seen, out);
     }
     return;
   }
@@ -340,12 +306,12 @@ inline void convolveTapLines(const Conv2d& layer, TapLine convolve, const Readin
   for (const std::size_t last = line + count; line < last; ++line, out += step) {
     lines.move(line * window.strideHeight);
     for (std::size_t y = 0; y < window.height; ++y) seen.lines[y] = lines[y * window.dilationHeight];
-    convolve(layer, seen, out);
+    convolve(dispatch, layer, seen, out);
   }
 }
 
 /// Depthwise windows of any kind.
-inline void convolveDepthwise(const Conv2d& layer, Seen seen, std::size_t lines, float* out) {
+inline void convolveDepthwise(const Dispatch& dispatch, const Conv2d& layer, Seen seen, std::size_t lines, float* out) {
   constexpr int kColumns = 4;
   const Window& window = layer.window;
   for (std::size_t line = 0; line < lines; ++line, seen.data += window.strideHeight * seen.lineStride) {
@@ -362,18 +328,17 @@ inline void convolveDepthwise(const Conv2d& layer, Seen seen, std::size_t lines,
       from += window.strideWidth * window.channels;
       to += window.channels;
     }
-    activateRow(layer.activation, out, window.outWidth * window.channels);
+    activateRow(dispatch, layer.activation, out, window.outWidth * window.channels);
     out = to;
   }
 }
 
 /// `count` lines of one image's output, from `line` on, to `out`.
-inline void convolveLines(const Conv2d& layer, const Reading& reading, const float* image, std::size_t line,
-                          std::size_t count, float* out, float* scratch) {
+template <Convolving kConvolving>
+void convolveLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
+                   std::size_t line, std::size_t count, float* out, float* scratch) {
+  if constexpr (kConvolving == convolving_taps) return convolveTapLines(dispatch, layer, reading, image, line, count, out, scratch);
   const Window& window = layer.window;
-  if (const TapLine convolve = tapLineOf(layer)) {
-    return convolveTapLines(layer, convolve, reading, image, line, count, out, scratch);
-  }
   while (count > 0) {
     const std::size_t lines = count < reading.linesAtATime ? count : reading.linesAtATime;
     const std::size_t lineStride = (reading.padded ? reading.columns : window.inWidth) * window.channels;
@@ -383,10 +348,10 @@ inline void convolveLines(const Conv2d& layer, const Reading& reading, const flo
     } else {
       seen.data = image + line * window.strideHeight * lineStride;
     }
-    if (isDepthwise(layer)) {
-      convolveDepthwise(layer, seen, lines, out);
+    if constexpr (kConvolving == convolving_channels) {
+      convolveDepthwise(dispatch, layer, seen, lines, out);
     } else {
-      for (std::size_t group = 0; group < layer.groups; ++group) convolveGroup(layer, group, seen, lines, out);
+      for (std::size_t group = 0; group < layer.groups; ++group) convolveGroup(dispatch, layer, group, seen, lines, out);
     }
     line += lines;
     count -= lines;

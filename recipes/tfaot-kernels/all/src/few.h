@@ -6,6 +6,7 @@
 #define TFAOT_KERNELS_FEW_H_
 
 #include "activations.h"
+#include "dispatch.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -28,6 +29,11 @@ inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 4, 3, 2, 1};
 inline constexpr std::size_t kFewRows = 3;
 inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 3, 1, 1};
 #endif
+
+/// Whether few rows of a layer are computed here.
+constexpr bool isForFew(std::size_t inputs, std::size_t outputs) {
+  return packedSize(inputs, outputs) <= kFewWeights && !isChained(inputs, outputs);
+}
 
 /// Rows of a small layer's input and output.
 struct FewRows {
@@ -97,17 +103,17 @@ TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::si
 
 /// A dense layer (kernels.h) whose sizes are known when the program is compiled: few rows are computed here.
 template <std::size_t kInputs, std::size_t kOutputs>
-inline void dense(const float* weights, const float* bias, Activation activation, std::size_t batch, const float* in,
-                  float* out) {
-  if constexpr (packedSize(kInputs, kOutputs) <= kFewWeights && !isChained(kInputs, kOutputs)) {
+inline void dense(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
+                  std::size_t batch, const float* in, float* out) {
+  if constexpr (isForFew(kInputs, kOutputs)) {
     if (batch <= kFewRows) {
       const bool rectified = activation == Activation::relu;
       multiplyFewOf<kInputs, kOutputs>(weights, bias, batch, {in, out, rectified}, std::make_index_sequence<kFewRows>{});
-      if (activation != Activation::none && !rectified) activate(activation, batch * kOutputs, out, out);
+      if (activation != Activation::none && !rectified) activate(dispatch, activation, batch * kOutputs, out, out);
       return;
     }
   }
-  dense({kInputs, kOutputs, weights, bias, activation}, batch, in, out);
+  dense(dispatch, {kInputs, kOutputs, weights, bias, activation}, batch, in, kInputs, out, kOutputs);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

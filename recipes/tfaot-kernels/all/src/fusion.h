@@ -29,16 +29,17 @@ inline bool isMonotone(Activation activation) {
 /// A window of nothing but NaN gives the activation of minus infinity, as in TensorFlow, whose graph optimizer changes
 /// the order of the two in the same way.
 template <class LineOf>
-void poolLine(const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
+void poolLine(const Dispatch& dispatch, const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
   kLargest(pool, row, lineOf, out);
-  if (activation != Activation::none) activateRow(activation, out, pool.outWidth * pool.channels);
+  if (activation != Activation::none) activateRow(dispatch, activation, out, pool.outWidth * pool.channels);
 }
 
 /// One image.
-inline void convolveAndPool(const Conv2d& layer, const Reading& reading, const Window& pool, const Ring& ring,
-                            Activation activation, const float* in, float* out, float* scratch) {
+inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const Window& pool,
+                            const Ring& ring, Activation activation, const float* in, float* out, float* scratch) {
   float* const kept = scratch + reading.scratch(layer.window);
   const auto lineOf = [&](std::size_t y) { return kept + y % ring.lines * ring.lineSize; };
+  const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const std::size_t reached = reach(pool.height, pool.dilationHeight);
   std::size_t known = 0;  // lines of the convolution so far
   for (std::size_t row = 0; row < pool.outHeight; row += ring.pooledAtATime) {
@@ -53,11 +54,11 @@ inline void convolveAndPool(const Conv2d& layer, const Reading& reading, const W
       const std::size_t slot = known % ring.lines;
       const std::size_t room = ring.lines - slot;
       const std::size_t count = wanted - known < room ? wanted - known : room;
-      convolveLines(layer, reading, in, known, count, kept + slot * ring.lineSize, scratch);
+      convolve(dispatch, layer, reading, in, known, count, kept + slot * ring.lineSize, scratch);
       known += count;
     }
     for (std::size_t i = 0; i < rows; ++i, out += pool.outWidth * pool.channels) {
-      poolLine(pool, activation, row + i, lineOf, out);
+      poolLine(dispatch, pool, activation, row + i, lineOf, out);
     }
   }
 }

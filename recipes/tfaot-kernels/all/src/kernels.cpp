@@ -13,25 +13,56 @@
 
 // All of what follows is hidden as well: libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
-#include "activations.h"
+#include "activating.h"
+#include "chains.h"
 #include "convolution.h"
 #include "fusion.h"
 #include "packing.h"
 #include "pooling.h"
 #include "products.h"
+#include "reached.h"
 #include "softmax.h"
 #pragma GCC visibility pop
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
+/// The sums of layers that have too few columns to keep the arithmetic units busy when there is one row only: in four
+/// chains, added in a fixed order. Few rows run all chains at once, more rows run one chain after the other; the bits
+/// are the same.
+void sumChains(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
+                      std::size_t width, Target out) {
+  if (isChainByChain(count, width)) {
+    sumChainByChain(strip, product, rows, count, width, out);
+  } else {
+    divideChains(count, width, [&](std::size_t done, std::size_t size) {
+      const Target to = {out.data + done * out.stride, out.stride};
+      product.dispatch->chainBlocks[size - 1][width - 1](strip, product.segments.length, rows + done, to);
+    });
+  }
+  const Activation activation = product.activation;
+  if (activation == Activation::none) return;
+  product.dispatch->activations[activation](activation, out.data, count, width, out.stride);
+}
+
+// External, because programs have tables of their own which name some of what this one instantiates.
+constexpr Dispatch kEverything = Reached{}.anything().table();
+
 void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept {
+  activate(kEverything, activation, count, in, out);
+}
+
+void activate(const Dispatch& dispatch, Activation activation, std::size_t count, const float* in, float* out) noexcept {
   if (out != in) std::memcpy(out, in, count * sizeof(float));
-  activateRow(activation, out, count);
+  activateRow(dispatch, activation, out, count);
 }
 
 void add(Activation activation, std::size_t count, const float* first, const float* second, float* out) noexcept {
-  addRow(activation, count, first, second, out);
+  addRow(kEverything, activation, count, first, second, out);
+}
+
+void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out) {
+  for (std::size_t row = 0; row < rows; ++row) softmaxRow(size, in + row * size, out + row * size);
 }
 
 void softmax(std::size_t rows, std::size_t size, const float* in, float* out) noexcept {
@@ -48,14 +79,19 @@ void pack(const float* weights, std::size_t rows, std::size_t columns, std::size
 }
 
 void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
-  dense(layer, batch, in, layer.inputs, out, layer.outputs);
+  dense(kEverything, layer, batch, in, layer.inputs, out, layer.outputs);
 }
 
 void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
            std::size_t outStride) noexcept {
+  dense(kEverything, layer, batch, in, inStride, out, outStride);
+}
+
+void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
+           std::size_t outStride) noexcept {
   const Product product = {layer.weights,         layer.bias,     layer.outputs,
                            layer.inputs * kPanel, {layer.inputs}, layer.activation,
-                           isChained(layer.inputs, layer.outputs)};
+                           isChained(layer.inputs, layer.outputs), &dispatch};
   for (std::size_t first = 0; first < batch; first += kRowsAtATime) {
     const std::size_t count = batch - first < kRowsAtATime ? batch - first : kRowsAtATime;
     const float* rows[kRowsAtATime];
@@ -88,16 +124,22 @@ void packConv2d(const Conv2d& layer, const float* filters, float* packed) noexce
 }
 
 void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
+  conv2d(kEverything, layer, batch, in, out, scratch);
+}
+
+void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
+            float* scratch) noexcept {
+  const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
   const Window& window = layer.window;
   const Reading reading(layer);
   if (isPointwise(layer)) {  // one line of the pixels of all images: small images fill no block
     Conv2d line = layer;
     line.window.inWidth = line.window.outWidth = batch * window.inHeight * window.inWidth;
     line.window.inHeight = line.window.outHeight = 1;
-    return convolveLines(line, reading, in, 0, 1, out, scratch);
+    return convolve(dispatch, line, reading, in, 0, 1, out, scratch);
   }
   for (std::size_t i = 0; i < batch; ++i) {
-    convolveLines(layer, reading, in, 0, window.outHeight, out, scratch);
+    convolve(dispatch, layer, reading, in, 0, window.outHeight, out, scratch);
     in += window.inHeight * window.inWidth * window.channels;
     out += window.outHeight * window.outWidth * layer.filters;
   }
@@ -105,13 +147,18 @@ void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out,
 
 void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept {
+  conv2dMaxPool(kEverything, layer, pool, batch, in, out, scratch);
+}
+
+void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
+                   float* out, float* scratch) noexcept {
   const Reading reading(layer);
   const Ring ring(layer, pool);
   Conv2d first = layer;
   Activation last = Activation::none;
   if (isMonotone(layer.activation)) std::swap(first.activation, last);
   for (std::size_t i = 0; i < batch; ++i) {
-    convolveAndPool(first, reading, pool, ring, last, in, out, scratch);
+    convolveAndPool(dispatch, first, reading, pool, ring, last, in, out, scratch);
     in += layer.window.inHeight * layer.window.inWidth * layer.window.channels;
     out += pool.outHeight * pool.outWidth * pool.channels;
   }

@@ -3,6 +3,7 @@
 #define TFAOT_KERNELS_SOFTMAX_H_
 
 #include "activations.h"
+#include "dispatch.h"
 #include "pooling.h"
 
 namespace tfaot_kernels {
@@ -52,7 +53,7 @@ TFAOT_INLINE void storePart(float* to, std::size_t count, Vector value) {
 }
 
 /// One row of any length.
-inline void softmaxLong(std::size_t size, const float* in, float* out) {
+TFAOT_INLINE void softmaxRow(std::size_t size, const float* in, float* out) {
   Vector most = broadcast(kLowest);
   for (std::size_t i = 0; i < size; i += kLanes) most = Largest{}(most, loadPart(in + i, size - i));
   most = reduceGroups<kLanes>(most, Largest{});
@@ -83,7 +84,7 @@ TFAOT_INLINE void softmaxRows(std::size_t rows, std::size_t size, const float* i
   if constexpr (kGroup < kLanes) {
     softmaxRows<2 * kGroup>(rows, size, in, out);
   } else {
-    for (std::size_t row = 0; row < rows; ++row) softmaxLong(size, in + row * size, out + row * size);
+    softmaxLong(rows, size, in, out);
   }
 }
 

@@ -1,0 +1,113 @@
+// dispatch.h: the functions among which layers choose when they run.
+//
+// Each shape of a block, activation and kind of convolution has a function, which layers call by way of a table. The
+// library's own table has all of them; that of a program has only those that its layers can reach (reached.h), so that
+// linkers drop the others.
+#ifndef TFAOT_KERNELS_DISPATCH_H_
+#define TFAOT_KERNELS_DISPATCH_H_
+
+#include "division.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+struct Product;
+struct SeenLines;
+struct Strip;
+struct Target;
+struct Dispatch;
+
+using Block = void (*)(const Strip&, const Product&, const float* const* rows, std::size_t blocks, Target out);
+using ChainBlock = void (*)(const Strip&, std::size_t length, const float* const* rows, Target out);
+using Chains = void (*)(const Strip&, const Product&, const float* const* rows, std::size_t count, std::size_t width,
+                        Target out);
+using ActivateBlock = void (*)(Activation, float* data, std::size_t rows, std::size_t width, std::size_t stride);
+using ConvolveLines = void (*)(const Dispatch&, const Conv2d&, const Reading&, const float* image, std::size_t line,
+                               std::size_t count, float* out, float* scratch);
+using TapLine = void (*)(const Dispatch&, const Conv2d&, const SeenLines&, float* out);
+
+/// How convolutions are computed.
+enum Convolving : int {
+  convolving_groups = 0,   ///< as products of windows with packed filters
+  convolving_channels = 1, ///< each channel by itself
+  convolving_taps = 2,     ///< the same for windows of the usual sizes
+};
+
+inline constexpr std::size_t kActivations = Activation::clip + 1, kConvolvings = convolving_taps + 1;
+
+/// Null stands for what no layer can reach.
+struct Dispatch {
+  Block blocks[kBlockRows][kMostWidth];             ///< by rows and width, both less one
+  ChainBlock chainBlocks[kChainRows][kChainWidth];  ///< likewise
+  Chains chains;
+  ActivateBlock activations[kActivations];  ///< by Activation::Kind
+  ConvolveLines convolutions[kConvolvings];
+  TapLine taps[2][2];  ///< of 3 and of 5 columns, by stride less one
+};
+
+/// Of everything.
+extern const Dispatch kEverything;
+
+/// Whether each channel has one filter of its own and nothing is packed.
+constexpr bool isDepthwise(const Conv2d& layer) {
+  return layer.groups > 1 && layer.groups == layer.window.channels && layer.groups == layer.filters;
+}
+
+/// Whether each place of the output sees one pixel, its own.
+constexpr bool isPointwise(const Conv2d& layer) {
+  const Window& window = layer.window;
+  return !isDepthwise(layer) && window.height * window.width == 1 && window.inHeight == window.outHeight &&
+         window.inWidth == window.outWidth && window.padTop == 0 && window.padLeft == 0 && window.strideHeight == 1 &&
+         window.strideWidth == 1;
+}
+
+constexpr std::size_t windowSize(const Conv2d& layer) {
+  return layer.window.height * layer.window.width * (layer.window.channels / layer.groups);
+}
+
+inline constexpr std::size_t kFewColumns = 4;    ///< windows beside each other that `convolveTaps` computes at once
+inline constexpr std::size_t kMostTapLines = 8;  ///< most lines of a window that it takes
+
+/// Depthwise convolutions with windows of 3 or 5 columns, the usual ones, have code of their own. Loading an input once
+/// for each multiply-add takes up to twice as long: benchmarks/kernels.py. The order of additions is the same.
+constexpr Convolving convolvingOf(const Conv2d& layer) {
+  const Window& window = layer.window;
+  if (!isDepthwise(layer)) return convolving_groups;
+  const bool isUsual = (window.width == 3 || window.width == 5) && window.strideWidth <= 2 && window.dilationWidth == 1;
+  const bool isLarge = window.channels >= kLanes && window.outWidth >= kFewColumns;
+  return isUsual && isLarge && window.height <= kMostTapLines ? convolving_taps : convolving_channels;
+}
+
+// The layers of kernels.h with a table. Those that have none there take `kEverything`.
+
+void activate(const Dispatch& dispatch, Activation activation, std::size_t count, const float* in, float* out) noexcept;
+
+void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
+           std::size_t outStride) noexcept;
+
+void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
+            float* scratch) noexcept;
+
+void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
+                   float* out, float* scratch) noexcept;
+
+/// Rows of kGroup floats, a power of two that fit into a vector.
+template <int kGroup>
+void softmaxShort(std::size_t rows, const float* in, float* out);
+
+/// Rows of any other number of floats.
+void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out);
+
+template <std::size_t kSize>
+TFAOT_INLINE void softmax(std::size_t rows, const float* in, float* out) {
+  if constexpr (kSize <= kLanes && (kSize & (kSize - 1)) == 0) {
+    softmaxShort<static_cast<int>(kSize)>(rows, in, out);
+  } else {
+    softmaxLong(rows, kSize, in, out);
+  }
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_DISPATCH_H_

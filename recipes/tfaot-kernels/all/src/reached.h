@@ -1,0 +1,220 @@
+// reached.h: what the layers of a program can reach of the kernel library, and a table of that.
+#ifndef TFAOT_KERNELS_REACHED_H_
+#define TFAOT_KERNELS_REACHED_H_
+
+#include "few.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+// Only named here: kernels.cpp has them. Program and library are linked into one object.
+template <int kRows, int kWidth>
+void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out);
+template <int kRows, int kWidth>
+void sumInChains(const Strip& strip, std::size_t length, const float* const* rows, Target out);
+void sumChains(const Strip& strip, const Product& product, const float* const* rows, std::size_t count, std::size_t width,
+               Target out);
+template <int kKind>
+void activateBlock(Activation activation, float* data, std::size_t rows, std::size_t width, std::size_t stride);
+template <Convolving kConvolving>
+void convolveLines(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const float* image,
+                   std::size_t line, std::size_t count, float* out, float* scratch);
+template <int kTaps, int kStride>
+void convolveLineOfTaps(const Dispatch& dispatch, const Conv2d& layer, const SeenLines& seen, float* out);
+
+/// The number of rows that a layer gets: `constant`, and `perRow` times each number from 1 to `most`.
+struct Rows {
+  std::size_t constant, perRow, most;
+};
+
+/// What layers can reach. Each function gives what is reached with one layer more.
+class Reached {
+ public:
+  /// Of `dense` (few.h).
+  constexpr Reached dense(std::size_t inputs, std::size_t outputs, Activation activation, Rows rows) const {
+    return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows,
+                     isForFew(inputs, outputs) ? kFewRows : 0);
+  }
+
+  /// Of `dense` (dispatch.h).
+  constexpr Reached product(std::size_t inputs, std::size_t outputs, Activation activation, Rows rows) const {
+    return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, 0);
+  }
+
+  /// Of `dense` for sizes that are known only when it runs.
+  constexpr Reached products() const {
+    Reached all = *this;
+    for (std::size_t rows = 1; rows <= kBlockRows; ++rows) {
+      for (std::size_t width = 1; width <= widestOf({}, rows); ++width) all.blocks_[rows - 1][width - 1] = true;
+    }
+    for (std::size_t rows = 1; rows <= kChainRows; ++rows) {
+      for (std::size_t width = 1; rows * width <= kChainRows && width <= kChainWidth; ++width) {
+        all.chainBlocks_[rows - 1][width - 1] = true;
+      }
+    }
+    all.chains_ = true;
+    return all;
+  }
+
+  /// Of everything.
+  constexpr Reached anything() const {
+    Reached all = products();
+    for (bool& activation : all.activations_) activation = true;
+    for (bool& convolution : all.convolutions_) convolution = true;
+    for (auto& taps : all.taps_) {
+      for (bool& line : taps) line = true;
+    }
+    return all;
+  }
+
+  constexpr Reached conv2d(const Conv2d& layer, Rows images) const {
+    Reached all = with(layer);
+    if (convolvingOf(layer) != convolving_groups) return all;
+    Counts counts;
+    const Window& window = layer.window;
+    if (isPointwise(layer)) {
+      const std::size_t pixels = window.inHeight * window.inWidth;
+      counts.add({images.constant * pixels, images.perRow * pixels, images.most});
+    } else {
+      const std::size_t atATime = Reading(layer).linesAtATime;
+      counts.add(atATime * window.outWidth);
+      counts.add(window.outHeight % atATime * window.outWidth);
+    }
+    return all.with(extentOf(layer), counts);
+  }
+
+  constexpr Reached conv2dMaxPool(const Conv2d& layer, const Window& pool) const {
+    Reached all = with(layer);
+    if (convolvingOf(layer) != convolving_groups) return all;
+    Counts counts;
+    const std::size_t kept = Ring(layer, pool).lines, atATime = Reading(layer).linesAtATime;
+    counts.add({0, layer.window.outWidth, kept < atATime ? kept : atATime});
+    return all.with(extentOf(layer), counts);
+  }
+
+  constexpr Dispatch table() const;
+
+ private:
+  /// The numbers of rows that are handed over together.
+  struct Counts {
+    bool has[kRowsAtATime + 1] = {};
+
+    constexpr void add(std::size_t rows) {
+      if (rows >= kRowsAtATime) has[kRowsAtATime] = true;
+      has[rows % kRowsAtATime] = true;
+    }
+
+    constexpr void add(Rows rows, std::size_t fewest = 1) {
+      for (std::size_t i = 1; i <= rows.most; ++i) {
+        const std::size_t count = rows.constant + i * rows.perRow;
+        if (count >= fewest) add(count);
+      }
+    }
+  };
+
+  static constexpr Extent extentOf(const Conv2d& layer) { return {windowSize(layer), layer.filters / layer.groups, false}; }
+
+  constexpr Reached withDense(const Extent& extent, Activation activation, Rows rows, std::size_t few) const {
+    Counts counts;
+    counts.add(rows, few + 1);
+    Reached all = with(extent, counts);
+    all.activations_[activation] = true;
+    return all;
+  }
+
+  constexpr Reached with(const Conv2d& layer) const {
+    Reached all = *this;
+    const Convolving convolving = convolvingOf(layer);
+    all.activations_[layer.activation] = true;
+    all.convolutions_[convolving] = true;
+    if (convolving == convolving_taps) all.taps_[layer.window.width / 2 - 1][layer.window.strideWidth - 1] = true;
+    return all;
+  }
+
+  constexpr Reached with(const Extent& extent, const Counts& counts) const {
+    Reached all = *this;
+    for (std::size_t count = 1; count <= kRowsAtATime; ++count) {
+      if (!counts.has[count]) continue;
+      divideRows(extent, count, [&](std::size_t, std::size_t size, std::size_t more, std::size_t blocks, std::size_t most) {
+        const Strips strips(extent.columns, most);
+        for (std::size_t width = strips.width; width <= strips.width + (strips.wider > 0); ++width) {
+          if (more > 0) all.addBlock(extent, size + 1, width);
+          if (blocks > 0) all.addBlock(extent, size, width);
+        }
+      });
+    }
+    return all;
+  }
+
+  constexpr void addBlock(const Extent& extent, std::size_t rows, std::size_t width) {
+    if (extent.chained) chains_ = true;
+    if (!extent.chained || isChainByChain(rows, width)) {
+      blocks_[rows - 1][width - 1] = true;
+    } else {
+      divideChains(rows, width, [&](std::size_t, std::size_t size) { chainBlocks_[size - 1][width - 1] = true; });
+    }
+  }
+
+  template <std::size_t... kPlace>
+  constexpr void fillBlocks(Dispatch& table, std::index_sequence<kPlace...>) const {
+    (fillBlock<kPlace / kMostWidth + 1, kPlace % kMostWidth + 1>(table), ...);
+  }
+
+  /// A block that does not exist is no constant expression: such a program does not compile.
+  template <int kRows, int kWidth>
+  constexpr void fillBlock(Dispatch& table) const {
+    if constexpr (kWidth <= kBlockWidth[kRows]) {
+      if (blocks_[kRows - 1][kWidth - 1]) table.blocks[kRows - 1][kWidth - 1] = &sumBlocks<kRows, kWidth>;
+    } else {
+      if (blocks_[kRows - 1][kWidth - 1]) __builtin_trap();
+    }
+  }
+
+  template <std::size_t... kPlace>
+  constexpr void fillChainBlocks(Dispatch& table, std::index_sequence<kPlace...>) const {
+    (fillChainBlock<kPlace / kChainWidth + 1, kPlace % kChainWidth + 1>(table), ...);
+  }
+
+  template <int kRows, int kWidth>
+  constexpr void fillChainBlock(Dispatch& table) const {
+    if constexpr (kRows * kWidth * kChains <= kChainSums) {
+      if (chainBlocks_[kRows - 1][kWidth - 1]) table.chainBlocks[kRows - 1][kWidth - 1] = &sumInChains<kRows, kWidth>;
+    } else {
+      if (chainBlocks_[kRows - 1][kWidth - 1]) __builtin_trap();
+    }
+  }
+
+  template <std::size_t... kKind>
+  constexpr void fillActivations(Dispatch& table, std::index_sequence<kKind...>) const {
+    ((kKind != Activation::none && activations_[kKind] ? void(table.activations[kKind] = &activateBlock<kKind>) : void()), ...);
+  }
+
+  bool blocks_[kBlockRows][kMostWidth] = {};
+  bool chainBlocks_[kChainRows][kChainWidth] = {};
+  bool activations_[kActivations] = {};
+  bool convolutions_[kConvolvings] = {};
+  bool taps_[2][2] = {};
+  bool chains_ = false;
+};
+
+// Behind the class: Clang has instantiated what it calls only then.
+constexpr Dispatch Reached::table() const {
+  Dispatch table{};
+  fillBlocks(table, std::make_index_sequence<kBlockRows * kMostWidth>{});
+  fillChainBlocks(table, std::make_index_sequence<kChainRows * kChainWidth>{});
+  fillActivations(table, std::make_index_sequence<kActivations>{});
+  if (chains_) table.chains = &sumChains;
+  if (convolutions_[convolving_groups]) table.convolutions[convolving_groups] = &convolveLines<convolving_groups>;
+  if (convolutions_[convolving_channels]) table.convolutions[convolving_channels] = &convolveLines<convolving_channels>;
+  if (convolutions_[convolving_taps]) table.convolutions[convolving_taps] = &convolveLines<convolving_taps>;
+  if (taps_[0][0]) table.taps[0][0] = &convolveLineOfTaps<3, 1>;
+  if (taps_[0][1]) table.taps[0][1] = &convolveLineOfTaps<3, 2>;
+  if (taps_[1][0]) table.taps[1][0] = &convolveLineOfTaps<5, 1>;
+  if (taps_[1][1]) table.taps[1][1] = &convolveLineOfTaps<5, 2>;
+  return table;
+}
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_REACHED_H_
