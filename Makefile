@@ -54,7 +54,9 @@ toolchains: $(STAMP)
 	  | TFAOT_HOME=$${TFAOT_TEST_HOME:-$(CURDIR)/build/test-home} xargs -P 2 -I {} $(VENV)/bin/tfaot-pkg toolchain add {}
 
 .PHONY: test
-test: $(STAMP) system-packages toolchains lint ## set-up, lint, types, and all tests except the long sweeps
+test: $(STAMP) system-packages ## set-up, lint, types, and all tests except the long sweeps
+	@# At once: mypy computes for a minute on one core, and pip waits for the network.
+	@$(MAKE) --no-print-directory --jobs 2 lint toolchains
 	@$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
 
 .PHONY: test-nightly
