@@ -44,15 +44,23 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
     return operation
 
 
-def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> tuple[int, ...] | None:
-    """The kernel library's Window, in its order; None if an axis has no constant size, or the base is dilated."""
-    if not _are_constant(before, after) or any(side[5] != 1 for side in sides):
+Window = tuple[int | Size, ...]
+"""The kernel library's Window, in its order; sizes of the images may hold symbols."""
+
+
+def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Window | None:
+    """None if an axis grows with the batch, the base is dilated, or padding depends on a symbol."""
+    images = (*before.sizes[1:], *after.sizes[1:])
+    if any(size.grows for size in images) or any(side[5] != 1 for side in sides):
+        return None
+    # Padding behind, which follows from the sizes of the images, may hold symbols.
+    if not all(isinstance(number, int) for side in sides for number in (*side[:3], *side[4:])):
         return None
     rows, columns = sides
-    if rows[2] < 0 or columns[2] < 0:
+    if rows[2] < 0 or columns[2] < 0 or not before.sizes[3].is_constant:
         return None
-    height, width, channels = (size.constant for size in before.sizes[1:])
-    made_height, made_width = (size.constant for size in after.sizes[1:3])
+    height, width, channels = (size.constant if size.is_constant else size for size in before.sizes[1:])
+    made_height, made_width = (size.constant if size.is_constant else size for size in after.sizes[1:3])
     return (
         height, width, channels, made_height, made_width, rows[0], columns[0], rows[1], columns[1], rows[4], columns[4],
         rows[2], columns[2],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import product
+
 from tfaot_pkg.compiler.affine import as_size, cpp
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import literal
@@ -47,20 +50,26 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
     bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
     target = emitter.target(operation)
     emitter.touch(source)
-    described = {**_named(window), "filters": filters.shape[3]}
-    needed = conv2d_max_pool_scratch(described, _named(pool)) if pool else conv2d_scratch(described)
+    needed = max(
+        conv2d_max_pool_scratch({**_named(each), "filters": filters.shape[3]}, _named(pool))
+        if pool
+        else conv2d_scratch({**_named(each), "filters": filters.shape[3]})
+        for each in _windows(emitter, window)
+    )
+    is_constant = all(isinstance(number, int) for number in window)
     work = emitter.buffer("f32", Size(needed))
     with emitter.braces(""):
-        emitter.line(f"constexpr Window window = {{{', '.join(map(str, window))}}};")
+        kind = "constexpr" if is_constant else "const"
+        emitter.line(f"{kind} Window window = {{{', '.join(cpp(as_size(number)) for number in window)}}};")
         if pool:
             emitter.line(f"constexpr Window pool = {{{', '.join(map(str, pool))}}};")
         pooled = ", pool" if pool else ""
         activation = f"Activation::{operation.attributes['activation']}"
         layer = f"window, {filters.shape[3]}, {groups}"
         # Computed here and in C++: code that would work in too little memory does not compile.
-        emitter.line(
-            f"static_assert({function}Scratch({{{layer}, nullptr, nullptr, Activation::none}}{pooled}) <= {needed});"
-        )
+        if is_constant:
+            plain = f"{{{layer}, nullptr, nullptr, Activation::none}}"
+            emitter.line(f"static_assert({function}Scratch({plain}{pooled}) <= {needed});")
         images = cpp(operation.shape.sizes[0])
         emitter.line(
             f"{function}(dispatch, {{{layer}, {packed_at}, {bias}, {activation}}}{pooled}, "
@@ -74,6 +83,15 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
+
+
+def _windows(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[int, ...]]:
+    """A window at all sizes of its symbols: the memory that a convolution needs does not always grow with them."""
+    names = {name for number in window for monomial, _ in as_size(number).terms for name in monomial}
+    symbols = [each for each in emitter.symbols if each.name in names]
+    for sizes in product(*(range(each.minimum, each.maximum + 1) for each in symbols)):
+        known = dict(zip((each.name for each in symbols), sizes, strict=True))
+        yield tuple(as_size(number).at(0, known) for number in window)
 
 
 def _named(window: tuple[int, ...]) -> dict[str, int]:

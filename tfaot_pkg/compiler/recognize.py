@@ -111,7 +111,7 @@ def _max_pool(look: Look, operation: Operation) -> Operation | None:
     if not plain or reducer(operation) != "maximum" or look.scalar(operation.operands[1]) != -np.inf:
         return None
     window = window_of(look.known[operation.operands[0]].shape, operation.shape, sides[1:3])
-    if window is None:
+    if window is None or not all(isinstance(number, int) for number in window):
         return None
     return replace(
         operation, opcode="max_pool", operands=operation.operands[:1], attributes={"window": window}, regions=()

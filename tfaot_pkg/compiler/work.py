@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.program import Operation, Program, Region, Size
 
 PRODUCTS = frozenset({"conv2d", "conv2d_max_pool", "convolution", "dense", "dot"})
@@ -114,7 +115,8 @@ def operation_count(operation: Operation, known: _Known, sizes: _Sizes) -> float
         )
     kernel = known[operation.operands[1]].shape.at(sizes.batch, sizes.symbols)
     if operation.opcode != "convolution":
-        _, _, _, height, width, *_ = operation.attributes["window"]
+        _, _, _, *made = operation.attributes["window"][:5]
+        height, width = (as_size(size).at(sizes.batch, sizes.symbols) for size in made)
         return float(first[0] * height * width * math.prod(kernel))
     filters = kernel[operation.attributes["kernel"][0]]
     # Of an array that was spread by `dilation`, the zeros in between count as nothing.

@@ -40,7 +40,7 @@ class Buffer:
 
 class Writer:
     def __init__(self, symbols: Sequence[Symbol]) -> None:
-        self._symbols = symbols
+        self.symbols = symbols
         self.lines: list[str] = []
         self._depth = 1
         self.clock = 0
@@ -182,7 +182,7 @@ class Writer:
         placed: list[Buffer] = []
         end = 0
         # The largest first: smaller ones fit into the gaps between these.
-        sizes = {name: buffer.bytes(block, self._symbols) for name, buffer in self.buffers.items()}
+        sizes = {name: buffer.bytes(block, self.symbols) for name, buffer in self.buffers.items()}
         for buffer in sorted(self.buffers.values(), key=lambda b: -sizes[b.name]):
             beside = sorted(
                 (b.offset, b.offset + sizes[b.name])
