@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import pytest
 from tests.compiler.conftest import INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_networks import NAMES
+from tests.kept import REPOSITORY
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
@@ -25,8 +28,10 @@ from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]  # the first makes the models
 
 _FLAGS = f"-O2 {NO_CONTRACTION} -std=c++17 -Wall -Wextra -Werror -fno-exceptions -fno-rtti -static".split()
+_AVX512 = REPOSITORY / "tools" / "avx512" / "run.py"
 _RUNNER = Path(__file__).with_name("rows.cpp")
 _ROWS = (1, 3, 16, 37)
+_WRONG_IN_BOCHS = {"types: from float64"}  # 2.7 makes doubles from 2^63 on the largest uint64; of floats it does not
 _BLOCK = 8
 
 
@@ -61,6 +66,27 @@ _MACHINES = (
 Results = list[list[Array]]
 """Outputs for each batch."""
 
+Output = tuple[Path, tuple[int, ...], str]
+"""File, sizes and type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A program (rows.cpp), its standard input, and what it will write, by name and batch."""
+
+    program: Path
+    calls: bytes
+    outputs: Mapping[str, Sequence[Sequence[Output]]]
+
+    def results(self) -> dict[str, Results]:
+        return {
+            name: [
+                [np.frombuffer(path.read_bytes(), NUMPY_TYPES[dtype]).reshape(sizes) for path, sizes, dtype in outputs]
+                for outputs in listed
+            ]
+            for name, listed in self.outputs.items()
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
@@ -89,12 +115,19 @@ class Bench:
         self, machine: Machine, programs: Mapping[str, Program], batches: Mapping[str, Sequence[Sequence[Array]]]
     ) -> dict[str, Results]:
         """What each program gives for each of its batches."""
+        prepared = self.prepared(machine, programs, batches)
+        run([*machine.emulator, prepared.program], stdin=prepared.calls, timeout=600)
+        return prepared.results()
+
+    def prepared(
+        self, machine: Machine, programs: Mapping[str, Program], batches: Mapping[str, Sequence[Sequence[Array]]]
+    ) -> Prepared:
         emitted = {name: emit(each, f"program_{i}", _BLOCK) for i, (name, each) in enumerate(programs.items())}
         built = self.built(machine, emitted)
         folder = self.folder / f"{machine.name}-files"
         folder.mkdir()
         lines: list[str] = []
-        made: dict[str, list[list[tuple[Path, tuple[int, ...], str]]]] = {}
+        made: dict[str, list[list[Output]]] = {}
         for number, (name, program) in enumerate(programs.items()):
             weights = folder / f"{number}.weights"
             with weights.open("wb") as file:
@@ -116,14 +149,7 @@ class Bench:
                     words += [path, int(np.prod(sizes)) * NUMPY_TYPES[dtype].itemsize]
                 made[name].append(outputs)
                 lines.append(" ".join(map(str, words)))
-        run([*machine.emulator, built], stdin="".join(f"{line}\n" for line in lines).encode(), timeout=600)
-        return {
-            name: [
-                [np.frombuffer(path.read_bytes(), NUMPY_TYPES[dtype]).reshape(sizes) for path, sizes, dtype in outputs]
-                for outputs in listed
-            ]
-            for name, listed in made.items()
-        }
+        return Prepared(program=built, calls="".join(f"{line}\n" for line in lines).encode(), outputs=made)
 
 
 @pytest.fixture(scope="session")
@@ -157,6 +183,39 @@ def test_operations_give_the_same_bits_on_every_cpu(
 ) -> None:
     found = {family: models_of(shared_home_folder, "2.17.1", family) for family in families}
     _compare(bench, {f"{family}, {name}": each for family, models in found.items() for name, each in models.items()})
+
+
+@pytest.mark.skipif("TFAOT_TEST_AVX512" not in os.environ, reason="takes a quarter of an hour; needs Bochs")
+@pytest.mark.timeout(7200)
+def test_networks_and_operations_give_the_same_bits_on_an_emulated_cpu_with_avx512(
+    networks: Networks, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    """All at once, because the emulated machine takes half a minute to start."""
+    groups: dict[str, Mapping[str, Network]] = {f"network {name}": {name: networks("2.17.1", name)} for name in NAMES}
+    groups |= {family: models_of(shared_home_folder, "2.17.1", family) for family in FAMILIES}
+    known, tried = (next(each for each in _MACHINES if each.name == name) for name in ("x86-64-v3", "x86-64-v4"))
+    expected: dict[str, Results] = {}
+    wanted, calls = {}, []
+    for group, models in groups.items():
+        programs = {name: recognize(simplify(model.program)) for name, model in models.items()}
+        batches = {name: _batches(model.inputs) for name, model in models.items()}
+        folders = [tmp_path / machine.name / group.replace(" ", "-") for machine in (known, tried)]
+        for folder in folders:
+            folder.mkdir(parents=True)
+        here, there = (Bench(home=shared_home_folder, folder=folder, machines=()) for folder in folders)
+        expected |= {f"{group}: {name}": found for name, found in here.results(known, programs, batches).items()}
+        wanted[group] = prepared = there.prepared(tried, programs, batches)
+        (folders[1] / "calls").write_bytes(prepared.calls)
+        calls.append(f"{folders[1] / 'calls'}\t/dev/null\t{prepared.program}\n")
+    run([sys.executable, _AVX512, "--batch", tmp_path / tried.name], stdin="".join(calls).encode(), timeout=7000)
+    found = {f"{group}: {name}": each for group, made in wanted.items() for name, each in made.results().items()}
+    different = [
+        f"{name}, batch {batch}"
+        for name, results in found.items()
+        for batch, (outputs, others) in enumerate(zip(results, expected[name], strict=True))
+        if not _same(outputs, others) and name not in _WRONG_IN_BOCHS
+    ]
+    assert not different
 
 
 def _compare(bench: Bench, models: Mapping[str, Network]) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.kernels.library import REPOSITORY, Kernels, compile_library, compile_server
-from tests.kernels.machines import Elsewhere, Here
+from tests.kernels.machines import Elsewhere, Here, Machine
+from tfaot_pkg.process import run
 from tfaot_pkg.targets import TARGETS, lowest, runs_here
 
 FOLDER = REPOSITORY / "build" / "kernels"
@@ -42,22 +47,46 @@ def server(require_program: Callable[[str], str]) -> Server:
     return command
 
 
-_NAMES = [*(target.name for target in RUNNABLE), *EMULATED]
-_DAILY = ("x86-64-v3", "aarch64")
+AVX512 = "x86-64-v4-emulated"  # only if TFAOT_TEST_AVX512 asks for it, and then alone
+_NAMES = [AVX512] if "TFAOT_TEST_AVX512" in os.environ else [*(target.name for target in RUNNABLE), *EMULATED]
+_DAILY = ("x86-64-v3", "aarch64", AVX512)
 
 
 @pytest.fixture(
     scope="session",
     params=[name if name in _DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in _NAMES],
 )
-def kernels(request: pytest.FixtureRequest, server: Server) -> Iterator[Kernels]:
+def kernels(
+    request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernels]:
     """The kernels of one target, by the system's C++ compiler if nothing else is said. Arrays end at a forbidden page."""
     name: str = request.param
-    if name in EMULATED:
+    if name == AVX512:
+        with recorded(tmp_path_factory.mktemp("avx512")) as machine:
+            yield Kernels(machine)
+    elif name in EMULATED:
         with Elsewhere(server(name)) as machine:
             yield Kernels(machine)
     else:
         yield Kernels(Here(Path(READY) if READY else compile_library(FOLDER, TARGETS[name], compiler="c++")))
+
+
+@contextmanager
+def recorded(folder: Path) -> Iterator[Machine]:
+    """The kernels for x86-64-v3; then those for x86-64-v4 must give the same bits for all commands, on an emulated CPU."""
+    known, tried = (compile_server(FOLDER, TARGETS[name], compiler="c++") for name in ("x86-64-v3", "x86-64-v4"))
+    commands, answers, found = (folder / name for name in ("commands", "answers", "found"))
+    with Elsewhere(["bash", "-c", 'tee "$1" | "$2" | tee "$3"', "-", commands, known, answers]) as machine:
+        yield machine
+    wanted = np.fromfile(answers, np.float32)
+    answers.unlink()  # the emulated machine does not need it
+    program = shutil.copy(tried, folder / "program")
+    emulator = REPOSITORY / "tools" / "avx512" / "run.py"
+    run([sys.executable, emulator, "--batch", folder], stdin=f"{commands}\t{found}\t{program}\n".encode(), timeout=7200)
+    given = np.fromfile(found, np.float32)
+    # Sizes and addresses are answers, too, as two numbers each. Signs of NaN are not promised.
+    same = (given.view(np.uint32) == wanted.view(np.uint32)) | (np.isnan(given) & np.isnan(wanted))
+    assert same.all(), f"{np.count_nonzero(~same)} of {same.size} numbers differ"
 
 
 @pytest.fixture(scope="session")

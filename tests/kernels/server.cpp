@@ -75,7 +75,9 @@ class Memory {
   char* allocate(std::size_t size, bool atEnd) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t inner = (size / page + 1) * page;
-    void* const start = mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // At the same addresses in each process, so that recorded commands can be given to another one.
+    void* const start = mmap(reinterpret_cast<void*>(next_), inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    next_ += inner + 2 * page;
     char* const first = static_cast<char*>(start) + page;
     if (start == MAP_FAILED || mprotect(first, inner, PROT_READ | PROT_WRITE) != 0) std::abort();
     char* const data = atEnd ? first + inner - size : first;
@@ -91,6 +93,7 @@ class Memory {
 
  private:
   std::map<const char*, Mapping> mappings_;
+  std::uintptr_t next_ = std::uintptr_t{1} << 44;
 };
 
 void answer(Word word) { std::cout.write(reinterpret_cast<const char*>(&word), sizeof word).flush(); }
