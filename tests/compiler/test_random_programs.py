@@ -202,6 +202,6 @@ def test_random_programs_give_what_the_interpreter_does(kernels: Path, tmp_path:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("start", range(100, 600, 100))
+@pytest.mark.parametrize("start", range(100, 1100, 100))
 def test_many_random_programs_give_what_the_interpreter_does(kernels: Path, tmp_path: Path, start: int) -> None:
     _check(range(start, start + 100), kernels, tmp_path)
