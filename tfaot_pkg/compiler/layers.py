@@ -50,11 +50,12 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
     bias = emitter.stored(operation.operands[2]) if len(operation.operands) > 2 else "nullptr"
     target = emitter.target(operation)
     emitter.touch(source)
+    windows = list(_windows(emitter, window))
     needed = max(
         conv2d_max_pool_scratch({**_named(each), "filters": filters.shape[3]}, _named(pool))
         if pool
         else conv2d_scratch({**_named(each), "filters": filters.shape[3]})
-        for each in _windows(emitter, window)
+        for each in windows
     )
     is_constant = all(isinstance(number, int) for number in window)
     work = emitter.buffer("f32", Size(needed))
@@ -75,11 +76,15 @@ def _convolution(emitter: Emitter, operation: Operation, function: str, pool: tu
             f"{function}(dispatch, {{{layer}, {packed_at}, {bias}, {activation}}}{pooled}, "
             f"{images}, {source}, {target}, {work});"
         )
-    whole = f"{{{{{', '.join(map(str, window))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
-    if pool:
-        emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool))}}})"] = None
-    else:
-        emitter.reaches(f"conv2d({whole}", operation.shape.sizes[0])
+    if not is_constant:
+        emitter.reached["products()"] = None  # any number of places of the output
+    # What the library does with a window beside that depends on the width of the output alone (convolvingOf).
+    for each in dict.fromkeys((min(windows, key=_out_width), max(windows, key=_out_width))):
+        whole = f"{{{{{', '.join(map(str, each))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
+        if pool:
+            emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool))}}})"] = None
+        else:
+            emitter.reaches(f"conv2d({whole}", operation.shape.sizes[0])
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target
@@ -92,6 +97,10 @@ def _windows(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[i
     for sizes in product(*(range(each.minimum, each.maximum + 1) for each in symbols)):
         known = dict(zip((each.name for each in symbols), sizes, strict=True))
         yield tuple(as_size(number).at(0, known) for number in window)
+
+
+def _out_width(window: tuple[int, ...]) -> int:
+    return _named(window)["out_width"]
 
 
 def _named(window: tuple[int, ...]) -> dict[str, int]:
