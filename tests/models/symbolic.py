@@ -44,7 +44,9 @@ def sets():
     def serve(x):
         mask = tf.cast(tf.reduce_any(x > 0.0, -1, keepdims=True), tf.float32)
         total = tf.reduce_sum(second(first(x)) * mask, 1)
-        return last(total / tf.maximum(tf.reduce_sum(mask, 1), 1.0) + tf.reduce_mean(first(x), 1)[:, :12])
+        per_item = 1.0 / tf.cast(tf.shape(x)[1], tf.float32)
+        total = total / tf.maximum(tf.reduce_sum(mask, 1), 1.0) + tf.reduce_sum(first(x), 1)[:, 8:] * per_item
+        return last(total + tf.reduce_mean(first(x), 1)[:, :12])
 
     return serve, (first, second, last)
 

@@ -107,6 +107,8 @@ class _Import:
                     made = given[0][start : start + len(shapes)]
                 case "constant" if not all(size.is_constant for size in shapes[0].sizes):
                     made = (self._growing(instruction, shapes[0], add),)
+                case "constant":
+                    made = (self._constant(instruction, shapes[0], add),)
                 case _:
                     flat = isinstance(instruction.shape.parts, tuple)
                     whole = add(
@@ -142,8 +144,6 @@ class _Import:
         return (Shape(first.dtype, tuple(self._fit.size((pairs[0][0], *(at for _, at in pairs))) for pairs in axes)),)
 
     def _attributes(self, instruction: hlo.Instruction) -> dict[str, Any]:
-        if instruction.opcode == "constant":
-            return {"literal": self._literal(instruction)}
         given = self._given(instruction)
         names = [field.name for field in fields(given[0])]
         return {name: self._unified([getattr(each, name) for each in given]) for name in names}
@@ -199,8 +199,19 @@ class _Import:
         climbed = add(instruction, "multiply", shape, [number, spread(step)])
         return add(instruction, "add", shape, [climbed, spread(start)])
 
-    def _literal(self, instruction: hlo.Instruction) -> Literal:
+    def _constant(self, instruction: hlo.Instruction, shape: Shape, add: Callable[..., int]) -> int:
+        """A constant of one shape; TensorFlow makes a product with 1 / n of a division by a size n."""
         arrays = self._arrays(instruction)
+        try:
+            return add(instruction, "constant", shape, attributes={"literal": self._literal(arrays)})
+        except Unsupported:
+            if (divisors := _divisors(arrays)) is None:
+                raise
+            divisor = add(instruction, "constant", shape, attributes={"literal": self._literal(divisors)})
+            one = add(instruction, "constant", shape, attributes={"literal": Literal(np.ones_like(divisors[0]))})
+            return add(instruction, "divide", shape, [one, divisor])
+
+    def _literal(self, arrays: Sequence[Array]) -> Literal:
         first = arrays[0]
         # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
         if all(array.tobytes() == first.tobytes() for array in arrays):
@@ -220,6 +231,17 @@ class _Import:
             raise Unsupported(f"a constant of {found}")
         dtype = NUMPY_TYPES[found.dtype]
         return [np.array(each, dtype).reshape(shape) for each, shape in zip(values, shapes, strict=True)]
+
+
+def _divisors(arrays: Sequence[Array]) -> list[Array] | None:
+    """The whole numbers that each array is one over, to the bit; None if there are none."""
+    if arrays[0].dtype.kind != "f":
+        return None
+    with np.errstate(all="ignore"):
+        found = [np.rint(1 / array) for array in arrays]
+        return (
+            found if all(np.array_equal(1 / each, array) for each, array in zip(found, arrays, strict=True)) else None
+        )
 
 
 def _even_steps(values: Array, axis: int) -> tuple[Array, Array] | None:
