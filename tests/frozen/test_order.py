@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -41,15 +41,17 @@ int main() {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """`inputs` and `outputs` by position, for the lists that the spec gives.
+    """`inputs` and `outputs` by position, for the names that the spec gives.
 
-    `second_first` is the difference that SECOND and FIRST, in these positions, give.
+    `second_first` is the difference that SECOND and FIRST, in these positions, give. `names` are the new ones of what
+    is called otherwise in the model.
     """
 
-    spec: Mapping[str, list[str]]
+    spec: Mapping[str, object]
     inputs: list[str]
     outputs: list[str]
     second_first: npt.NDArray[np.float32]
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 CASES = {
@@ -61,6 +63,13 @@ CASES = {
         inputs=["second", "first"],
         outputs=["sum", "difference"],
         second_first=FIRST - 2 * SECOND,
+    ),
+    "renamed": Case(
+        spec={"inputs": ["second", {"first": "early"}], "outputs": [{"sum": "total"}, {"difference": "rest"}]},
+        inputs=["second", "early"],
+        outputs=["total", "rest"],
+        second_first=FIRST - 2 * SECOND,
+        names={"first": "early", "sum": "total", "difference": "rest"},
     ),
 }
 
@@ -83,13 +92,14 @@ def test_positions_are_those_of_the_spec_everywhere(
     model = load(prefix)
     assert [tensor.name for tensor in model.signature.inputs] == case.inputs
     assert [tensor.name for tensor in model.signature.outputs] == case.outputs
-    values = {"first": FIRST, "second": SECOND}
+    called = {name: case.names.get(name, name) for name in ("first", "second", "sum", "difference")}
+    values = {called["first"]: FIRST, called["second"]: SECOND}
     answers = model(*[values[each] for each in case.inputs])
     assert list(answers) == case.outputs
-    np.testing.assert_array_equal(answers["sum"], FIRST + SECOND)
-    np.testing.assert_array_equal(answers["difference"], FIRST - 2 * SECOND)
+    np.testing.assert_array_equal(answers[called["sum"]], FIRST + SECOND)
+    np.testing.assert_array_equal(answers[called["difference"]], FIRST - 2 * SECOND)
     swapped = model(SECOND, FIRST)
-    np.testing.assert_array_equal(swapped["difference"], case.second_first)
+    np.testing.assert_array_equal(swapped[called["difference"]], case.second_first)
     expected = np.concatenate([swapped[each].ravel() for each in case.outputs])
     printed = _compiled(prefix, tmp_path).split()
     assert printed[:2] == case.inputs

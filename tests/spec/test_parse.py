@@ -179,6 +179,17 @@ def test_paths_of_a_spec_do_not_depend_on_the_current_folder(
 def test_the_order_of_inputs_and_outputs_is_kept_as_it_is_written(good: str) -> None:
     model = parsed(changed(good, model_inputs=["b", "a"], model_outputs=["z", "y:0"])).model
     assert (model.inputs, model.outputs) == (("b", "a"), ("z", "y:0"))
+    assert (model.input_keys, model.output_keys) == ((), ())
+
+
+def test_tensors_can_have_new_names(good: str) -> None:
+    names = "version: 1.0.0\n  inputs: [b, {a: early}]\n  outputs: {output_1: z, output_0: y}\n"
+    spec = parsed(good.replace("version: 1.0.0\n", names))
+    assert (spec.model.inputs, spec.model.input_keys) == (("b", "early"), ("b", "a"))
+    assert (spec.model.outputs, spec.model.output_keys) == (("z", "y"), ("output_1", "output_0"))
+    # As packages record it, with keys in the order of the alphabet.
+    recorded = json.dumps(spec_document(spec) | {"source": {"path": "/srv/models"}}, sort_keys=True).encode()
+    assert parse_spec(recorded, spec.path).model == spec.model
 
 
 @pytest.mark.parametrize("names", ["null", "[]"])
@@ -305,6 +316,11 @@ def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, 
         ({"model_inputs": [1]}, "model.inputs[0]: must be a string, got the number 1"),
         ({"model_inputs": ["a", "b", "a"]}, "model.inputs: 'a' is given twice"),
         ({"model_outputs": ["a", ""]}, "model.outputs[1]: must not be empty"),
+        ({"model_outputs": {"a": ""}}, "model.outputs[0]: must not be empty"),
+        ({"model_outputs": {"a": 1}}, "model.outputs[0]: must be a string, got the number 1"),
+        ({"model_outputs": {"a": "x", "b": "x"}}, "model.outputs: 'x' is given twice"),
+        ({"model_outputs": [{"a": "x", "b": "y"}]}, "model.outputs[0]: must be a name, or one name and its new one"),
+        ({"model_inputs": ["a", {"a": "b"}]}, "model.inputs: 'a' is given twice"),
         ({"package_tools": "yes"}, "package.tools: must be true or false, got the string 'yes'"),
         ({"package_objects": 1}, "package.objects: must be true or false, got the number 1"),
         ({"package_object": True}, "package.object: unknown key; did you mean objects?"),

@@ -24,7 +24,7 @@ from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
 from tfaot_pkg.signature import Signature
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.spec.types import ModelInfo, ModelSpec
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
@@ -97,7 +97,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         field = Field(
             spec=spec, targets=targets, library=library, engine=engine, toolchain=toolchain,
             converter=Converter(
-                saved=Saved(folder=str(saved.folder), tags=spec.model.tags, signature=spec.model.serving_key),
+                saved=_saved(saved, spec.model),
                 frozen=frozen, python=toolchain.python, pipeline=pipeline,
             ),
             inputs=write_inputs(values, frozen.signature, max(sizes), folder),
@@ -141,6 +141,14 @@ def _batch_sizes(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[int
 
 def _core(request: Request) -> int:
     return free_core() if request.core is None else request.core
+
+
+def _saved(saved: SavedModel, model: ModelInfo) -> Saved:
+    names = {
+        "inputs": dict(zip(model.inputs, model.input_keys, strict=False)),
+        "outputs": dict(zip(model.outputs, model.output_keys, strict=False)),
+    }
+    return Saved(folder=str(saved.folder), tags=model.tags, signature=model.serving_key, names=names)
 
 
 def _frozen(plan: Plan, saved: SavedModel, pool: WorkerPool, pipeline: Pipeline) -> FrozenModel:

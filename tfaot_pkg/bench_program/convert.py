@@ -75,11 +75,15 @@ def saved_function(tf, request: messages.Conversion, inputs: list) -> tuple:
     """A concrete function of the signature, its arguments and results in their order; and what keeps it alive."""
     model = tf.saved_model.load(request.saved.folder, list(request.saved.tags))
     signature = model.signatures[request.saved.signature]
+    # TensorFlow's loader knows the names that the model was exported with.
+    feeds, fetches = (request.saved.names.get(kind, {}) for kind in ("inputs", "outputs"))
 
     @tf.function(input_signature=specs_of(tf, inputs), autograph=False)
     def run(*values):
-        results = signature(**{tensor.name: value for tensor, value in zip(inputs, values, strict=True)})
-        return [results[tensor.name] for tensor in request.outputs]
+        results = signature(
+            **{feeds.get(tensor.name, tensor.name): value for tensor, value in zip(inputs, values, strict=True)}
+        )
+        return [results[fetches.get(tensor.name, tensor.name)] for tensor in request.outputs]
 
     return run.get_concrete_function(), model
 

@@ -114,11 +114,12 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """A signature of a SavedModel."""
+    """A signature of a SavedModel; `names` are the model's own, of inputs and outputs that the spec renames."""
 
     folder: str
     tags: tuple[str, ...]
     signature: str
+    names: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

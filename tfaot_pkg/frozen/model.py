@@ -130,6 +130,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "tags": list(spec.model.tags),
             "shapes": {name: spec.model.shape_document(name) for name in spec.model.shapes},
             "order": {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)},
+            "renamed": {"inputs": list(spec.model.input_keys), "outputs": list(spec.model.output_keys)},
             "weights": spec.compilation.weights,
             "listed": _is_listed(spec.compilation),
             "shared_from": SHARED_FROM,

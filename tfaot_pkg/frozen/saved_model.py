@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tfaot_pkg.source.tree import Snapshot, SourceTree
 from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.worker_program.messages.requests import ConvertKeras, Nothing
+from tfaot_pkg.worker_program.messages.requests import ConvertKeras, Nothing, Rename
 
+_GRAPH = "saved_model.pb"
 _CONVERTER = -1
 """The number of the worker that reads a Keras file: code in the file must not run beside later requests."""
 
@@ -22,19 +25,20 @@ class SavedModel:
     """
 
     def __init__(self, model: ModelInfo, source: SourceTree, pool: WorkerPool) -> None:
-        self._format = model.format
+        self._model = model
         self._snapshot = Snapshot(source, pool.given_folder)
         self._pool = pool
-        self._converted: Path | None = None
+        self._made: Path | None = None
 
     @property
     def folder(self) -> Path:
         """Its folder, which workers can read. Raises ModelError, SourceError, StorageError, ToolchainError."""
-        if self._format == "saved_model":
-            return self._snapshot.model
-        if self._converted is None:
-            self._converted = self._from_keras()
-        return self._converted
+        if self._made is None:
+            folder = self._snapshot.model if self._model.format == "saved_model" else self._from_keras()
+            if self._model.input_keys or self._model.output_keys:
+                self._rename(folder)
+            self._made = folder
+        return self._made
 
     @contextmanager
     def named(self) -> Iterator[Path]:
@@ -51,3 +55,20 @@ class SavedModel:
             converter.kill()
         self._pool.take(made, folder)
         return folder
+
+    def _rename(self, folder: Path) -> None:
+        """Give the signature in `folder`, which is a copy of ours, the names that the spec asks for."""
+        made, model = self._pool.new_folder("renamed"), self._model
+        request = Rename(
+            folder=str(folder),
+            tags=model.tags,
+            signature=model.serving_key,
+            inputs=dict(zip(model.input_keys, model.inputs, strict=False)),
+            outputs=dict(zip(model.output_keys, model.outputs, strict=False)),
+            out=str(made / _GRAPH),
+        )
+        self._pool.get().call(request, Nothing)
+        taken = self._pool.given_folder("renamed")
+        self._pool.take(made, taken)
+        with storage_errors("rename inputs and outputs"):
+            shutil.move(taken / _GRAPH, folder / _GRAPH)

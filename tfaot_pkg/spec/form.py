@@ -25,7 +25,7 @@ from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.spec.types import Compilation, ModelInfo, PackageOptions, Validation
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.wording import described, number
+from tfaot_pkg.wording import described, number, shown
 
 MAX_ITEMS = 256
 MAX_SAMPLES = 1_000_000
@@ -164,7 +164,41 @@ Shape = Annotated[
 Number = Annotated[float, BeforeValidator(_evaluated), AfterValidator(_tolerance), _as_scalar("number", minimum=0)]
 
 
-TensorNames = Annotated[list[FilledLine], _list_of("tensor names"), AfterValidator(_few), DISTINCT]
+def _one_by_one(value: object) -> object:
+    """`{old: new}` as a list of such mappings, whose order is kept wherever a spec is written down."""
+    return [{key: name} for key, name in value.items()] if isinstance(value, dict) else value
+
+
+def _or_renamed(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    """A name, or `{old: new}` with one of each."""
+    if not isinstance(value, dict):
+        return handler(value)
+    if len(value) != 1:
+        raise problem(f"must be a name, or one name and its new one as in `output_0: score`, got {described(value)}")
+    ((old, new),) = value.items()
+    return {handler(old): handler(new)}
+
+
+def _distinct_names(names: list[Any]) -> list[Any]:
+    """No name may stand twice, neither before nor after the change of names."""
+    pairs = [(name, name) if isinstance(name, str) else next(iter(name.items())) for name in names]
+    for known in zip(*pairs, strict=True):
+        if (again := next((name for name in known if known.count(name) > 1), None)) is not None:
+            raise problem(f"{shown(again)} is given twice")
+    return names
+
+
+_NAME_SCHEMA = {"type": "string", "minLength": 1}
+_RENAMED_SCHEMA = {"type": "object", "additionalProperties": _NAME_SCHEMA, "minProperties": 1}
+_ITEM_SCHEMA = {"anyOf": [_NAME_SCHEMA, {**_RENAMED_SCHEMA, "maxProperties": 1}]}
+TensorNames = Annotated[
+    list[Annotated[FilledLine, WrapValidator(_or_renamed), PlainSerializer(_as_it_is)]],
+    _list_of("tensor names"),
+    BeforeValidator(_one_by_one),  # before the line above: the last one is the first
+    AfterValidator(_few),
+    AfterValidator(_distinct_names),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": _ITEM_SCHEMA}, _RENAMED_SCHEMA]}),
+]
 Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
 
 
@@ -208,10 +242,13 @@ class ModelForm(Form):
     )
     inputs: TensorNames | None = Field(
         None,
-        description="All inputs of the signature in the order of their positions (by default: in that of their names).",
+        description="All inputs of the signature in the order of their positions (by default: in that of their names). "
+        "`old: new` renames one; shapes, validation.inputs and the package then have the new name.",
         examples=[["signal", "background"]],
     )
-    outputs: TensorNames | None = Field(None, description="All outputs of the signature, as inputs.")
+    outputs: TensorNames | None = Field(
+        None, description="All outputs of the signature, as inputs.", examples=[{"output_0": "score"}]
+    )
 
 
 class SourceForm(Form):

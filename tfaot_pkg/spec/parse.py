@@ -289,11 +289,17 @@ def _model(form: ModelForm, files: str) -> ModelInfo:
     given = _given(form) | {"keras" if form.keras else "saved_model": files}
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
-    for order in ("inputs", "outputs"):
-        given[order] = tuple(given.get(order, ()))
+    given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
     return ModelInfo(**given)
+
+
+def _names(kind: str, names: Sequence[str | Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """`inputs` and `input_keys` of ModelInfo, or those of outputs."""
+    pairs = [(name, name) if isinstance(name, str) else next(iter(name.items())) for name in names]
+    keys, shown = tuple(key for key, _ in pairs), tuple(name for _, name in pairs)
+    return {f"{kind}s": shown, f"{kind}_keys": () if keys == shown else keys}
 
 
 def _shapes(shapes: Mapping[str, tuple[int | str | None, ...]]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def scaffold(
     lines = [
         *([modeline(schema), ""] if schema else []),
         *_model_lines(model, sorted(other_keys)),
+        *_name_lines(signature),
         *_shape_lines(model.shapes),
         "",
         *_signature_lines(signature),
@@ -71,6 +72,15 @@ def _files_lines(model: ModelInfo, others: list[str]) -> list[str]:
         f"  # Signature to compile{also}.",
         f"  serving_key: {_scalar(model.serving_key)}",
     ]
+
+
+def _name_lines(signature: Signature) -> list[str]:
+    """What to write for names of one's own, where Keras has made them up."""
+    made_up = [tensor.name for tensor in signature.outputs if re.fullmatch(r"output_\d+", tensor.name)]
+    if not made_up:
+        return []
+    names = ", ".join(f"{name}: NAME" for name in made_up)
+    return ["  # Names of your own for the outputs, in their order: results.NAME in C++.", f"  # outputs: {{{names}}}"]
 
 
 def _shape_lines(shapes: Mapping[str, tuple[int | None, ...]]) -> list[str]:

@@ -47,7 +47,7 @@ class ModelInfo:
     of it; a Keras file has neither signatures nor tags. `shapes` gives full shapes by input name, None for the batch
     axis: it fixes axes that the model leaves unknown. `axes` names the symbols of these axes, as Tensor.axes does, and
     `shapes` holds the maxima of `symbols`. `inputs` and `outputs` list all tensors of the signature in their order;
-    empty for the order of their names.
+    empty for the order of their names. If some are renamed, `input_keys` and `output_keys` have the model's own names.
     """
 
     name: str
@@ -65,6 +65,8 @@ class ModelInfo:
     symbols: tuple[Symbol, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    input_keys: tuple[str, ...] = ()
+    output_keys: tuple[str, ...] = ()
 
     @property
     def package_name(self) -> str:
@@ -227,8 +229,8 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "license": model.license,
             "homepage": model.homepage,
             "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
-            "inputs": list(model.inputs),
-            "outputs": list(model.outputs),
+            "inputs": _names_document(model.inputs, model.input_keys),
+            "outputs": _names_document(model.outputs, model.output_keys),
         },
         "source": _source_document(spec.source, spec.folder),
         "compilation": {
@@ -245,6 +247,12 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),
     }
+
+
+def _names_document(names: tuple[str, ...], keys: tuple[str, ...]) -> list[str | dict[str, str]]:
+    """The names as a spec has them, with the model's own where they are others."""
+    pairs = zip(keys or names, names, strict=True)
+    return [name if key == name else {key: name} for key, name in pairs]
 
 
 def _files_document(model: ModelInfo) -> dict[str, object]:

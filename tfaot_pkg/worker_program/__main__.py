@@ -16,6 +16,7 @@ from messages import requests, wire
 
 _FUNCTIONS = {
     "keras": ("keras_file", "convert"),
+    "rename": ("saved_model", "rename"),
     "inspect": ("saved_model", "inspect"),
     "operations": ("operations", "supported"),
     "flags": ("operations", "read_flags"),

@@ -2,8 +2,9 @@
 
 import os
 
+import interface
 from messages.graph import Inspect, Inspected, Interface, Tensor
-from messages.requests import ModelFault
+from messages.requests import ModelFault, Nothing, Rename
 
 
 def inspect(request: Inspect, report) -> Inspected:
@@ -16,6 +17,23 @@ def inspect(request: Inspect, report) -> Inspected:
             for name, definition in definitions.items()
         }
     )
+
+
+def rename(request: Rename, report) -> Nothing:
+    """The SavedModel under other names; ModelFault if the signature has others than the request names."""
+    model = read(request.folder)
+    signature = require_signature(meta_graph(model, request.tags), request.signature)
+    for kind, infos in (("inputs", signature.inputs), ("outputs", signature.outputs)):
+        if not (names := getattr(request, kind)):
+            continue
+        interface.in_order(kind, tensors_of(infos), tuple(names))
+        kept = {names[name]: infos[name].SerializeToString() for name in names}
+        infos.clear()
+        for name, info in kept.items():
+            infos[name].ParseFromString(info)
+    with open(request.out, "wb") as file:
+        file.write(model.SerializeToString())
+    return Nothing()
 
 
 def tensors_of(infos) -> tuple:

@@ -122,6 +122,21 @@ class ConvertKeras:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """Write to the file `out` the `saved_model.pb` of `folder` with other names in one signature.
+
+    `inputs` and `outputs` have the new names of all by the present ones; none if those stay.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """One batch size for one target: `prefix` of its files, `name` of its symbols."""
 
@@ -228,6 +243,7 @@ class Sides:
 
 OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
+    "rename": (Rename, Nothing),
     "inspect": (Inspect, Inspected),
     "operations": (ListOperations, OperationTable),
     "flags": (ReadFlags, Nothing),
