@@ -3,6 +3,7 @@
 # PYTHON=...       the interpreter to make .venv with (3.10, 3.11 or 3.12; found by itself)
 # PYTEST_ARGS=...  more arguments for pytest, e.g. PYTEST_ARGS='-k spec'
 # PYTEST_JOBS=...  how many tests run at a time (default: one per core, at most 4; 0: one, in pytest's own process)
+# TFAOT_TEST_TOOLCHAINS=...  further toolchains for the tests: versions, or all (CONTRIBUTING.md)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -50,7 +51,7 @@ demo: $(STAMP) ## publish the sample model, use it from C++, print its accuracy 
 # Before the tests, and both at once: most slow tests would wait for the first toolchain.
 .PHONY: toolchains
 toolchains: $(STAMP)
-	-@$(VENV)/bin/python -c 'from tfaot_pkg.toolchain.definition import TOOLCHAINS; print(*TOOLCHAINS, sep="\n")' \
+	-@$(VENV)/bin/python -m tests.toolchains \
 	  | TFAOT_HOME=$${TFAOT_TEST_HOME:-$(CURDIR)/build/test-home} xargs -P 2 -I {} $(VENV)/bin/tfaot-pkg toolchain add {}
 
 .PHONY: test

@@ -1,7 +1,7 @@
 """Write lock files: every distribution pinned, with the hashes of all of its files, and no host named.
 
     python tools/lock_requirements.py                              the project's own (make lock)
-    python tools/lock_requirements.py --toolchains                 those of TensorFlow's environments
+    python tools/lock_requirements.py --toolchains [VERSION...]    those of TensorFlow's environments: all, or these
     python tools/lock_requirements.py --peers                      those of the engines that bench compares with
     python tools/lock_requirements.py OUTPUT REQUIREMENT...        any other, for one Python: --python 3.11
 
@@ -15,6 +15,7 @@ import argparse
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,8 @@ PEERS = ROOT / "tfaot_pkg" / "bench" / "requirements"
 OLDEST_PYTHON = "3.10"
 _HEADER = "# Made by tools/lock_requirements.py; do not edit.\n# Where packages come from is the user's choice.\n"
 
-# Left out of toolchains: nothing that this tool runs imports them, and they are large downloads.
+# Left out of toolchains: nothing that this tool runs imports them, and they are large downloads. uv does not look for
+# them either: some releases of TensorFlow name a tensorflow-intel that was never published.
 _LEFT_OUT = (
     *("tensorboard", "tensorboard-data-server", "markdown", "markupsafe", "werkzeug", "grpcio"),  # a web server
     *("libclang", "wheel"),  # for building TensorFlow
@@ -71,11 +73,18 @@ def lock_project() -> None:
     (folder / "test.txt").write_text(lock(["pyproject.toml", "requirements/test.in", "-c", "requirements/run.txt"]))
 
 
-def lock_toolchains() -> None:
-    """tensorflow-VERSION.txt from tensorflow-VERSION.in, with the same versions for every Python where that can be."""
-    more = ["--fork-strategy", "fewest", *(f"--no-emit-package={name}" for name in _LEFT_OUT)]
-    for source in sorted(TOOLCHAINS.glob("*.in")):
-        source.with_suffix(".txt").write_text(lock([str(source)], more=more))
+def lock_toolchains(versions: Sequence[str] = ()) -> None:
+    """tensorflow-VERSION.txt from tensorflow-VERSION.in, with the same versions for every Python where that can be.
+
+    Of all releases, or of `versions`.
+    """
+    sources = [TOOLCHAINS / f"tensorflow-{version}.in" for version in versions] or sorted(TOOLCHAINS.glob("*.in"))
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as excluded:
+        excluded.write("\n".join(_LEFT_OUT))
+        excluded.flush()
+        more = ["--fork-strategy", "fewest", "--excludes", excluded.name]
+        for source in sources:
+            source.with_suffix(".txt").write_text(lock([str(source)], more=more))
 
 
 def lock_peers() -> None:
@@ -90,14 +99,14 @@ def main() -> None:
     parser.add_argument("output", nargs="?", type=Path)
     parser.add_argument("requirement", nargs="*")
     parser.add_argument("--python", help="lock for this version of Python only")
-    parser.add_argument("--toolchains", action="store_true", help="lock TensorFlow's environments")
+    parser.add_argument("--toolchains", nargs="*", metavar="VERSION", help="lock TensorFlow's environments")
     parser.add_argument("--peers", action="store_true", help="lock the environments of bench's peers")
     arguments = parser.parse_args()
     if arguments.peers:
         lock_peers()
         return
-    if arguments.toolchains:
-        lock_toolchains()
+    if arguments.toolchains is not None:
+        lock_toolchains(arguments.toolchains)
         return
     if arguments.output is None:
         lock_project()

@@ -23,7 +23,7 @@ from tfaot_pkg.cli.app import app  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
 from tfaot_pkg.spec.form import json_schema  # noqa: E402
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS, Toolchain  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _NOTE = "<!-- Written by tools/make_reference.py; do not edit. -->\n"
@@ -191,12 +191,18 @@ def _errors() -> str:
 # --- toolchains and targets -----------------------------------------------------------------------------------------
 
 
+def _form_of_xla(toolchain: Toolchain) -> str:
+    if not toolchain.links_xla:
+        return "none: models must become programs"
+    return "one entry function per model" if toolchain.interface == "classic" else "kernels and code that calls them"
+
+
 def _toolchains() -> str:
     toolchains = [
         (
             f"`{each.version}`" + (" (default)" if each.version == DEFAULT_VERSION else ""),
             f"`{each.python}`",
-            "one entry function per model" if each.interface == "classic" else "kernels and code that calls them",
+            _form_of_xla(each),
             f"{each.alignment} bytes",
             " ".join(f"`{flag}`" for flag in each.xla_flags),
         )
@@ -215,7 +221,7 @@ def _toolchains() -> str:
         "# Toolchains and targets\n",
         "## Toolchains\n",
         "`compilation.tensorflow` names one. Its environment is made on demand (`tfaot-pkg toolchain add VERSION`).\n",
-        _table(("TensorFlow", "Python", "form of the code", "alignment", "XLA flags always set"), toolchains),
+        _table(("TensorFlow", "Python", "form of XLA's code", "alignment", "XLA flags always set"), toolchains),
         "\n## Targets\n",
         "`compilation.targets` names those that the library carries code for, all of one architecture. The best that",
         "the CPU can run is chosen when a program makes an instance. Levels are those of the x86-64 psABI.\n",

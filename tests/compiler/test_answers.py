@@ -10,6 +10,7 @@ import pytest
 
 from tests.compiler.conftest import WORKER_PROGRAM, Network, compiled_together, read_network
 from tests.kept import REPOSITORY, kept
+from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import verify
@@ -22,7 +23,6 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.environment import ensure
 
 MODELS = REPOSITORY / "tests" / "models"
-VERSIONS = ("2.17.1", "2.21.0")
 MADE_TOGETHER = (
     ("floats", "orders", "types"),
     ("places", "pools"),

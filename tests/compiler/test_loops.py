@@ -9,11 +9,10 @@ import pytest
 
 from tests.compiler.conftest import Networks
 from tests.compiler.test_operations import N, Writer
+from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
-
-VERSIONS = ("2.17.1", "2.21.0")
 
 
 @pytest.mark.slow

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.compiler.conftest import Compile, Networks
+from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
 NAMES = ("dense", "wide", "residual", "lstm", "towers", "images", "attention", "sets", "neighbours", "moved")
-VERSIONS = ("2.17.1", "2.21.0")
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]  # the first makes the networks
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.toolchains import VERSIONS
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.toolchain.environment import ensure
 
 _HERE = Path(__file__).resolve().parent
@@ -21,7 +21,7 @@ _PROGRAM = _HERE.parents[1] / "tfaot_pkg" / "worker_program"
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("tensorflow", TOOLCHAINS)
+@pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_what_exporters_write_is_loaded_with_the_same_answers(
     tensorflow: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.toolchains import VERSIONS
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.requests import ConvertKeras, Nothing, Reference, Referenced
@@ -39,7 +39,7 @@ _REFUSED = {
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("tensorflow", TOOLCHAINS)
+@pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_keras_files_give_kerass_answers_and_their_code_is_refused(
     tensorflow: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:

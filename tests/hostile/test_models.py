@@ -21,7 +21,8 @@ import pytest
 from tests.hostile.conftest import HERE, Corpus
 from tests.hostile.test_archives import ARCHIVES
 from tests.hostile.test_specs import SPECS
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS
+from tests.toolchains import VERSIONS
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
 REPOSITORY = HERE.parents[1]
 PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
@@ -70,7 +71,7 @@ def seen_in(log: Path, *, allowed: list[Path], scratch: Path) -> Seen:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("tensorflow", TOOLCHAINS)
+@pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_nothing_of_the_corpus_reaches_out_though_nothing_confines_it(
     tensorflow: str, make_corpus: Callable[[str], Corpus], require_program: Callable[[str], str], tmp_path: Path
 ) -> None:

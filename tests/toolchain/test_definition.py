@@ -7,6 +7,7 @@ import re
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.toolchains import chosen
 from tests.wording import reported
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS, toolchain
@@ -22,8 +23,16 @@ def test_an_unknown_version_is_refused_and_the_known_ones_are_named() -> None:
     assert all(version in caught.value.hint for version in TOOLCHAINS)
 
 
-def test_the_default_is_a_tested_toolchain() -> None:
-    assert toolchain(DEFAULT_VERSION).tested
+def test_the_default_is_tested_with_every_change() -> None:
+    assert toolchain(DEFAULT_VERSION).tested == "always"
+
+
+def test_further_toolchains_are_tested_if_they_are_named() -> None:
+    assert chosen("") == ("2.17.1", "2.21.0")
+    assert chosen("2.19.1") == ("2.17.1", "2.19.1", "2.21.0")
+    assert chosen("all") == tuple(TOOLCHAINS)
+    with pytest.raises(ValueError, match=r"no toolchain 1\.2\.3"):
+        chosen("1.2.3, 2.19.1")
 
 
 @pytest.mark.parametrize("version", _VERSIONS)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.toolchains import VERSIONS
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.toolchain.environment import ensure
 from tools.classify_operations import FILE, classified, read, registered, written
 
@@ -22,7 +22,7 @@ def known() -> Mapping[str, str]:
     return read(FILE.read_text())
 
 
-@pytest.fixture(scope="module", params=TOOLCHAINS)
+@pytest.fixture(scope="module", params=VERSIONS)
 def operations(request: pytest.FixtureRequest, shared_home_folder: Path) -> Mapping[str, bool]:
     """Operations of a toolchain: whether XLA compiles them."""
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")

@@ -14,6 +14,7 @@ from tfaot_pkg.errors import ToolchainError
 
 ObjectKind = Literal["function", "constants"]
 Interface = Literal["classic", "thunks"]
+Tested = Literal["always", "before releases"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,8 @@ class Toolchain:
 
     `python` is the range of Python versions (PEP 440) of its pinned requirements. `object_kinds` names the objects of
     one compilation that must be linked. `interface` is the form of the generated code: one entry function ("classic"),
-    or kernels and C++ that calls them ("thunks"). Every compilation uses `xla_flags`. `tested` says whether this
-    project's tests build with it.
+    or kernels and C++ that calls them ("thunks"). Every compilation uses `xla_flags`. `tested` says when this
+    project's tests build with it (docs/decisions/044).
     """
 
     version: str
@@ -44,7 +45,7 @@ class Toolchain:
     object_kinds: tuple[ObjectKind, ...]
     interface: Interface
     xla_flags: tuple[str, ...]
-    tested: bool
+    tested: Tested
     alignment: int
     """Bytes to which the code expects arguments and results to be aligned."""
     parts: tuple[RuntimePart, ...]
@@ -56,6 +57,8 @@ class Toolchain:
     """Operations that are replaced before XLA sees them: its own code is wrong (worker_program/lowerings.py)."""
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
+    links_xla: bool = True
+    """Whether the code that its XLA makes ahead of time can be linked; programs need none (docs/decisions/044)."""
 
 
 def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
@@ -134,11 +137,49 @@ _KNOWN = (
         interface="classic",
         # The runtime is built without a thread pool: one call stays on its caller's thread.
         xla_flags=("--xla_cpu_multi_thread_eigen=false",),
-        tested=True,
+        tested="always",
         alignment=16,
         parts=_CLASSIC_PARTS,
         lowerings=("Tanh",),
         eigen="3.4.90",
+    ),
+    Toolchain(
+        version="2.18.1",
+        python=">=3.10,<3.13",
+        object_kinds=("function",),
+        interface="classic",
+        xla_flags=("--xla_cpu_multi_thread_eigen=false",),
+        tested="before releases",
+        alignment=16,
+        parts=_CLASSIC_PARTS,
+        lowerings=("Tanh",),
+        eigen="3.4.90",
+    ),
+    Toolchain(
+        version="2.19.1",
+        python=">=3.10,<3.13",
+        object_kinds=("function",),
+        interface="classic",
+        xla_flags=("--xla_cpu_multi_thread_eigen=false",),
+        tested="before releases",
+        alignment=64,
+        parts=_CLASSIC_PARTS,
+        lowerings=("Tanh",),
+        eigen="3.4.90",
+    ),
+    Toolchain(
+        version="2.20.0",
+        python=">=3.10,<3.13",
+        object_kinds=("function",),
+        interface="classic",
+        xla_flags=("--xla_cpu_multi_thread_eigen=false", "--xla_cpu_use_thunk_runtime=false"),
+        tested="before releases",
+        alignment=64,
+        parts=_CLASSIC_PARTS,
+        lowerings=("Tanh",),
+        eigen="3.4.90",
+        # Its generated headers mix both interfaces and do not compile.
+        links_xla=False,
     ),
     Toolchain(
         version="2.21.0",
@@ -147,7 +188,7 @@ _KNOWN = (
         interface="thunks",
         # The empty list of YNN fusions keeps convolutions in the form that ahead-of-time compilation supports.
         xla_flags=("--xla_cpu_multi_thread_eigen=false", "--xla_cpu_experimental_ynn_fusion_type="),
-        tested=True,
+        tested="always",
         alignment=64,
         parts=_THUNKS_PARTS,
         # A counter of the compiling process: without this, objects would differ between runs.
