@@ -102,7 +102,7 @@ def listing(serve, specs) -> str:
         for tensor, spec in zip(frozen.inputs, specs, strict=True)
     ]
     graph_def = frozen.graph.as_graph_def()
-    outputs = freeze._fetches(names, frozen, inputs, graph_def)
+    outputs = freeze._fetches(names, frozen, inputs, graph_def, symbols=())
     checked = graph.Checked(
         inputs=tuple(map(freeze._tensor, inputs)),
         outputs=tuple(map(freeze._tensor, outputs)),
