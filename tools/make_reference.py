@@ -23,7 +23,7 @@ from tfaot_pkg.cli.app import app  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
 from tfaot_pkg.spec.form import json_schema  # noqa: E402
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
-from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS, Toolchain  # noqa: E402
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 _NOTE = "<!-- Written by tools/make_reference.py; do not edit. -->\n"
@@ -191,18 +191,12 @@ def _errors() -> str:
 # --- toolchains and targets -----------------------------------------------------------------------------------------
 
 
-def _form_of_xla(toolchain: Toolchain) -> str:
-    if not toolchain.links_xla:
-        return "none: models must become programs"
-    return "one entry function per model" if toolchain.interface == "classic" else "kernels and code that calls them"
-
-
 def _toolchains() -> str:
     toolchains = [
         (
             f"`{each.version}`" + (" (default)" if each.version == DEFAULT_VERSION else ""),
             f"`{each.python}`",
-            _form_of_xla(each),
+            "one entry function per model" if each.interface == "classic" else "kernels and code that calls them",
             f"{each.alignment} bytes",
             " ".join(f"`{flag}`" for flag in each.xla_flags),
         )

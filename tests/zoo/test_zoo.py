@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.wording import reported
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
-from tfaot_pkg.compiled.program import engine_of, make_program
-from tfaot_pkg.errors import ModelError
+from tfaot_pkg.compiled.program import engine_of
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.loader import load
 from tfaot_pkg.signature import DType
@@ -101,15 +99,6 @@ def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
     spec = builder.spec(BY_NAME["dense"], Compilation(batch_sizes=(1, 3), targets=("x86-64-v3",), **changes))
     engine, _ = engine_of(spec, frozen, toolchain(DEFAULT_VERSION))
     assert (engine.is_program, engine.reason) == (not reason, reason)
-
-
-def test_a_release_whose_xla_cannot_be_linked_makes_programs_alone(builder: Builder, tmp_path: Path) -> None:
-    frozen, release = builder.freeze(BY_NAME["dense"], tensorflow=DEFAULT_VERSION), toolchain("2.20.0")
-    compilation = Compilation(batch_sizes=(1, 3), targets=("x86-64-v3",))
-    assert make_program(builder.spec(BY_NAME["dense"], compilation), frozen, release, tmp_path).is_program
-    spec = builder.spec(BY_NAME["dense"], replace(compilation, engine="xla"))
-    with reported(ModelError):
-        make_program(spec, frozen, release, tmp_path)
 
 
 @pytest.mark.sweep("complex_inside-2.21.0")

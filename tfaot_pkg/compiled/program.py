@@ -153,22 +153,11 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
             f"the model cannot be made into one program: {engine.reason}",
             hint="set compilation.engine to auto, so that XLA compiles what the compiler does not know",
         )
-    _require_linkable(engine, toolchain)
     require_sources(spec, engine)
     if emitted is not None:
         _write(emitted, folder)
     (folder / _FACTS).write_text(json.dumps(asdict(engine)))
     return engine
-
-
-def _require_linkable(engine: Engine, toolchain: Toolchain) -> None:
-    """Raise ModelError if the model needs code of XLA's that cannot be linked."""
-    reason = engine.reason or "; ".join(each.reason for each in engine.segments)
-    if reason and not toolchain.links_xla:
-        raise ModelError(
-            f"the model needs code of XLA's, which cannot be linked with TensorFlow {toolchain.version}: {reason}",
-            hint="set compilation.tensorflow to another release, or remove what the reason names",
-        )
 
 
 def require_sources(spec: ModelSpec, engine: Engine) -> None:

@@ -57,8 +57,6 @@ class Toolchain:
     """Operations that are replaced before XLA sees them: its own code is wrong (worker_program/lowerings.py)."""
     eigen: str = ""
     """Version of Eigen in the wheel's headers."""
-    links_xla: bool = True
-    """Whether the code that its XLA makes ahead of time can be linked; programs need none (docs/decisions/044)."""
 
 
 def _part(symbols: str, source: str, **defines: str) -> RuntimePart:
@@ -172,14 +170,13 @@ _KNOWN = (
         python=">=3.10,<3.13",
         object_kinds=("function",),
         interface="classic",
+        # It has both forms; the sources in its wheel are those of the one without thunks.
         xla_flags=("--xla_cpu_multi_thread_eigen=false", "--xla_cpu_use_thunk_runtime=false"),
         tested="before releases",
         alignment=64,
         parts=_CLASSIC_PARTS,
         lowerings=("Tanh",),
         eigen="3.4.90",
-        # Its generated headers mix both interfaces and do not compile.
-        links_xla=False,
     ),
     Toolchain(
         version="2.21.0",

@@ -5,8 +5,13 @@
 #ifndef TFAOT_STAND_IN_XLA_COMPILED_CPU_FUNCTION_H_
 #define TFAOT_STAND_IN_XLA_COMPILED_CPU_FUNCTION_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
 
 typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
 
@@ -70,6 +75,9 @@ class XlaCompiledCpuFunction {
  protected:
   XlaCompiledCpuFunction(const StaticData&, AllocMode) {}
 
+  // From 2.20 on.
+  virtual bool is_thunk_mode() const { return false; }
+
   // Called by accessors of the generated class that nothing here uses.
   void* arg_data(std::size_t) const { return nullptr; }
   void set_arg_data(std::size_t, const void*) {}
@@ -83,7 +91,10 @@ class XlaCompiledCpuFunction {
   static void set_static_data_result_index_table(StaticData* data, const std::int32_t* table) {
     data->result_index_table = table;
   }
-  static void set_static_data_num_results(StaticData*, std::int64_t) {}
+  // From 2.20 on the generated class does not set the index of the result: TensorFlow takes the smallest.
+  static void set_static_data_num_results(StaticData* data, std::int64_t n) {
+    if (n > 0) data->result_index = *std::min_element(data->result_index_table, data->result_index_table + n);
+  }
   static void set_static_data_arg_index_table(StaticData* data, const std::int32_t* table) {
     data->arg_index_table = table;
   }
@@ -96,6 +107,11 @@ class XlaCompiledCpuFunction {
   static void set_static_data_variable_names(StaticData*, const char**) {}
   static void set_static_data_result_names(StaticData*, const char**) {}
   static void set_static_data_program_shape(StaticData*, const xla::ProgramShapeProto*) {}
+  // From 2.20 on, for the other form of the code: empty in this one.
+  static void set_static_data_function_library_symbol_map(StaticData*, const absl::flat_hash_map<std::string, void*>&) {}
+  static void set_static_data_temp_allocation_index(StaticData*, std::optional<std::size_t>) {}
+  static void set_static_data_thunk_run_impl(StaticData*, std::nullptr_t) {}
+  static void set_static_data_compilation_result_proto(StaticData*, std::nullptr_t) {}
   static void set_static_data_hlo_profile_printer_data(StaticData*, const xla::HloProfilePrinterData*) {}
 };
 
