@@ -6,7 +6,7 @@ Other modules ask a `Toolchain` for what differs between releases, and never com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -127,56 +127,31 @@ _THUNKS_PARTS = (
     _INTRINSICS,
 )
 
+_CLASSIC = Toolchain(
+    version="2.17.1",
+    python=">=3.10,<3.13",
+    object_kinds=("function",),
+    interface="classic",
+    # The runtime is built without a thread pool: one call stays on its caller's thread.
+    xla_flags=("--xla_cpu_multi_thread_eigen=false",),
+    tested="always",
+    alignment=16,
+    parts=_CLASSIC_PARTS,
+    lowerings=("Tanh",),
+    eigen="3.4.90",
+)
+
 _KNOWN = (
-    Toolchain(
-        version="2.17.1",
-        python=">=3.10,<3.13",
-        object_kinds=("function",),
-        interface="classic",
-        # The runtime is built without a thread pool: one call stays on its caller's thread.
-        xla_flags=("--xla_cpu_multi_thread_eigen=false",),
-        tested="always",
-        alignment=16,
-        parts=_CLASSIC_PARTS,
-        lowerings=("Tanh",),
-        eigen="3.4.90",
-    ),
-    Toolchain(
-        version="2.18.1",
-        python=">=3.10,<3.13",
-        object_kinds=("function",),
-        interface="classic",
-        xla_flags=("--xla_cpu_multi_thread_eigen=false",),
-        tested="before releases",
-        alignment=16,
-        parts=_CLASSIC_PARTS,
-        lowerings=("Tanh",),
-        eigen="3.4.90",
-    ),
-    Toolchain(
-        version="2.19.1",
-        python=">=3.10,<3.13",
-        object_kinds=("function",),
-        interface="classic",
-        xla_flags=("--xla_cpu_multi_thread_eigen=false",),
-        tested="before releases",
-        alignment=64,
-        parts=_CLASSIC_PARTS,
-        lowerings=("Tanh",),
-        eigen="3.4.90",
-    ),
-    Toolchain(
+    _CLASSIC,
+    replace(_CLASSIC, version="2.18.1", tested="before releases"),
+    replace(_CLASSIC, version="2.19.1", tested="before releases", alignment=64),
+    replace(
+        _CLASSIC,
         version="2.20.0",
-        python=">=3.10,<3.13",
-        object_kinds=("function",),
-        interface="classic",
         # It has both forms; the sources in its wheel are those of the one without thunks.
-        xla_flags=("--xla_cpu_multi_thread_eigen=false", "--xla_cpu_use_thunk_runtime=false"),
+        xla_flags=(*_CLASSIC.xla_flags, "--xla_cpu_use_thunk_runtime=false"),
         tested="before releases",
         alignment=64,
-        parts=_CLASSIC_PARTS,
-        lowerings=("Tanh",),
-        eigen="3.4.90",
     ),
     Toolchain(
         version="2.21.0",

@@ -40,10 +40,10 @@ def main() -> int:
 
 
 def _prepare_import() -> None:
-    """Take a fifth off the CPU time of TensorFlow's import, which most requests wait for (decision 001)."""
-    # It imports Keras if it finds it, for classes of models that its own loader would make. Nothing here uses that one.
+    """Save CPU time of TensorFlow's import, which most requests wait for (decision 001)."""
+    # It imports Keras if it finds it, for classes of models that its own loader would make; only keras_file.py uses it.
     sys.modules["keras"] = None  # type: ignore[assignment]
-    # What an import makes stays: by default, a fifth of the time goes into looking for garbage among it.
+    # What an import makes stays: looking for garbage among it takes time and finds nothing.
     gc.set_threshold(100_000, 50, 100)
 
 

@@ -102,7 +102,7 @@ def _require_known_code(config) -> None:
             raise ModelFault(
                 f"the Keras model has Python code in a Lambda layer{_quoted(name)}, which is not run", _EXPORT
             )
-        own = module is not None and module.split(".")[0] not in ("keras", "tf_keras", "builtins")
+        own = module is not None and str(module).split(".")[0] not in ("keras", "tf_keras", "builtins")
         if own or str(each.get("registered_name") or "").startswith("Custom>"):
             raise ModelFault(f"the Keras model has a class of its author's, {kind}{_quoted(name)}", _EXPORT)
 
