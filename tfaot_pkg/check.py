@@ -15,7 +15,7 @@ from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
-from tfaot_pkg.signature import DType, Signature
+from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
@@ -133,7 +133,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
 def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
     """Notes about the spec that are not faults."""
     yield from filter(None, (licence_note(spec.model.license), outdated_note(spec)))
-    floats = [tensor.name for tensor in signature.outputs if tensor.dtype in (DType.FLOAT32, DType.FLOAT64)]
+    floats = [tensor.name for tensor in signature.outputs if tensor.dtype.is_inexact]
     # Only floats are compared with tolerances.
     if floats and spec.validation.atol == 0:
         if spec.validation.rtol == 0:

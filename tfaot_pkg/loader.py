@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,11 @@ from tfaot_pkg.package.name import package_meant_by, spellings
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.wording import counted
+from tfaot_pkg.worker_program.messages.elements import held, held_type, numbers
 
 _DTYPES = (
     DType.BOOL, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16, DType.UINT32,
-    DType.UINT64, DType.FLOAT32, DType.FLOAT64,
+    DType.UINT64, DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16, DType.COMPLEX64, DType.COMPLEX128,
 )  # fmt: skip
 """In the order of the C ABI's constants, which start at 1."""
 
@@ -38,10 +41,12 @@ class Model:
         model = tfaot_pkg.load("digits", prefix="external")
         model(image=images)["probability"]
 
-    Integers and floats are converted to the input's dtype if their values fit. Any number of threads may call one model
-    at the same time: its weights exist once, and the library keeps scratch memory for each thread (or `run` is given
-    some). Of libraries of versions without code for all threads, one thread runs at a time. A model can be pickled:
-    what is stored is the path of its library, its uid and `target`.
+    Integers and floats are converted to the input's dtype if their values fit. NumPy has no bfloat16: outputs are
+    arrays of ml_dtypes.bfloat16 if that package is there, else of their bits (uint16); inputs may be either, or floats.
+
+    Any number of threads may call one model at the same time: its weights exist once, and the library keeps scratch
+    memory for each thread (or `run` is given some). Of libraries of versions without code for all threads, one thread
+    runs at a time. A model can be pickled: what is stored is the path of its library, its uid and `target`.
     """
 
     def __init__(self, path: Path, target: str | None) -> None:
@@ -184,7 +189,9 @@ class Model:
 
     def _joined(self, parts: list[dict[str, Array]]) -> dict[str, Array]:
         # An empty first part gives dtype and shape also for a batch without rows.
-        empty = {t.name: np.empty(t.shape_at(0), t.dtype.value) for t in self.signature.outputs}
+        empty = {
+            t.name: _presented(np.empty(t.shape_at(0), held_type(t.dtype.value)), t) for t in self.signature.outputs
+        }
         return {name: np.concatenate([first, *(part[name] for part in parts)]) for name, first in empty.items()}
 
     def _run(self, batch_size: int, inputs: Mapping[str, Array], scratch: Array | None = None) -> dict[str, Array]:
@@ -198,10 +205,10 @@ class Model:
                     f"model {self.name}: input {tensor.name!r} must have the shape {tensor.shape_at(batch_size)} "
                     f"at batch size {batch_size}, got {array.shape}"
                 )
-        outputs = {t.name: np.empty(t.shape_at(batch_size), t.dtype.value) for t in at.outputs}
+        outputs = {t.name: np.empty(t.shape_at(batch_size), held_type(t.dtype.value)) for t in at.outputs}
         given = [sizes[symbol.name] for symbol in self.signature.symbols]
         self._caller.run(batch_size, arrays, list(outputs.values()), scratch, given)
-        return outputs
+        return {t.name: _presented(outputs[t.name], t) for t in at.outputs}
 
 
 def load(model: str | Path, *, prefix: str | Path | None = None, target: str | None = None) -> Model:
@@ -356,6 +363,8 @@ def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
 
 
 def _converted(model: str, tensor: Tensor, array: Array) -> Array:
+    if tensor.dtype is DType.BFLOAT16:
+        return _bits(model, tensor, array)
     dtype = np.dtype(tensor.dtype.value)
     # Python's integers are int64: rejecting all that are wider would reject every plain list.
     integers = array.dtype.kind in "iu" and dtype.kind in "iu"
@@ -366,7 +375,7 @@ def _converted(model: str, tensor: Tensor, array: Array) -> Array:
         converted: Array = array.astype(dtype, copy=False)
     if integers:
         wrong = converted != array
-    elif array.dtype.itemsize > dtype.itemsize:
+    elif array.dtype != dtype and dtype.kind in "fc":
         wrong = np.isinf(converted) & ~np.isinf(array)
     else:
         return converted
@@ -375,6 +384,41 @@ def _converted(model: str, tensor: Tensor, array: Array) -> Array:
             f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, which cannot hold {array[wrong].flat[0]}"
         )
     return converted
+
+
+def _bits(model: str, tensor: Tensor, array: Array) -> Array:
+    """The bits of bfloat16. Raises RunError for values that are too large for them."""
+    if array.dtype == np.uint16:
+        return array
+    if array.dtype.name == "bfloat16":  # of ml_dtypes
+        return array.view(np.uint16)
+    if array.dtype.kind not in "biuf":
+        raise RunError(f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, got {array.dtype}")
+    with np.errstate(over="ignore"):
+        made = held(array.astype(np.float32), tensor.dtype.value)
+    wrong = np.isinf(numbers(made, tensor.dtype.value)) & ~np.isinf(array)
+    if np.any(wrong):
+        raise RunError(
+            f"model {model}: input {tensor.name!r} is {tensor.dtype.value}, which cannot hold {array[wrong].flat[0]}"
+        )
+    return made
+
+
+@cache
+def _bfloat16() -> np.dtype[Any] | None:
+    """The type of ml_dtypes, which is no dependency; None without it."""
+    try:
+        found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    except ImportError:
+        return None
+    return found
+
+
+def _presented(array: Array, tensor: Tensor) -> Array:
+    """A held array as callers get it."""
+    if tensor.dtype is not DType.BFLOAT16 or (dtype := _bfloat16()) is None:
+        return array
+    return array.view(dtype)
 
 
 def _either(sizes: tuple[int, ...]) -> str:

@@ -8,12 +8,11 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tfaot_pkg.worker_program.messages.carriers import CARRIERS, PARTS
+
 
 class DType(enum.Enum):
-    """Element types that a compiled model's interface can have, by NumPy's name.
-
-    float16, bfloat16 and complex are missing because tfcompile's header writer has no C++ type for them.
-    """
+    """Element types that a compiled model's interface can have, by NumPy's name (bfloat16: by TensorFlow's)."""
 
     BOOL = "bool"
     INT8 = "int8"
@@ -26,6 +25,15 @@ class DType(enum.Enum):
     UINT64 = "uint64"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    COMPLEX64 = "complex64"
+    COMPLEX128 = "complex128"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether it has numbers that are rounded: floats, real or complex."""
+        return "float" in self.value or self in (DType.COMPLEX64, DType.COMPLEX128)
 
     @property
     def itemsize(self) -> int:
@@ -35,14 +43,23 @@ class DType(enum.Enum):
     @property
     def cpp(self) -> str:
         """The C++ type of one element."""
-        if self in (DType.BOOL, DType.FLOAT32, DType.FLOAT64):
-            return {"bool": "bool", "float32": "float", "float64": "double"}[self.value]
-        return f"std::{self.value}_t"
+        return _CPP.get(self.value, f"std::{self.value}_t")
+
+    @property
+    def global_cpp(self) -> str:
+        """The same wherever other namespaces have a `std` or `tfaot` of their own."""
+        return self.cpp if self.cpp in ("bool", "float", "double") else f"::{self.cpp}"
 
     @property
     def enumerator(self) -> str:
         """Its constant in the C ABI (tfaot/c_api.h)."""
         return f"TFAOT_{self.value.upper()}"
+
+
+_CPP = {
+    "bool": "bool", "float32": "float", "float64": "double", "float16": "tfaot::float16", "bfloat16": "tfaot::bfloat16",
+    "complex64": "std::complex<float>", "complex128": "std::complex<double>",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +118,20 @@ class Tensor:
     def nbytes_at(self, batch_size: int) -> int:
         return math.prod(self.shape_at(batch_size)) * self.dtype.itemsize
 
+    @property
+    def carried(self) -> Tensor:
+        """What compiled code takes or gives in its place: the same bytes (worker_program/messages/elements.py)."""
+        carrier = CARRIERS.get(self.dtype.value)
+        if carrier is None:
+            return self
+        parts = self.dtype.value in PARTS
+        return replace(
+            self,
+            dtype=DType(carrier),
+            shape=(*self.shape, 2) if parts else self.shape,
+            axes=(*self.axes, "") if parts and self.axes else self.axes,
+        )
+
     def __str__(self) -> str:
         sizes = [str(size) if size is not None else "batch" if self.axes else "N" for size in self.shape]
         shown = [symbol or size for symbol, size in zip(self.axes or ("",) * len(sizes), sizes, strict=True)]
@@ -117,6 +148,11 @@ class Signature:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     symbols: tuple[Symbol, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All inputs, then all outputs."""
+        return (*self.inputs, *self.outputs)
 
     def as_dict(self) -> dict[str, object]:
         written: dict[str, object] = {"inputs": self.inputs, "outputs": self.outputs}

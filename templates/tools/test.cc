@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <type_traits>
 
+#include <tfaot/half.h>
+
 #include "model.h"
 #include "runs.h"
 
@@ -117,9 +119,9 @@ Reference read_reference(const std::string& path) {
 
 template <typename T>
 std::string text_of(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (!std::is_integral_v<T>) {
     char text[40];
-    std::snprintf(text, sizeof text, "%.*g", sizeof(T) == 4 ? 9 : 17, static_cast<double>(value));
+    std::snprintf(text, sizeof text, "%.*g", sizeof(T) == 8 ? 17 : 9, static_cast<double>(value));
     return text;
   } else {
     return std::to_string(value);
@@ -144,27 +146,33 @@ struct Comparison {
   std::string first;   // that is beyond the tolerance
 };
 
+// Values of float16 and bfloat16 may be off by this many roundings at least, as in validation (judgement.py).
+constexpr double kRoundings = 4;
+
+// `rounding` is the distance of 1 to the next number, of types that are compared by their roundings; else 0.
 template <typename T>
 Comparison compare(const void* ours, const void* theirs, std::size_t bytes, const tfaot_tensor& tensor,
-                   const Reference& reference) {
+                   const Reference& reference, double rounding = 0) {
+  const double rtol = reference.rtol == 0 ? 0 : std::max(reference.rtol, kRoundings * rounding);
   Comparison made;
   made.elements = static_cast<std::int64_t>(bytes / sizeof(T));
+  const bool has_parts = static_cast<std::size_t>(tensor.element_size) == 2 * sizeof(T);  // complex numbers
   for (std::int64_t i = 0; i < made.elements; ++i) {
     T mine, wanted;
     std::memcpy(&mine, static_cast<const char*>(ours) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
     std::memcpy(&wanted, static_cast<const char*>(theirs) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
     bool agree = mine == wanted;
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_convertible_v<T, float> && !std::is_integral_v<T>) {
       const double difference = std::fabs(static_cast<double>(mine) - static_cast<double>(wanted));
-      if (std::isnan(mine) && std::isnan(wanted)) agree = true;
+      if (mine != mine && wanted != wanted) agree = true;
       if (!agree && std::isfinite(difference)) {
         made.largest = std::max(made.largest, difference);
-        agree = difference <= reference.atol + reference.rtol * std::fabs(static_cast<double>(wanted));
+        agree = difference <= reference.atol + rtol * std::fabs(static_cast<double>(wanted));
       }
     }
     if (agree) continue;
     if (made.failures++ == 0) {
-      made.first = "element " + place_of(i, tensor) + " is " + text_of(mine) + ", and TensorFlow's " + text_of(wanted);
+      made.first = "element " + place_of(has_parts ? i / 2 : i, tensor) + " is " + text_of(mine) + ", and TensorFlow's " + text_of(wanted);
     }
   }
   return made;
@@ -175,6 +183,10 @@ Comparison compare(const void* ours, const void* theirs, std::size_t bytes, cons
   switch (tensor.dtype) {
     case TFAOT_FLOAT32: return compare<float>(ours, theirs, bytes, tensor, reference);
     case TFAOT_FLOAT64: return compare<double>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_COMPLEX64: return compare<float>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_COMPLEX128: return compare<double>(ours, theirs, bytes, tensor, reference);
+    case TFAOT_FLOAT16: return compare<tfaot::float16>(ours, theirs, bytes, tensor, reference, 0x1p-10);
+    case TFAOT_BFLOAT16: return compare<tfaot::bfloat16>(ours, theirs, bytes, tensor, reference, 0x1p-7);
     case TFAOT_INT8: return compare<std::int8_t>(ours, theirs, bytes, tensor, reference);
     case TFAOT_INT16: return compare<std::int16_t>(ours, theirs, bytes, tensor, reference);
     case TFAOT_INT32: return compare<std::int32_t>(ours, theirs, bytes, tensor, reference);

@@ -92,9 +92,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], list[str], str]] = {
         ["model.outputs", "'difference' is missing"],
         "the outputs are: difference, sum",
     ),
-    "text": ("text_input", {}, ["input 'words'", "string"], "tokenize"),
-    "half precision": ("half_input", {}, ["input 'x'", "float16"], "float32"),
-    "complex": ("complex_output", {}, ["output 'y'", "complex64"], "real and imaginary"),
+    "text": ("text_input", {}, ["input 'words'", "string"], "look it up in the calling program"),
     "operation": ("unsupported", {}, ["FractionalMaxPool", "the_pool", "XLA has no kernel"], "check --table"),
 }
 

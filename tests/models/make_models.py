@@ -93,16 +93,6 @@ def text_input(folder, canary):
 
 
 @model
-def half_input(folder, canary):
-    _save(folder, lambda x: {"y": tf.cast(x, tf.float32)}, tf.TensorSpec([None, 4], tf.float16, name="x"))
-
-
-@model
-def complex_output(folder, canary):
-    _save(folder, lambda x: {"y": tf.complex(x, x)}, tf.TensorSpec([None, 4], tf.float32, name="x"))
-
-
-@model
 def unsupported(folder, canary):
     """XLA has no kernel for FractionalMaxPool."""
 

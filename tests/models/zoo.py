@@ -349,6 +349,22 @@ def half_border(path):
 
 
 @model
+def short_and_complex_borders(path):
+    def body(half, brain, wave, wide):
+        return {"half2": half * half, "brain2": brain * brain + tf.cast(half, tf.bfloat16)[:, :2],
+                "wave2": wave * wave, "turned": tf.math.conj(wide), "size": tf.abs(wave)}  # fmt: skip
+
+    function(path, body, half=([None, 3], tf.float16), brain=([None, 2], tf.bfloat16), wave=([None, 2], tf.complex64),
+             wide=([None], tf.complex128))  # fmt: skip
+
+
+@model
+def complex_scalar(path):
+    """Without a batch axis, and given back as it came."""
+    function(path, lambda z: {"same": z, "twice": z + z}, z=([], tf.complex64))
+
+
+@model
 def complex_inside(path):
     kernel = tf.constant(noise(20, 20) + 1j * noise(20, 20, seed=2), tf.complex64)
 

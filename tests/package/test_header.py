@@ -134,3 +134,28 @@ def test_the_headers_draw_in_no_stream_and_no_tensorflow(prefix: Path, tmp_path:
     names = {Path(name).name for name in included}
     assert not names & {"iostream", "ostream", "sstream", "locale", "map", "functional", "memory", "regex"}
     assert not [name for name in included if "tensorflow" in name or "absl" in name or "Eigen" in name]
+
+
+def test_short_floats_and_complex_numbers_are_spans_of_their_types(tmp_path: Path) -> None:
+    types = (DType.FLOAT16, DType.BFLOAT16, DType.COMPLEX64, DType.COMPLEX128)
+    signature = Signature(
+        inputs=tuple(Tensor(name=dtype.value, dtype=dtype, shape=(None, 2)) for dtype in types),
+        outputs=(Tensor(name="y", dtype=DType.COMPLEX64, shape=(None,)),),
+    )
+    code = """
+        #include <tfaot-model-affine/model.h>
+        #include <tfaot/tfaot.h>
+        void use(tfaot_model::affine& model) {
+          std::vector<tfaot::float16> half(2, tfaot::float16(1.5f));
+          std::vector<tfaot::bfloat16> brain(2);
+          std::vector<std::complex<float>> wave{{1, 2}, {3, 4}}, y(1);
+          std::vector<std::complex<double>> wide(2);
+          model.run(1, {half, brain, wave, wide}, {y});
+          static_assert(tfaot::dtype_of<std::complex<double>> == tfaot::DType::complex128);
+          tfaot::Model<tfaot_model::affine> any;
+          any.run<tfaot::ComplexArrays>(1, tfaot::Float16Arrays{half}, tfaot::BFloat16Arrays{brain},
+                                        tfaot::ComplexArrays{wave}, tfaot::DoubleComplexArrays{wide});
+        }
+        """
+    files = render(make_contents(make_spec("affine"), signature=signature))
+    compile_model(files, tmp_path, code)

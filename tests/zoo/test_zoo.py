@@ -26,6 +26,7 @@ _NO_PROGRAMS = frozenset(
     "bfloat16_inside complex_inside half_inside "  # products by weights that XLA reads once for all rows
     "svd "  # steps until all matrices have converged
     "bessel linear_algebra qr "  # little but operations that the compiler lacks
+    "complex_scalar half_border short_and_complex_borders "
     "indexing scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
     "while_loop".split()  # rows that depend on one another
 )
@@ -48,7 +49,7 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     "lstm-2.17.1",
     "version1_loop-2.17.1",
     "conv3d-2.21.0",
-    "half_border-2.17.1",
+    "short_and_complex_borders-2.17.1",
     "wide_output-2.17.1",
     "counter-2.17.1",
     "python_function-2.17.1",

@@ -21,7 +21,9 @@ from tfaot_pkg.errors import RunError
 from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.verify.judgement import rtol_of
 from tfaot_pkg.verify.report import compare
+from tfaot_pkg.worker_program.messages.elements import held_type, numbers
 
 _ALIGNMENT = 64  # bytes: a vector of AVX-512, the widest of any target
 
@@ -37,16 +39,17 @@ class Inputs:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """As the programs in peers' environments want them."""
+        """As the programs in peers' environments want them: of types that every engine has."""
         return tuple(
             Input(name=each.name, dtype=each.dtype.value, shape=each.shape, file=str(self.files[each.name]))
-            for each in self.signature.inputs
+            for each in (tensor.carried for tensor in self.signature.inputs)
         )
 
     @property
     def outputs(self) -> tuple[Output, ...]:
         return tuple(
-            Output(name=each.name, dtype=each.dtype.value, shape=each.shape) for each in self.signature.outputs
+            Output(name=each.name, dtype=each.dtype.value, shape=each.shape)
+            for each in (tensor.carried for tensor in self.signature.outputs)
         )
 
 
@@ -73,13 +76,14 @@ def difference(
     content, offset, found, failures = answers.read_bytes(), 0, [], 0
     for tensor in signature.outputs:
         size = tensor.nbytes_at(batch_size)
-        ours = np.frombuffer(content[offset : offset + size], tensor.dtype.value).reshape(tensor.shape_at(batch_size))
+        taken = np.frombuffer(content[offset : offset + size], held_type(tensor.dtype.value))
+        ours = numbers(taken.reshape(tensor.shape_at(batch_size)), tensor.dtype.value)
         offset += size
         expected = _first(tensor, theirs[f"{batch_size}/{tensor.name}"], batch_size)
         found.append(_difference(ours, expected))
         failures += compare(
-            ours, expected, target="", batch_size=batch_size, output=tensor.name, rtol=tolerance.rtol,
-            atol=tolerance.atol,
+            ours, expected, target="", batch_size=batch_size, output=tensor.name,
+            rtol=rtol_of(tensor.dtype, tolerance.rtol), atol=tolerance.atol,
         ).failures  # fmt: skip
     absolute, relative = (max(each) for each in zip(*found, strict=True))
     return Difference(max_absolute=absolute, max_relative=relative, failures=failures)

@@ -60,7 +60,7 @@ def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
     """ModelError if an output's compiled shape is not what the signature says for this batch size."""
     text = header.read_text()
     sizes = _result_sizes(header, text)
-    for index, tensor in enumerate(signature.outputs):
+    for index, tensor in enumerate(each.carried for each in signature.outputs):
         shape = _result_shape(header, text, index)
         if shape != tensor.shape_at(batch_size):
             raise ModelError(

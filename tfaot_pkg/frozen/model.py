@@ -23,6 +23,7 @@ from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
+from tfaot_pkg.worker_program.messages.carriers import PARTS
 from tfaot_pkg.worker_program.messages.graph import (
     Checked,
     Chosen,
@@ -245,7 +246,19 @@ def _read(folder: Path, key: Key) -> FrozenModel:
 
 
 def _tensor(item: messages.Tensor | Feed | Fetch) -> Tensor:
-    return Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or (), axes=item.axes)
+    made = Tensor(name=item.name, dtype=DType(item.dtype), shape=item.shape or (), axes=item.axes)
+    if isinstance(item, messages.Tensor) or not item.stands_for:
+        return made
+    parts = item.stands_for in PARTS
+    found = replace(
+        made,
+        dtype=DType(item.stands_for),
+        shape=made.shape[:-1] if parts else made.shape,
+        axes=made.axes[:-1] if parts else made.axes,
+    )
+    if found.carried != made:
+        raise ValueError(f"{item.name} does not carry {item.stands_for}")
+    return found
 
 
 def signature_of(border: FrozenGraph | FoundSegment | Checked | Interface) -> Signature:

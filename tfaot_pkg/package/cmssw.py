@@ -60,7 +60,7 @@ def _tensors(kind: str, tensors: tuple[Tensor, ...], size: int) -> Iterator[dict
             "kind": kind,
             "index": index,
             "names": [f"{kind}{index}", *([_NAME_PREFIXES[kind] + identifier] if is_clear else [])],
-            "cpp": "::" + tensor.dtype.cpp if tensor.dtype.cpp.startswith("std::") else tensor.dtype.cpp,
+            "cpp": tensor.dtype.global_cpp,
             "count": tensor.nbytes_at(size) // tensor.dtype.itemsize,
             "parameters": ", ".join(f"::std::size_t dim{axis}" for axis in range(len(shape))),
             "offset": _offset(shape),

@@ -48,7 +48,7 @@ from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
 from tfaot_pkg.rows import Rows
-from tfaot_pkg.signature import Signature, Symbol, Tensor
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec, spec_document
@@ -340,6 +340,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "symbols": _symbols(contents.signature.symbols),
         "inputs": _tensors(contents.signature.inputs),
         "outputs": _tensors(contents.signature.outputs),
+        "has_complex": any(each.dtype in (DType.COMPLEX64, DType.COMPLEX128) for each in contents.signature.tensors),
         "architecture": architecture,
         "processors": PROCESSORS[architecture],
         "headers_version": headers_version(_header_text("version.h")),
@@ -366,7 +367,7 @@ def _tensors(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
         {
             "name": tensor.name,
             "identifier": identifiers[tensor.name],
-            "cpp": "::" + tensor.dtype.cpp if tensor.dtype.cpp.startswith("std::") else tensor.dtype.cpp,
+            "cpp": tensor.dtype.global_cpp,
             "dtype": "boolean" if tensor.dtype.value == "bool" else tensor.dtype.value,
             "row_size": math.prod(tensor.row_shape),
             "has_batch_axis": tensor.has_batch_axis,

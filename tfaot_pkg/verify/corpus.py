@@ -21,6 +21,9 @@ u = (z >> 40) / 2**22 - 2, which is in [-2, 2), s = z mod 256, and k = (z >> 8) 
     4 denormal   if s < 128, the denormal number of significand k,       (z >> 40) mod 4
                  negative if s is odd; else u
 
+float16 and bfloat16 are floats of 32 bits, rounded to the nearest ones (ties to even). The parts of complex numbers are
+elements of their own, the real one first.
+
 A change here is another `hashes.FORMAT`.
 """
 
@@ -35,6 +38,7 @@ import numpy as np
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.verify.inputs import MOST
+from tfaot_pkg.worker_program.messages.elements import held
 
 SIZES = (1, 3, 16, 37)
 """Batches: one row, less than any vector, whole vectors, and many with a remainder. At most MOST of each."""
@@ -77,10 +81,10 @@ def _bytes(signature: Signature, size: int) -> int:
 
 
 def _input(tensor: Tensor, number: int, rows: int) -> Array:
-    count, elements = (rows if tensor.has_batch_axis else 1), math.prod(tensor.row_shape)
+    count, elements = (rows if tensor.has_batch_axis else 1), math.prod(tensor.carried.row_shape)
     by_row = _words(number, count * elements).reshape(count, elements)
     made = [_row(tensor.dtype, words, row) for row, words in enumerate(by_row)]
-    return np.stack(made).reshape(tensor.shape_at(rows))
+    return held(np.stack(made).reshape(tensor.carried.shape_at(rows)), tensor.dtype.value)
 
 
 def _words(number: int, elements: int) -> Array:
@@ -96,8 +100,9 @@ def _row(dtype: DType, words: Array, row: int) -> Array:
     kind, turn = row % _KINDS, row // _KINDS
     if dtype is DType.BOOL:
         return _below(words, 2).astype(bool)
-    if dtype in (DType.FLOAT32, DType.FLOAT64):
-        return _float_row(np.dtype(dtype.value), words, kind, turn)
+    if dtype.is_inexact:
+        of_double = dtype in (DType.FLOAT64, DType.COMPLEX128)
+        return _float_row(np.dtype("float64" if of_double else "float32"), words, kind, turn)
     return _integer_row(np.dtype(dtype.value), words, kind)
 
 

@@ -1,7 +1,8 @@
 """Hashes of a program's answers to pinned inputs (corpus.py), which are the same on every CPU (decision 039).
 
 A hash is the SHA-256 of an output of all batches of one size, one after the other: row-major, little-endian, booleans
-as bytes 0 and 1, and each NaN as the positive quiet one without a payload (0x7FC00000, 0x7FF8000000000000).
+as bytes 0 and 1, bfloat16 as float32, complex numbers as real and imaginary part, and each NaN as the positive quiet
+one without a payload (0x7E00, 0x7FC00000, 0x7FF8000000000000).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NO_TARGET = "the machine that built it could run none of its targets"
 OF_THE_MACHINE = (ENDS_LATE, NO_TARGET)
 """Reasons for no hashes that another machine may not have."""
 
-_NAN = {4: 0x7FC00000, 8: 0x7FF8000000000000}
+_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
 _SHOWN = 5
 _HASH = re.compile("[0-9a-f]{64}")
 _NAME = re.compile("[a-z0-9_-]{1,40}")

@@ -16,6 +16,7 @@ from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Validation
 from tfaot_pkg.wording import counted
+from tfaot_pkg.worker_program.messages.elements import held, held_type, largest, numbers_type
 
 MAIN = "main"
 """The user's file, or `validation.samples` random rows."""
@@ -38,25 +39,26 @@ MOST = 8
 ROWS = 8
 """Rows of each class, at least; as many as the largest batch size if that is more."""
 
-_FLOATS = (DType.FLOAT32, DType.FLOAT64)
 _SCALE = 1000.0
 _LARGE = (1e4, 1e6, 1e8)
 _HUGE = (1e15, 1e20, 1e30)
 """Their squares overflow: rules of infinity and NaN, and the order of operations, decide the answers."""
+_LARGE_HALVES, _HUGE_HALVES = (1e2, 1e3, 1e4), (3e4, 5e4, 6e4)
+"""The same for float16, whose largest number is 65504."""
 _SUBNORMAL = 1e-2  # of the smallest normal number
 _SHARE_OF_SPECIAL = 0.4
 
 
 def is_drawn_for(name: str, signature: Signature) -> bool:
     """Whether `signature` has inputs that the class changes."""
-    kinds = {tensor.dtype in _FLOATS for tensor in signature.inputs if tensor.dtype is not DType.BOOL}
+    kinds = {tensor.dtype.is_inexact for tensor in signature.inputs if tensor.dtype is not DType.BOOL}
     # `integers` changes integers only; every other class changes floats only.
     return (name != "integers") in kinds
 
 
 def drawn(name: str, signature: Signature, *, seed: int, rows: int) -> dict[str, Array]:
-    """One array per input, batch axis first if there is one. Inputs that the class is not about are drawn as usual:
-    floats from the standard normal distribution, integers and booleans from {0, 1}.
+    """One held array (elements.py) per input, batch axis first if there is one. Inputs that the class is not about are
+    drawn as usual: floats from the standard normal distribution, integers and booleans from {0, 1}.
     """
     # A stream per class: without one class (validation.classes), the others still draw the same numbers.
     generator = np.random.default_rng([seed, *name.encode()])
@@ -64,9 +66,9 @@ def drawn(name: str, signature: Signature, *, seed: int, rows: int) -> dict[str,
 
 
 def _draw(generator: np.random.Generator, name: str, tensor: Tensor, rows: int) -> Array:
+    if tensor.dtype.is_inexact:
+        return held(_floats(generator, name, tensor.carried.shape_at(rows), tensor.dtype), tensor.dtype.value)
     shape, dtype = tensor.shape_at(rows), np.dtype(tensor.dtype.value)
-    if tensor.dtype in _FLOATS:
-        return _floats(generator, name, shape, dtype)
     usual = generator.integers(0, 2, shape).astype(dtype)
     if name != "integers" or tensor.dtype is DType.BOOL:
         return usual
@@ -83,8 +85,9 @@ def _special_integers(dtype: np.dtype[Any]) -> Array:
     return np.array(sorted(value for value in values if limits.min <= value <= limits.max), dtype)
 
 
-def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    limits = np.finfo(dtype)
+def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dtype: DType) -> Array:
+    """The numbers of an array of `dtype`, not yet rounded."""
+    limits, most = np.finfo(numbers_type(dtype.value)), largest(dtype.value)
     normal = generator.standard_normal(shape)
     with np.errstate(all="ignore"):
         match name:
@@ -92,19 +95,20 @@ def _floats(generator: np.random.Generator, name: str, shape: Sequence[int], dty
                 values = _SCALE * normal
             case "large" | "huge":
                 # One size per row: sums of numbers of one size are what tells right from wrong.
-                size = generator.choice(_LARGE if name == "large" else _HUGE, [*shape[:1], *[1] * (len(shape) - 1)])
+                large, huge = (_LARGE_HALVES, _HUGE_HALVES) if dtype is DType.FLOAT16 else (_LARGE, _HUGE)
+                size = generator.choice(large if name == "large" else huge, [*shape[:1], *[1] * (len(shape) - 1)])
                 values = np.copysign(size * generator.uniform(0.5, 1, shape), normal)
             case "subnormal":
                 values = normal * float(limits.smallest_normal) * _SUBNORMAL
             case "boundary":
-                most, least = float(limits.max), float(limits.smallest_normal)
+                least = float(limits.smallest_normal)
                 values = generator.choice([0.0, -0.0, 1.0, -1.0, most, -most, least, -least], shape)
             case "nonfinite":
                 special = generator.choice([np.nan, np.inf, -np.inf], shape)
                 values = np.where(generator.random(shape) < _SHARE_OF_SPECIAL, special, normal)
             case _:
                 values = normal
-        return np.asarray(values).astype(dtype)
+        return np.asarray(values).astype(numbers_type(dtype.value))
 
 
 _INTEGERS_BELOW = 2  # small enough for any embedding or index; files give real ones
@@ -113,7 +117,7 @@ _INTEGERS_BELOW = 2  # small enough for any embedding or index; files give real 
 def validation_inputs(
     validation: Validation, signature: Signature, largest_batch: int, *, sha256: object = None
 ) -> dict[str, Array]:
-    """One array per input, batch axis first if there is one, with at least `largest_batch` rows.
+    """One held array (elements.py) per input, batch axis first if there is one, with at least `largest_batch` rows.
 
     If `sha256` is given, it is that of the user's file when the build was planned.
 
@@ -129,8 +133,8 @@ def validation_inputs(
 
 def _draw_random(generator: np.random.Generator, tensor: Tensor, rows: int) -> Array:
     shape = tensor.shape_at(rows)
-    if tensor.dtype in (DType.FLOAT32, DType.FLOAT64):
-        return generator.standard_normal(shape).astype(tensor.dtype.value)
+    if tensor.dtype.is_inexact:
+        return held(generator.standard_normal(tensor.carried.shape_at(rows)), tensor.dtype.value)
     return generator.integers(0, _INTEGERS_BELOW, shape).astype(tensor.dtype.value)
 
 
@@ -145,7 +149,7 @@ def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: obj
             )
         # A pickle can run code when it is read.
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = dict(file)
+            arrays = {name: _plain(array) for name, array in file.items()}
     except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
         raise SpecError(f"validation.inputs: cannot read {path} as a .npz file: {error}") from error
     expected = {tensor.name for tensor in signature.inputs}
@@ -162,12 +166,20 @@ def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: obj
     return arrays
 
 
+def _plain(array: Array) -> Array:
+    """`array`; the bits of the types of two bytes that NumPy does not know, as ml_dtypes' bfloat16 is stored."""
+    return array.view(np.uint16) if array.dtype == np.dtype("V2") else array
+
+
 def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) -> None:
     rows = len(array) if array.ndim and tensor.has_batch_axis else 0
-    if array.dtype != np.dtype(tensor.dtype.value) or array.shape != tensor.shape_at(rows):
+    if array.dtype != held_type(tensor.dtype.value) or array.shape != tensor.shape_at(rows):
         raise SpecError(
             f"validation.inputs: the array {tensor.name!r} of {path} is {array.dtype}{list(array.shape)}, "
-            f"but the input is {tensor}"
+            f"but the input is {tensor}",
+            hint="give bfloat16 as their bits (uint16), or as an array of ml_dtypes.bfloat16"
+            if tensor.dtype is DType.BFLOAT16
+            else "",
         )
     if tensor.has_batch_axis and rows < largest_batch:
         raise SpecError(

@@ -13,7 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tfaot_pkg.signature import DType
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN
+from tfaot_pkg.worker_program.messages.elements import epsilon
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -33,6 +35,15 @@ _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValu
 
 
 TENSORFLOW = "TensorFlow"
+
+_ROUNDINGS = 4
+"""Of float16 and bfloat16, by which answers may differ at least: XLA may keep floats where TensorFlow rounds."""
+
+
+def rtol_of(dtype: DType, rtol: float) -> float:
+    """The relative tolerance of outputs of `dtype`, if the spec's is `rtol`; 0 stays 0, "the very bits"."""
+    short = dtype in (DType.FLOAT16, DType.BFLOAT16)
+    return max(rtol, _ROUNDINGS * epsilon(dtype.value)) if short and rtol else rtol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

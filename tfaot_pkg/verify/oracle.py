@@ -24,6 +24,7 @@ from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES
 from tfaot_pkg.verify.report import Branch
+from tfaot_pkg.worker_program.messages.elements import held, held_type
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced, SearchBranches, Sides
 
 _SECONDS = 10.0
@@ -42,7 +43,7 @@ _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One class of inputs, in the file `inputs`, with TensorFlow's answers by "SIZE/OUTPUT".
+    """One class of inputs, held in the file `inputs`, with TensorFlow's answers, numbers, by "SIZE/OUTPUT".
 
     See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for no
     limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, inputs have other sizes than
@@ -267,16 +268,22 @@ def reference_bytes(
     inputs: Mapping[str, Array],
     answers: Mapping[str, Array],
 ) -> bytes:
-    """The file for the first batch of each size. `inputs` have a row per sample, `answers` are by "SIZE/OUTPUT"."""
+    """The file for the first batch of each size. `inputs` have a row per sample, `answers`, numbers, are by
+    "SIZE/OUTPUT".
+    """
     head = struct.pack("<8sIIII", b"TFAOTREF", _FORMAT, len(signature.inputs), len(signature.outputs), len(batch_sizes))
     head += struct.pack("<dd16s", validation.rtol, validation.atol, uid.encode())
     head += struct.pack(f"<{len(batch_sizes)}q", *batch_sizes)
     tensors = [_tensor(tensor, inputs[tensor.name], max(batch_sizes)) for tensor in signature.inputs]
-    tensors += [_tensor(t, answers[f"{size}/{t.name}"], size) for size in batch_sizes for t in signature.outputs]
+    tensors += [
+        _tensor(t, held(answers[f"{size}/{t.name}"], t.dtype.value), size)
+        for size in batch_sizes
+        for t in signature.outputs
+    ]
     return head + b"".join(tensors)
 
 
 def _tensor(tensor: Tensor, values: Array, rows: int) -> bytes:
     part = values[:rows] if tensor.has_batch_axis else values
-    content = np.ascontiguousarray(part, np.dtype(tensor.dtype.value).newbyteorder("<")).tobytes()
+    content = np.ascontiguousarray(part, held_type(tensor.dtype.value).newbyteorder("<")).tobytes()
     return struct.pack("<Q", len(content)) + content

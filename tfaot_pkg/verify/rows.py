@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.verify.inputs import ARRANGED
-from tfaot_pkg.verify.judgement import Answers, Difference, differences
+from tfaot_pkg.verify.judgement import Answers, Difference, differences, rtol_of
 
 Order = npt.NDArray[np.int64]
 
@@ -71,7 +71,8 @@ def interactions(
     """
     for name, values in answers.items():
         size, _, output = name.partition("/")
-        if not next(tensor.has_batch_axis for tensor in signature.outputs if tensor.name == output):
+        tensor = next(tensor for tensor in signature.outputs if tensor.name == output)
+        if not tensor.has_batch_axis:
             continue
         # Only whole batches were run, so sizes that do not divide the number of rows have answers for fewer rows.
         longest = max((key for key in known if key.partition("/")[2] == output), key=lambda key: len(known[key]))
@@ -90,7 +91,7 @@ def interactions(
             target=target,
             batch_size=int(size),
             output=output,
-            rtol=max(_SLACK * rtol, _LEAST_RTOL),
+            rtol=max(_SLACK * rtol_of(tensor.dtype, rtol), _LEAST_RTOL),
             atol=max(_SLACK * atol, _LEAST_ATOL * _scale(expected)),
             operations=operations,
         )

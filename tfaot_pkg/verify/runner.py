@@ -25,6 +25,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.loader import Model, load
+from tfaot_pkg.worker_program.messages.elements import numbers
 
 _ENVIRONMENT_BYTES = 64  # of fenv_t, or more
 _FIELDS = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
@@ -76,7 +77,7 @@ def _run(model: Model, part: dict[str, Any]) -> None:
 
 
 def answers_of(model: Model, inputs: Mapping[str, Array], size: int, most: int | None = None) -> dict[str, Array]:
-    """The outputs of whole batches of `size` rows, one after the other, of at most `most` of them."""
+    """The outputs of whole batches of `size` rows, one after the other, of at most `most` of them, as numbers."""
     batched = [tensor.name for tensor in model.signature.inputs if tensor.has_batch_axis]
     rows = min((len(inputs[name]) for name in batched), default=size)
     batches = [
@@ -84,9 +85,12 @@ def answers_of(model: Model, inputs: Mapping[str, Array], size: int, most: int |
         for start in range(0, rows - size + 1, size)[:most]
     ]
     return {
-        tensor.name: np.concatenate([batch[tensor.name] for batch in batches])
-        if tensor.has_batch_axis
-        else batches[0][tensor.name]
+        tensor.name: numbers(
+            np.concatenate([batch[tensor.name] for batch in batches])
+            if tensor.has_batch_axis
+            else batches[0][tensor.name],
+            tensor.dtype.value,
+        )
         for tensor in model.signature.outputs
     }
 

@@ -31,6 +31,7 @@ from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS, UNVERIFIED_DEFAULTS, Tar
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.report import NATIVE, NOT_RUN
+from tfaot_pkg.worker_program.messages.elements import held_type, numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +96,11 @@ class EmulatedRuns:
         for size, count in counts.items():
             for _ in range(count):
                 for tensor in self._signature.outputs:
-                    shape, dtype = tensor.shape_at(size), np.dtype(tensor.dtype.value)
+                    shape, dtype = tensor.shape_at(size), held_type(tensor.dtype.value)
                     elements = math.prod(shape)
                     array = np.frombuffer(data, dtype, elements, at).reshape(shape)
                     at += elements * dtype.itemsize
-                    found.setdefault(f"{size}/{tensor.name}", []).append(array)
+                    found.setdefault(f"{size}/{tensor.name}", []).append(numbers(array, tensor.dtype.value))
         stacked = {tensor.name for tensor in self._signature.outputs if tensor.has_batch_axis}
         return {
             name: np.concatenate(arrays) if name.partition("/")[2] in stacked else arrays[0]
@@ -120,8 +121,7 @@ class EmulatedRuns:
 
     def _bytes(self, size: int) -> int:
         """Bytes of the outputs of one batch."""
-        outputs = self._signature.outputs
-        return sum(math.prod(each.shape_at(size)) * np.dtype(each.dtype.value).itemsize for each in outputs)
+        return sum(each.nbytes_at(size) for each in self._signature.outputs)
 
     def _prepared(self, tried: Tried) -> Path:
         """The inputs as the program reads them."""
@@ -137,7 +137,7 @@ class EmulatedRuns:
                     rows = slice(batch * size, (batch + 1) * size)
                     for tensor in self._signature.inputs:
                         array = inputs[tensor.name][rows] if tensor.has_batch_axis else inputs[tensor.name]
-                        stream.write(np.ascontiguousarray(array, tensor.dtype.value).tobytes())
+                        stream.write(np.ascontiguousarray(array, held_type(tensor.dtype.value)).tobytes())
         return path
 
 

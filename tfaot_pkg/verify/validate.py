@@ -31,7 +31,7 @@ from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.classes import compared, not_compared
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
-from tfaot_pkg.verify.judgement import TENSORFLOW, Answers, Difference, differences, disagreements
+from tfaot_pkg.verify.judgement import TENSORFLOW, Answers, Difference, differences, disagreements, rtol_of
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes
 from tfaot_pkg.verify.pinned import Pinned
 from tfaot_pkg.verify.report import (
@@ -343,7 +343,7 @@ class _Validation:
         return any(
             disagreements(
                 self._answers(tried, ours, {}, size, tensor), class_name=tried.name,
-                rtol=validation.rtol, atol=validation.atol,
+                rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
             ).any()
             for size in self._spec.compilation.batch_sizes for tensor in self._frozen.signature.outputs
         )  # fmt: skip
@@ -358,7 +358,7 @@ class _Validation:
             for tensor in self._frozen.signature.outputs
             for one in differences(
                 self._answers(tried, ours, flushed, size, tensor), class_name=tried.name, target=target,
-                batch_size=size, output=tensor.name, rtol=validation.rtol, atol=validation.atol,
+                batch_size=size, output=tensor.name, rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
                 operations=tried.operations,
             )
         ]  # fmt: skip
@@ -411,7 +411,7 @@ class _Validation:
                 name = f"{size}/{tensor.name}"
                 yield compare(
                     ours[name], theirs[name], target=target, batch_size=size, output=tensor.name,
-                    rtol=self._spec.validation.rtol, atol=self._spec.validation.atol,
+                    rtol=rtol_of(tensor.dtype, self._spec.validation.rtol), atol=self._spec.validation.atol,
                 )  # fmt: skip
 
     def _require_shapes(self, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array], target: str) -> None:

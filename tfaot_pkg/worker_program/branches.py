@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import specialize
+from messages import elements
 from messages.requests import SearchBranches, Side, Sides
 from reached import node_name, rename_functions
 
@@ -41,16 +42,15 @@ def branches(request: SearchBranches, report) -> Sides:
     if request.seconds:
         sought.search(_candidates(request))
     if sought.kept:
-        np.savez(
-            request.out,
-            **{name: np.concatenate([each[name] for each in sought.kept]) for name in sought.batched},
-            **{name: values for name, values in sought.kept[0].items() if name not in sought.batched},
-        )
+        found = {name: np.concatenate([each[name] for each in sought.kept]) for name in sought.batched}
+        found.update({name: values for name, values in sought.kept[0].items() if name not in sought.batched})
+        types = {each.name: _dtype(each) for each in request.inputs}
+        np.savez(request.out, **{name: elements.held(values, types[name]) for name, values in found.items()})
     return Sides(taken=sought.sides(True), not_taken=sought.sides(False), found=bool(sought.kept))
 
 
 class _Search:
-    """Which sides of which branches were taken; `kept` are the inputs that took one first."""
+    """Which sides of which branches were taken; `kept` are the inputs that took one first, as numbers."""
 
     def __init__(self, request: SearchBranches) -> None:
         self._inputs = request.inputs
@@ -76,7 +76,7 @@ class _Search:
         """Run all branches; keep `inputs` if a side is new."""
         import tensorflow as tf
 
-        feeds = [tf.constant(inputs[each.name]) for each in self._inputs]
+        feeds = [tf.constant(_carried(each, inputs[each.name])) for each in self._inputs]
         try:
             taken = self._made.sides_of(lambda: self._function(*feeds))
         except tf.errors.OpError:  # rejected by the model's own checks
@@ -103,6 +103,14 @@ class _Search:
         )
 
 
+def _dtype(tensor) -> str:
+    return tensor.stands_for or tensor.dtype
+
+
+def _carried(tensor, numbers):
+    return elements.carried(elements.held(numbers, _dtype(tensor)), _dtype(tensor))
+
+
 def _between(first, second, part: float):
     mixed = first.astype(np.float64) * (1 - part) + second.astype(np.float64) * part
     return mixed.astype(first.dtype)
@@ -118,9 +126,7 @@ def _candidates(request: SearchBranches):
 
 
 def _drawn(generator, tensor, rows: int, scale: float, shift: float):
-    from tensorflow.python.framework import dtypes
-
-    dtype = dtypes.as_dtype(tensor.dtype).as_numpy_dtype
+    dtype = elements.numbers_type(_dtype(tensor))
     shape = [rows if size is None else size for size in tensor.shape]
     values = np.full(shape, shift) if generator is None else scale * (generator.standard_normal(shape) + shift)
     if dtype == np.bool_:

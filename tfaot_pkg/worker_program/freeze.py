@@ -4,6 +4,7 @@ import math
 import os
 from dataclasses import dataclass
 
+import carriers
 import hlo
 import interface
 import operations
@@ -55,9 +56,10 @@ def freeze(request: Freeze, report) -> Frozen:
     # Before the import: TensorFlow never sees an operation that is not allowed (docs/decisions/028).
     operations.require_none(found.faults)
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
-    graph_def, inputs, outputs = graph.graph_def, graph.inputs, graph.outputs
+    graph_def = graph.graph_def
     operations.require_compilable(graph_def)
-    warnings = _warnings(graph_def, inputs, outputs)
+    warnings = _warnings(graph_def, graph.inputs, graph.outputs)
+    inputs, outputs = carriers.carried(graph_def, graph.inputs, graph.outputs)
     used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
@@ -80,7 +82,7 @@ def freeze(request: Freeze, report) -> Frozen:
             segments=pieces.segments if pieces else (),
             warnings=warnings,
             work=work,
-            graph=outline.outline(graph.graph, inputs, outputs),
+            graph=outline.outline(graph.graph, graph.inputs, graph.outputs),
             symbols=symbols,
         ),
         hlo=listing,
@@ -110,13 +112,15 @@ def check(request: Check, report) -> Checked:
         )
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
     faults = operations.unsupported_nodes(graph.graph_def)
+    warnings, counts = _warnings(graph.graph_def, graph.inputs, graph.outputs), _operation_counts(graph.graph_def)
+    inputs, outputs = carriers.carried(graph.graph_def, graph.inputs, graph.outputs)
     return Checked(
         inputs=tuple(map(_tensor, graph.inputs)),
         outputs=tuple(map(_tensor, graph.outputs)),
-        warnings=_warnings(graph.graph_def, graph.inputs, graph.outputs),
-        operations=_operation_counts(graph.graph_def),
+        warnings=warnings,
+        operations=counts,
         unsupported=_unsupported(faults),
-        hlo=None if faults else hlo.listed(graph.graph_def, graph.inputs, graph.outputs, "", request.model.symbols),
+        hlo=None if faults else hlo.listed(graph.graph_def, inputs, outputs, "", request.model.symbols),
     )
 
 

@@ -4,13 +4,15 @@ import difflib
 
 from messages.requests import ModelFault
 
-ALLOWED = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+ALLOWED = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "float16",
+    "bfloat16", "complex64", "complex128",
+)  # fmt: skip
 _ADVICE = {
-    "string": "text cannot be compiled: tokenize it in the calling program",
-    "float16": "cast to float32 at the model's border (tf.cast)",
-    "bfloat16": "cast to float32 at the model's border (tf.cast)",
-    "complex64": "pass real and imaginary part as two float32 tensors",
-    "complex128": "pass real and imaginary part as two float64 tensors",
+    "string": "text cannot be compiled: split it and look it up in the calling program, and pass numbers "
+    "(the ids of its words) as int32 or int64",
+    "resource": "pass the values themselves as a tensor",
+    "variant": "pass the values themselves as a tensor",
 }
 
 

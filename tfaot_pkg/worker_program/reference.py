@@ -1,9 +1,12 @@
 """TensorFlow's own answers: the original SavedModel, run as TensorFlow runs it, without any of our rewriting."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import operations
 import signatures
 from lowerings import rename_output
+from messages import elements
 from messages.requests import Reference, Referenced
 
 _SPECIAL = frozenset("Betainc Digamma Igamma IgammaGradA Igammac Lgamma Polygamma Zeta".split())
@@ -20,8 +23,9 @@ _loaded: dict = {}
 def reference(request: Reference, report) -> Referenced:
     """Run the signature on the inputs (.npz: name -> samples) cut into batches; write the answers to `request.out`.
 
-    For each batch size B and output O the .npz holds "B/O": the answers of all whole batches, or of the first
-    `most`, batch axis first. Answers without batch axis are those of the first batch.
+    Inputs are held, answers are numbers (elements.py). For each batch size B and output O the .npz holds "B/O": the
+    answers of all whole batches, or of the first `most`, batch axis first. Answers without batch axis are those of the
+    first batch.
 
     With `jit` XLA compiles the signature first. With `perturbed`, a number of tries, "B/O/spread" holds by how much
     the answers change if the inputs are off by some roundings, the largest of the tries, or by how much they are off in
@@ -31,6 +35,10 @@ def reference(request: Reference, report) -> Referenced:
     function = _function(request)
     with np.load(request.inputs, allow_pickle=False) as file:
         inputs = dict(file)
+    signature = _loaded["signature"]
+    # Behind the inputs come what the function captures: its variables.
+    given = dict(zip(signature.inputs, (tensor.dtype.name for tensor in signature.function.inputs), strict=False))
+    function = _Typed(function, given)
     answers, refusals = {}, []
     for size in request.batch_sizes:
         answers.update(_at_size(function, inputs, request, size, refusals))
@@ -96,10 +104,29 @@ def _tried(function, inputs: dict, request: Reference, start: int, size: int, re
     return answers
 
 
-def _run(function, feeds: dict) -> dict:
+@dataclass(frozen=True)
+class _Typed:
+    """A function of tensors, with the types of its inputs by name."""
+
+    function: object
+    dtypes: dict
+
+
+def _run(typed: _Typed, feeds: dict) -> dict:
+    """The answers as numbers."""
+    given = {name: _tensor(values, typed.dtypes[name]) for name, values in feeds.items()}
+    return {name: _numbers(tensor) for name, tensor in typed.function(**given).items()}
+
+
+def _tensor(held, dtype: str):
     import tensorflow as tf
 
-    return {name: tensor.numpy() for name, tensor in function(**{n: tf.constant(v) for n, v in feeds.items()}).items()}
+    made = tf.constant(held)
+    return made if made.dtype == dtype else tf.bitcast(made, dtype)
+
+
+def _numbers(tensor):
+    return elements.numbers(tensor.numpy(), tensor.dtype.name)
 
 
 def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
@@ -110,10 +137,10 @@ def _spreads(function, exactly, feeds: dict, answers: dict, times: int) -> dict:
     generator = np.random.default_rng(0)
     spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
     for _ in range(times):
-        moved = {name: _moved(generator, values) for name, values in feeds.items()}
+        moved = {name: _moved(generator, values, function.dtypes[name]) for name, values in feeds.items()}
         try:
             theirs = _run(function, moved)
-            right = theirs if exactly is None else _run(exactly, moved)
+            right = theirs if exactly is None else _run(_Typed(exactly, function.dtypes), moved)
         except tf.errors.OpError:  # the model's own checks reject the moved inputs
             continue
         for name, array in answers.items():
@@ -130,12 +157,13 @@ def _exactly(request: Reference):
     return _loaded["exact"]
 
 
-def _moved(generator, values):
+def _moved(generator, held, dtype: str):
+    values = elements.numbers(held, dtype)
     if values.dtype.kind != "f":
-        return values
-    off = generator.uniform(-_SHIFT, _SHIFT, values.shape) * np.finfo(values.dtype).eps
+        return held
+    off = generator.uniform(-_SHIFT, _SHIFT, values.shape) * elements.epsilon(dtype)
     with np.errstate(all="ignore"):
-        return (values + values * off.astype(values.dtype)).astype(values.dtype)
+        return elements.held((values + values * off.astype(values.dtype)).astype(values.dtype), dtype)
 
 
 def _distance(first, second):

@@ -43,18 +43,19 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """An input of a frozen graph: the placeholder `node`."""
+    """An input of a frozen graph: the placeholder `node`. If its type carries another one, it `stands_for` that."""
 
     name: str
     node: str
     dtype: str
     shape: Shape
     axes: Axes = ()
+    stands_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """An output of a frozen graph: the output `index` of `node`."""
+    """An output of a frozen graph: the output `index` of `node`. `stands_for` is as in Feed."""
 
     name: str
     node: str
@@ -62,6 +63,7 @@ class Fetch:
     dtype: str
     shape: Shape
     axes: Axes = ()
+    stands_for: str = ""
 
     def __post_init__(self) -> None:
         _require(self.index >= 0, "index must not be negative")

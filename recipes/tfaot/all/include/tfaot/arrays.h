@@ -31,6 +31,8 @@ using UInt32Arrays = Arrays<std::uint32_t>; ///< `std::uint32_t`
 using UInt64Arrays = Arrays<std::uint64_t>; ///< `std::uint64_t`
 using FloatArrays = Arrays<float>;          ///< `float`
 using DoubleArrays = Arrays<double>;        ///< `double`
+using Float16Arrays = Arrays<float16>;      ///< `tfaot::float16`
+using BFloat16Arrays = Arrays<bfloat16>;    ///< `tfaot::bfloat16`
 
 namespace detail {
 

@@ -96,7 +96,11 @@ enum {
   TFAOT_UINT32 = 8,   /**< uint32_t */
   TFAOT_UINT64 = 9,   /**< uint64_t */
   TFAOT_FLOAT32 = 10, /**< float */
-  TFAOT_FLOAT64 = 11  /**< double */
+  TFAOT_FLOAT64 = 11, /**< double */
+  TFAOT_FLOAT16 = 12,    /**< uint16_t: the bits of IEEE 754's binary16 */
+  TFAOT_BFLOAT16 = 13,   /**< uint16_t: the upper half of the bits of a float */
+  TFAOT_COMPLEX64 = 14,  /**< float[2], real and imaginary part: float _Complex, std::complex<float> */
+  TFAOT_COMPLEX128 = 15  /**< double[2], real and imaginary part: double _Complex, std::complex<double> */
 };
 
 /** An input or output. */

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <tfaot/abi.h>
+#include <tfaot/half.h>
 
 namespace tfaot {
 inline namespace v2 {
@@ -25,12 +26,16 @@ enum class DType : std::int32_t {
   uint64 = TFAOT_UINT64,
   float32 = TFAOT_FLOAT32,
   float64 = TFAOT_FLOAT64,
+  float16 = TFAOT_FLOAT16,
+  bfloat16 = TFAOT_BFLOAT16,
+  complex64 = TFAOT_COMPLEX64,
+  complex128 = TFAOT_COMPLEX128,
 };
 
 namespace detail {
 template <class T>
 struct NoElementType {
-  static_assert(sizeof(T) == 0, "tfaot: this type is no element type of a tensor: bool, std::int8_t to std::uint64_t, float, double");
+  static_assert(sizeof(T) == 0, "tfaot: this type is no element type of a tensor: bool, std::int8_t to std::uint64_t, float, double, tfaot::float16, tfaot::bfloat16, std::complex<float> and std::complex<double> (tfaot/complex.h)");
   static constexpr DType value{};
 };
 }  // namespace detail
@@ -61,14 +66,18 @@ template <>
 inline constexpr DType dtype_of<float> = DType::float32;
 template <>
 inline constexpr DType dtype_of<double> = DType::float64;
+template <>
+inline constexpr DType dtype_of<float16> = DType::float16;
+template <>
+inline constexpr DType dtype_of<bfloat16> = DType::bfloat16;
 /// \endcond
 
-/// NumPy's name of an element type, "float32".
+/// NumPy's name of an element type, "float32"; "bfloat16", which NumPy lacks.
 constexpr const char* dtype_name(DType dtype) noexcept {
-  constexpr const char* names[] = {"bool",  "int8",   "int16",  "int32",  "int64",  "uint8",
-                                   "uint16", "uint32", "uint64", "float32", "float64"};
+  constexpr const char* names[] = {"bool",   "int8",    "int16",   "int32",   "int64",    "uint8",     "uint16",   "uint32",
+                                   "uint64", "float32", "float64", "float16", "bfloat16", "complex64", "complex128"};
   const std::int32_t number = static_cast<std::int32_t>(dtype);
-  return number >= TFAOT_BOOL && number <= TFAOT_FLOAT64 ? names[number - TFAOT_BOOL] : "unknown";
+  return number >= TFAOT_BOOL && number <= TFAOT_COMPLEX128 ? names[number - TFAOT_BOOL] : "unknown";
 }
 
 /// Name, element type and size of an input or output.

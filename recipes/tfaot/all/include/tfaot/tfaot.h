@@ -5,8 +5,10 @@
 #include <tfaot/abi.h>
 #include <tfaot/arrays.h>
 #include <tfaot/batching.h>
+#include <tfaot/complex.h>
 #include <tfaot/dynamic.h>
 #include <tfaot/error.h>
+#include <tfaot/half.h>
 #include <tfaot/instance.h>
 #include <tfaot/model.h>
 #include <tfaot/parts.h>

@@ -1,0 +1,29 @@
+// tfaot/complex.h: complex numbers as elements of tensors. Headers of models that have some include it; others do not,
+// because <complex> brings the headers of streams.
+#ifndef TFAOT_COMPLEX_H_
+#define TFAOT_COMPLEX_H_
+
+#include <complex>
+
+#include <tfaot/arrays.h>
+#include <tfaot/tensor.h>
+
+namespace tfaot {
+inline namespace v2 {
+
+static_assert(sizeof(std::complex<float>) == 8 && sizeof(std::complex<double>) == 16, "the C ABI's element types");
+
+/// \cond
+template <>
+inline constexpr DType dtype_of<std::complex<float>> = DType::complex64;
+template <>
+inline constexpr DType dtype_of<std::complex<double>> = DType::complex128;
+/// \endcond
+
+using ComplexArrays = Arrays<std::complex<float>>;         ///< `std::complex<float>`
+using DoubleComplexArrays = Arrays<std::complex<double>>;  ///< `std::complex<double>`
+
+}  // namespace v2
+}  // namespace tfaot
+
+#endif  // TFAOT_COMPLEX_H_

@@ -1,0 +1,86 @@
+"""Inputs and outputs of types that tfcompile has no C++ type for: the graph takes and gives others in their place.
+
+float16 and bfloat16 are carried by their bits, complex numbers by pairs of their parts (elements.py). Both have the
+same bytes in memory, so that callers see nothing of it.
+"""
+
+from dataclasses import replace
+
+from messages.carriers import CARRIERS, PARTS
+
+
+def carried(graph_def, inputs, outputs) -> tuple:
+    """(inputs, outputs) of types that compiled code can have; `graph_def` gets what makes others of them."""
+    taken = {node.name for node in graph_def.node}
+    nodes = {node.name: node for node in graph_def.node}
+
+    def unique(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    feeds = tuple(_feed(graph_def, nodes, each, unique) for each in inputs)
+    return feeds, tuple(_fetch(graph_def, each, unique) for each in outputs)
+
+
+def _feed(graph_def, nodes: dict, feed, unique):
+    if feed.dtype not in CARRIERS:
+        return feed
+    carrier, node = CARRIERS[feed.dtype], nodes[feed.node]
+    placeholder = graph_def.node.add(name=unique(f"{feed.node}/carried"), op="Placeholder")
+    placeholder.attr["dtype"].type = _type(carrier)
+    node.attr.clear()
+    if feed.dtype in PARTS:
+        parts = graph_def.node.add(name=unique(f"{feed.node}/parts"), op="Unpack", input=[placeholder.name])
+        parts.attr["T"].type = _type(carrier)
+        parts.attr["num"].i = 2
+        parts.attr["axis"].i = -1
+        node.op = "Complex"
+        node.input[:] = [f"{parts.name}:0", f"{parts.name}:1"]
+        node.attr["T"].type, node.attr["Tout"].type = _type(carrier), _type(feed.dtype)
+    else:
+        node.op = "Bitcast"
+        node.input[:] = [placeholder.name]
+        node.attr["T"].type, node.attr["type"].type = _type(carrier), _type(feed.dtype)
+    return _standing(feed, placeholder.name)
+
+
+def _fetch(graph_def, fetch, unique):
+    if fetch.dtype not in CARRIERS:
+        return fetch
+    carrier, source = CARRIERS[fetch.dtype], f"{fetch.node}:{fetch.index}"
+    name = unique(f"{fetch.node}/carried")
+    if fetch.dtype in PARTS:
+        parts = []
+        for op in ("Real", "Imag"):
+            part = graph_def.node.add(name=unique(f"{name}/{op}"), op=op, input=[source])
+            part.attr["T"].type, part.attr["Tout"].type = _type(fetch.dtype), _type(carrier)
+            parts.append(part.name)
+        made = graph_def.node.add(name=name, op="Pack", input=parts)
+        made.attr["T"].type = _type(carrier)
+        made.attr["N"].i = 2
+        made.attr["axis"].i = -1
+    else:
+        made = graph_def.node.add(name=name, op="Bitcast", input=[source])
+        made.attr["T"].type, made.attr["type"].type = _type(fetch.dtype), _type(carrier)
+    return replace(_standing(fetch, name), index=0)
+
+
+def _standing(tensor, node: str):
+    """`tensor` as the output of `node`, in its carrier."""
+    pair = tensor.dtype in PARTS
+    return replace(
+        tensor,
+        node=node,
+        dtype=CARRIERS[tensor.dtype],
+        shape=(*tensor.shape, 2) if pair else tensor.shape,
+        axes=(*tensor.axes, "") if pair and tensor.axes else tensor.axes,
+        stands_for=tensor.dtype,
+    )
+
+
+def _type(name: str) -> int:
+    from tensorflow.python.framework import dtypes
+
+    return dtypes.as_dtype(name).as_datatype_enum

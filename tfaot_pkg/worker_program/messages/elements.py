@@ -1,0 +1,75 @@
+"""Elements of arrays: NumPy has types for float16 and complex numbers, but none for bfloat16.
+
+An array has one of three forms, each of the same elements:
+
+- *held*: what libraries take and give, and what .npz files hold. bfloat16 are their bits, in uint16.
+- *numbers*: what can be drawn and compared. bfloat16 are float32; complex numbers are pairs of floats, real part first,
+  along a last axis of 2.
+- *carried*: what the compiled code takes. float16 and bfloat16 are their bits, complex numbers are such pairs.
+
+All other types are the same in all forms. Types are given by their names. Used by workers and by their parent.
+"""
+
+import numpy as np
+
+from .carriers import PARTS
+
+_EPSILON = {"bfloat16": 2.0**-7, "float16": 2.0**-10}
+_LARGEST = {"bfloat16": float.fromhex("0x1.fep+127")}
+
+
+def held_type(dtype: str) -> np.dtype:
+    """NumPy's type of held arrays."""
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+
+
+def numbers_type(dtype: str) -> np.dtype:
+    """NumPy's type of arrays of numbers."""
+    return np.dtype("float32" if dtype == "bfloat16" else PARTS.get(dtype, dtype))
+
+
+def epsilon(dtype: str) -> float:
+    """The distance of 1 to the next number of a type of floats, or of the parts of a complex one."""
+    return _EPSILON.get(dtype) or float(np.finfo(numbers_type(dtype)).eps)
+
+
+def largest(dtype: str) -> float:
+    """The largest number of such a type."""
+    return _LARGEST.get(dtype) or float(np.finfo(numbers_type(dtype)).max)
+
+
+def numbers(held: np.ndarray, dtype: str) -> np.ndarray:
+    """The numbers of a held array."""
+    if dtype == "bfloat16":
+        return (np.asarray(held, order="C").view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return _parts(held, dtype)
+
+
+def held(numbers: np.ndarray, dtype: str) -> np.ndarray:
+    """The array that holds `numbers`, rounded to the nearest ones of its type (to even, if two are as near)."""
+    if dtype == "bfloat16":
+        return _rounded(np.asarray(numbers, np.float32))
+    with np.errstate(over="ignore"):
+        made = np.asarray(numbers, numbers_type(dtype), order="C")
+    return made.view(dtype)[..., 0] if dtype in PARTS else made
+
+
+def carried(held: np.ndarray, dtype: str) -> np.ndarray:
+    """What compiled code takes for a held array."""
+    return np.asarray(held).view(np.uint16) if dtype == "float16" else _parts(held, dtype)
+
+
+def _parts(held: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype not in PARTS:
+        return held
+    made = np.asarray(held, dtype, order="C")
+    return made.reshape(*np.shape(held), 1).view(PARTS[dtype])
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """The bits of the nearest bfloat16, which are the upper half of a float's."""
+    bits = np.asarray(values, order="C").view(np.uint32)
+    with np.errstate(over="ignore"):
+        nearest = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet, nearest).astype(np.uint16).reshape(np.shape(values))
