@@ -15,7 +15,7 @@ from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.conan.package import ConanHome, ConanPackage, create
 from tfaot_pkg.conan.recipe import find_recipe, require_built_from, stage_recipe
 from tfaot_pkg.documents import read_json
-from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.errors import RegistryError, SpecError
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.package.check import Identity, require_sound
@@ -68,6 +68,11 @@ def publish(
     validation, because they cannot be run here. Raises RegistryError, before the build, if the version is published
     with other content; ValidationError if a target cannot be validated here; all errors of a build.
     """
+    if spec.package.profile:
+        raise SpecError(
+            "package.profile is for your own builds: such a library writes files, which no published one may",
+            hint="build with -o PREFIX, and publish without package.profile",
+        )
     registry = FolderRegistry.find(root, keys=keys)
     plan = pipeline.plan(spec)
     present = _present(registry, spec) if registry is not None else None

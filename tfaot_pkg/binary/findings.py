@@ -75,6 +75,12 @@ _ARITHMETIC = frozenset(
 )
 """Arithmetic of the compiler's own library (libgcc.a), which every linker adds."""
 
+PROFILE = frozenset(
+    "secure_getenv open open64 pread pread64 pwrite pwrite64 lseek lseek64 flock clock_gettime getpid pthread_self"
+    " __pread_chk __pread64_chk".split()
+)
+"""What a library may need as well if it was built with `package: {profile: true}`. No package of a registry may."""
+
 OBJECT = SHARED_LIBRARY | _ARITHMETIC | frozenset({"_GLOBAL_OFFSET_TABLE_"})
 """What an object or a static library may need."""
 
@@ -171,13 +177,20 @@ class Rules:
 
     `architecture` is that of all of them ("x86_64"), empty for one that this version does not know. `symbol` is the
     entry function, with which all names that may be defined begin; `soname` the shared library's. `carries_runtime`
-    says that the package is of a time when shared libraries and programs held a copy of GCC's C++ runtime.
+    says that the package is of a time when shared libraries and programs held a copy of GCC's C++ runtime,
+    `writes_profiles` that the library was built to write traces, for the builder's own use.
     """
 
     architecture: str
     symbol: str
     soname: str
     carries_runtime: bool = False
+    writes_profiles: bool = False
+
+    @property
+    def more(self) -> frozenset[str]:
+        """What a library may need beside what all may."""
+        return PROFILE if self.writes_profiles else frozenset()
 
 
 def shared_library_findings(data: memoryview, rules: Rules) -> tuple[str, ...]:
@@ -269,7 +282,7 @@ def _shared_library(elf: Elf, rules: Rules) -> Iterator[str]:
     if dynamic is None:
         yield "it is not a shared library"
         return
-    yield from _loaded(elf, dynamic, SHARED_LIBRARY | (CPP_RUNTIME if rules.carries_runtime else set()))
+    yield from _loaded(elf, dynamic, SHARED_LIBRARY | rules.more | (CPP_RUNTIME if rules.carries_runtime else set()))
     if any(segment.kind == SegmentKind.INTERPRETER for segment in elf.segments):
         yield "it names a program interpreter"
     if dynamic.relocations & _COPY_RELOCATIONS:
@@ -316,7 +329,12 @@ def _object(elf: Elf, rules: Rules) -> Iterator[str]:
         yield "it has functions that the loader calls to choose others (IFUNC)"
     visible = [symbol for symbol in symbols if symbol.name and not symbol.is_local]
     for name in sorted({symbol.name for symbol in visible if symbol.is_undefined}):
-        if not (name in OBJECT or _belongs(name, rules) or (rules.carries_runtime and _of_cpp_runtime(name))):
+        if not (
+            name in OBJECT
+            or name in rules.more
+            or _belongs(name, rules)
+            or (rules.carries_runtime and _of_cpp_runtime(name))
+        ):
             yield f"it needs the symbol {name}"
     for name in sorted({symbol.name for symbol in visible if not symbol.is_undefined}):
         if not _belongs(name, rules):

@@ -13,6 +13,7 @@ from tfaot_pkg.cli import (
     build,
     cmsdist,
     depending,
+    inside,
     machine,
     nightly,
     packages,
@@ -69,6 +70,7 @@ build.register(app)
 cmsdist.register(app)
 tune.register(app)
 bench.register(app)
+inside.register(app)
 packages.register(app)
 depending.register(app)
 machine.register(app)

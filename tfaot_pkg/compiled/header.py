@@ -56,6 +56,17 @@ def number_of_buffers(header: Path) -> int:
     return int(found.group(1))
 
 
+def scratch_bytes(header: Path, *, arguments: bool = False) -> int:
+    """Bytes of a unit's temporary buffers; with `arguments`, also of copies of its arguments."""
+    text, total = header.read_text(), 0
+    for kind in ("arg", "temp") if arguments else ("temp",):
+        found = re.search(rf"^//   {kind} bytes aligned: +([0-9]+)$", text, re.MULTILINE)
+        if found is None:
+            raise ToolchainError(f"tfcompile wrote a header of an unknown form: {header}")
+        total += int(found[1])
+    return total
+
+
 def require_shapes(header: Path, signature: Signature, batch_size: int) -> None:
     """ModelError if an output's compiled shape is not what the signature says for this batch size."""
     text = header.read_text()

@@ -198,6 +198,7 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "engine": spec.compilation.engine,
             # `auto` leaves models to XLA by these too (program.py).
             "choice": [spec.compilation.kernels, spec.compilation.weights],
+            "profile": spec.package.profile,
             "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),
         },
     )

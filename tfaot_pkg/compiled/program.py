@@ -192,11 +192,8 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
     if reason := _reason(spec, frozen, toolchain):
         return Engine(reason=reason), None
     try:
-        program = simplify(_imported(frozen))
-        check_extents(program)
-        program = recognize(program)
-        verify(program)
-        emitted = emit(program, FUNCTION)
+        program = program_of(frozen)
+        emitted = emit(program, FUNCTION, profile=spec.package.profile)
     except (Unsupported, Unlike, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Engine(reason=f"the compiler does not support all of it: {said}"), None
@@ -219,6 +216,15 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         unfused=unfused(spec.compilation.targets),
     )
     return engine, emitted
+
+
+def program_of(frozen: FrozenModel) -> Program:
+    """The program as its code is written from it. Raises Unsupported, Unlike, RecursionError."""
+    program = simplify(_imported(frozen))
+    check_extents(program)
+    program = recognize(program)
+    verify(program)
+    return program
 
 
 def _better_whole(segments: Sequence[Segment], operations_per_row: float) -> str:

@@ -31,13 +31,14 @@ class Emitted:
     segments: tuple[str, ...]
 
 
-def emit(program: Program, name: str, block: int | None = None) -> Emitted:
+def emit(program: Program, name: str, block: int | None = None, *, profile: bool = False) -> Emitted:
     """The code for at most `block` rows at a time, by default as many as suit the caches.
 
-    Raises Unsupported for what it does not know.
+    With `profile` it writes a trace if its user wants one (templates/native/profile.h). Raises Unsupported for what it
+    does not know.
     """
     emitter = Emitter(program, Tables(stored=_STORED, several=_SEVERAL))
-    source, scratch, block = emitter.function(name, block)
+    source, scratch, block = emitter.function(name, block, profile=profile)
     return Emitted(
         source=source,
         constants=tuple(emitter.constants),

@@ -20,6 +20,7 @@ from tfaot_pkg.compiler.expressions import (
 )
 from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
+from tfaot_pkg.compiler.steps import with_steps
 from tfaot_pkg.compiler.writer import ALIGNMENT, Writer
 from tfaot_pkg.package.render import render
 
@@ -66,7 +67,7 @@ class Emitter(Writer):
         self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
         self._users: dict[int, list[Operation]] = {}
 
-    def function(self, name: str, block: int | None) -> tuple[str, int, int]:
+    def function(self, name: str, block: int | None, *, profile: bool = False) -> tuple[str, int, int]:
         """The source that defines `name`, the bytes of scratch memory, and the rows of a block."""
         program = self._program
         for operation in program.entry.everything():
@@ -89,8 +90,10 @@ class Emitter(Writer):
         scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
         if scratch > _MOST_SCRATCH:
             raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
+        statements, steps = with_steps(self.lines, self.makers) if profile else (self.lines, [])
         context: dict[str, object] = {
             "name": name,
+            "steps": steps,
             "block": block,
             "symbols": [variable(symbol.name) for symbol in program.symbols],
             "reached": list(self.reached),
@@ -99,7 +102,7 @@ class Emitter(Writer):
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
             "outputs": [_border(self.known[result].shape) for result in program.entry.results],
             "buffers": [{"name": b.name, "type": C_TYPES[b.dtype], "offset": b.offset} for b in self.buffers.values()],
-            "statements": self.lines,
+            "statements": statements,
         }
         return render("native/program.cc.j2", context), scratch, block
 
@@ -118,7 +121,8 @@ class Emitter(Writer):
         shape = self.known[value].shape
         if shape.rank and self.stored(value) == f"output_{place}":
             return
-        self.loop(shape.sizes, [(value, f"output_{place}", Index(ZERO, shape.strides))])
+        with self.doing(self.known[value]):
+            self.loop(shape.sizes, [(value, f"output_{place}", Index(ZERO, shape.strides))])
 
     def region(self, region: Region) -> None:
         for operation in region.operations:
@@ -127,7 +131,8 @@ class Emitter(Writer):
             if isinstance(operation.type, tuple):
                 if operation.opcode not in self._tables.several:
                     raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
-                self._tables.several[operation.opcode](self, operation)
+                with self.doing(operation):
+                    self._tables.several[operation.opcode](self, operation)
             elif not operation.shape.rank and operation.opcode in ELEMENTWISE:
                 self._name_scalar(operation)
             elif operation.opcode in ELEMENTWISE:
@@ -153,7 +158,10 @@ class Emitter(Writer):
         if waiting:
             shape = self.known[waiting[0]].shape
             pointers = [self.target(self.known[value]) for value in waiting]
-            self.loop(shape.sizes, [(v, p, Index(ZERO, shape.strides)) for v, p in zip(waiting, pointers, strict=True)])
+            with self.doing(self.known[waiting[-1]]):
+                self.loop(
+                    shape.sizes, [(v, p, Index(ZERO, shape.strides)) for v, p in zip(waiting, pointers, strict=True)]
+                )
             self.pointers.update(zip(waiting, pointers, strict=True))
 
     def _is_inside(self, value: int) -> bool:
@@ -235,23 +243,28 @@ class Emitter(Writer):
         # Arrays are row-major, so that a reshape is the same memory.
         if operation.opcode == "reshape" and self.known[operation.operands[0]].shape.rank:
             return self.stored(operation.operands[0])
+        was_variable = value in self.scalars
+        with self.doing(operation):
+            pointer = self._computed_into_memory(operation)
+        if was_variable or value not in self.scalars:  # a new variable has no address
+            self.pointers[value] = pointer
+        return pointer
+
+    def _computed_into_memory(self, operation: Operation) -> str:
+        value = operation.id
         special = self._tables.stored.get(operation.opcode)
         if ZERO in operation.shape.sizes:
-            pointer = self.buffer(operation.shape.dtype, ZERO)
-        elif special is not None and value not in self.scalars:
-            pointer = special(self, operation)
-            if value in self.scalars:
-                return pointer  # a variable, which has no address
-        elif operation.opcode in MOVING and (view := self._view(operation)) is not None:
-            pointer = view
-        elif operation.opcode in ELEMENTWISE or operation.opcode in MOVING or value in self.scalars:
+            return self.buffer(operation.shape.dtype, ZERO)
+        if special is not None and value not in self.scalars:
+            return special(self, operation)
+        if operation.opcode in MOVING and (view := self._view(operation)) is not None:
+            return view
+        if operation.opcode in ELEMENTWISE or operation.opcode in MOVING or value in self.scalars:
             shape = operation.shape
             pointer = self.target(operation)
             self.loop(shape.sizes, [(value, pointer, Index(ZERO, shape.strides))])
-        else:
-            raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
-        self.pointers[value] = pointer
-        return pointer
+            return pointer
+        raise Unsupported(f"{operation.opcode} (node {operation.node!r})")
 
     def _view(self, operation: Operation) -> str | None:
         """The address of what lies in memory already, row-major, as a part of another value."""

@@ -29,13 +29,14 @@ _REGION_NAMES = {("while", 0): "body", ("while", 1): "condition"}
 
 
 def _line(operation: Operation) -> str:
-    words = [f"%{operation.id} {_type(operation.type)} = {operation.opcode}"]
+    words = [f"%{operation.id} {type_text(operation.type)} = {operation.opcode}"]
     words += [f"%{operand}" for operand in operation.operands]
     words += [f"{name}={_value(value)}" for name, value in operation.attributes.items()]
     return " ".join(words)
 
 
-def _type(type_: Type) -> str:
+def type_text(type_: Type) -> str:
+    """`f32[batch,32]`, or several in brackets."""
     return f"({', '.join(map(str, type_))})" if isinstance(type_, tuple) else str(type_)
 
 

@@ -15,7 +15,7 @@ from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index, address_terms, cpp
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.loops import Access, Body
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Operation, Size, Symbol, Unsupported
 
 ALIGNMENT = 64
 _CACHE = 256 * 1024
@@ -42,6 +42,8 @@ class Writer:
     def __init__(self, symbols: Sequence[Symbol]) -> None:
         self.symbols = symbols
         self.lines: list[str] = []
+        self.makers: list[Operation | None] = []  # what each line belongs to
+        self._doing: list[Operation] = []
         self._depth = 1
         self.clock = 0
         self.new = count()
@@ -54,7 +56,15 @@ class Writer:
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self._depth + text)
+        self.makers.append(self._doing[-1] if self._doing else None)
         self.clock += 1
+
+    @contextmanager
+    def doing(self, operation: Operation) -> Iterator[None]:
+        """The lines of the block belong to `operation`, except those of others that it begins."""
+        self._doing.append(operation)
+        yield
+        self._doing.pop()
 
     @contextmanager
     def braces(self, head: str, tail: str = "}") -> Iterator[None]:

@@ -234,6 +234,18 @@ class Compiler:
         # dlopen is a part of libc itself only since glibc 2.34.
         self._run([*self.command, *self.flags, *flags, source, "-o", output, "-ldl"], output.parent)
 
+    def disassembled(self, code: Path) -> str:
+        """The instructions of an object, with the names of what they refer to. Raises CompilerError."""
+        options = ["--disassemble", "--reloc", "--demangle", "--no-show-raw-insn"]
+        tool = _tool(self.command, "objdump", self.machine)
+        return self._run([tool, *options, code.name], code.parent).stdout
+
+    def demangled(self, names: Sequence[str]) -> list[str]:
+        """The C++ names of symbols, without parameters; those of C stay. Raises CompilerError."""
+        tool = _tool(self.command, "c++filt", self.machine)
+        listed = "".join(f"{name}\n" for name in names)
+        return run([tool, "--no-params"], stdin=listed.encode(), env=_environment(), timeout=60).stdout.splitlines()
+
     def rename_symbols(self, code: Path, names: Mapping[str, str]) -> None:
         """Rename symbols of an object in place."""
         listing = code.with_suffix(".names")

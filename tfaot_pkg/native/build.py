@@ -38,6 +38,7 @@ from tfaot_pkg.native.library import (
     baseline,
     includes,
     join,
+    kernel_flags,
     library_uid,
     link_shared,
     object_names,
@@ -53,7 +54,6 @@ from tfaot_pkg.signature import DType
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS, Target
-from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
@@ -75,6 +75,7 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "name": spec.model.name,
             "version": spec.model.version,
             "objects": spec.package.objects,
+            "profile": spec.package.profile,
             "batch_costs": costs_document(spec.tuning),
             "compiler": compiler.identity,
             "flags": list(compiler.all_flags),
@@ -154,14 +155,6 @@ def _segment_context(segment: CompiledSegment) -> dict[str, object]:
 def _row_bytes(tensor: Feed | Fetch) -> int:
     """Of one row, or of all of it if it has no batch axis."""
     return math.prod(size for size in tensor.shape if size is not None) * DType(tensor.dtype).itemsize
-
-
-def _kernel_flags(target: Target) -> list[str | Path]:
-    """Flags of a program, which calls the kernel library."""
-    kernels = resources.kernels()
-    # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
-    namespace = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
-    return [NO_CONTRACTION, namespace, "-isystem", kernels / "include", "-isystem", kernels / "src"]
 
 
 def _unit_symbol(library: str, unit: CompiledUnit) -> str:
@@ -265,7 +258,8 @@ class LibraryBuild:
         )  # fmt: skip
         (self.folder / ARCHIVES).write_text(members_text({self.library.shared.name: held}))
         self.step.advance(2, note=self.library.shared.name)  # its entry, and itself
-        require_sound_libraries(self.library, self._targets[0].architecture)
+        profile = self.spec.package.profile
+        require_sound_libraries(self.library, self._targets[0].architecture, profile=profile)
 
     def _list_parts(self, linked: Sequence[_TargetCode]) -> None:
         listed = [
@@ -337,7 +331,8 @@ class LibraryBuild:
         return output
 
     def _glue(self, unit: CompiledUnit) -> Path:
-        context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit)}
+        profile = self.spec.package.profile
+        context: dict[str, object] = {"unit": unit, "symbol": _unit_symbol(self.symbol, unit), "profile": profile}
         source = self._rendered("unit.cc.j2", f"{_name(unit)}.cc", context)
         # Generated headers are not ours to warn about: they are system headers to the compiler.
         return self._compile(source, [*unit.target.flags, *WARNINGS, "-isystem", unit.folder])
@@ -345,7 +340,7 @@ class LibraryBuild:
     def _program(self, program: ProgramCode, target: Target) -> Path:
         """The function that computes the model on a target."""
         source = Path(shutil.copyfile(program.source, self.work / _program_name(target)))
-        return self._compile(source, [*target.flags, *WARNINGS, *_kernel_flags(target)])
+        return self._compile(source, [*target.flags, *WARNINGS, *kernel_flags(target)])
 
     def _segment(self, segment: CompiledSegment) -> Path:
         """What calls XLA's code of a part of the program."""

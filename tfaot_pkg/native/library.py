@@ -20,7 +20,8 @@ from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.targets import lowest
+from tfaot_pkg.targets import Target, lowest
+from tfaot_pkg.toolchain.definition import NO_CONTRACTION
 
 PARTS = "parts.json"
 _UID_DIGITS = 12
@@ -77,7 +78,7 @@ def library_uid(spec: ModelSpec, compiled: Key) -> str:
     return sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled}".encode())[:_UID_DIGITS]
 
 
-def require_sound_libraries(library: NativeLibrary, architecture: str) -> None:
+def require_sound_libraries(library: NativeLibrary, architecture: str, *, profile: bool = False) -> None:
     """Raise ModelError if code that a model brought along needs what no library of a package may need.
 
     Raises CompilerError if the compiler made something else that a package may not hold.
@@ -86,6 +87,7 @@ def require_sound_libraries(library: NativeLibrary, architecture: str) -> None:
         architecture=architecture,
         symbol=library.symbol,
         soname=shared_library_name(library.name, library.uid),
+        writes_profiles=profile,
     )
     found: list[str] = []
     looks = [(library.static, static_library_findings), (library.shared, shared_library_findings)]
@@ -120,6 +122,19 @@ def includes(interface: str) -> list[str | Path]:
     """Flags that find our headers; `interface` is the toolchain's."""
     native = resources.templates() / "native"
     return ["-I", native, "-I", native / interface, "-I", native / "absl", "-I", resources.headers()]
+
+
+def kernel_flags(target: Target) -> list[str | Path]:
+    """Flags of a program, which calls the kernel library."""
+    kernels = resources.kernels()
+    # Code of all targets goes into one library, so each has its own namespace of kernels (docs/decisions/024).
+    namespace = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
+    return [NO_CONTRACTION, namespace, "-isystem", kernels / "include", "-isystem", kernels / "src"]
+
+
+def program_flags(target: Target, interface: str, compiler: Compiler) -> list[str | Path]:
+    """All flags of a program of ours beside those of every source."""
+    return [*compiler.library_flags, *target.flags, *kernel_flags(target), *includes(interface)]
 
 
 def join(objects: Sequence[Path], whole: Path, *, symbol: str, compiler: Compiler) -> None:

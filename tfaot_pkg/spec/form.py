@@ -360,6 +360,10 @@ class PackageForm(Form):
     source: Truth | None = Field(
         None, description="Put sources of the library into the package, which build without this tool."
     )
+    profile: Truth | None = Field(
+        None,
+        description="Let the library write a trace of its steps to the file in TFAOT_PROFILE; not for publishing.",
+    )
     glibc: (
         Annotated[str, checked(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
     ) = Field(None, description="Newest glibc that a published shared library or program may need.", examples=["2.28"])

@@ -271,6 +271,8 @@ def _check_package(document: Document) -> None:
         document.report(
             ("package", "source"), "is for programs, and compilation.engine is xla, which compiles to objects alone"
         )
+    if isinstance(package, dict) and package.get("source") is True and package.get("profile") is True:
+        document.report(("package", "profile"), "excludes package.source: sources have no code for traces")
 
 
 def _spec(form: SpecForm, path: Path) -> ModelSpec:

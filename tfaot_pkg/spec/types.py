@@ -163,6 +163,8 @@ class PackageOptions:
     `tools`: the programs `bin/NAME_test` and `bin/NAME_benchmark`. `objects`: the code of each batch size as an object
     file of its own, for builds that link objects. `cmssw`: the headers `NAME_bsN.h` and `NAME.h`,
     as cms-tfaot makes them. `source`: sources of the library that build without this tool.
+    `profile`: code that writes a trace of its steps if the environment variable TFAOT_PROFILE names a file; such a
+    package cannot be published.
     `glibc`: the newest glibc that a published shared library or program may need.
     """
 
@@ -170,6 +172,7 @@ class PackageOptions:
     objects: bool = False
     cmssw: bool = False
     source: bool = False
+    profile: bool = False
     glibc: str = "2.28"
 
 

@@ -25,6 +25,7 @@ _FUNCTIONS = {
     "compile": ("compile_units", "compile_units"),
     "reference": ("reference", "reference"),
     "branches": ("branches", "branches"),
+    "translate": ("dialects", "translate"),
 }
 """Operation -> the module and the function that answers it."""
 

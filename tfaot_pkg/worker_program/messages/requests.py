@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
 
@@ -241,6 +241,19 @@ class Sides:
     found: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translate:
+    """Write `graph` for one batch size, with symbols at their maxima, in another form to the file `out`."""
+
+    graph: str
+    inputs: tuple[Feed, ...]
+    outputs: tuple[Fetch, ...]
+    weights: tuple[Weight, ...]
+    form: Literal["hlo", "stablehlo", "mlir-tf"]
+    batch_size: int
+    out: str
+
+
 OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
     "rename": (Rename, Nothing),
@@ -252,5 +265,6 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "compile": (Compile, Compiled),
     "reference": (Reference, Referenced),
     "branches": (SearchBranches, Sides),
+    "translate": (Translate, Nothing),
 }
 """Name -> (request, answer)."""

@@ -1,0 +1,26 @@
+"""The steps that traces of a program show."""
+
+from __future__ import annotations
+
+from tfaot_pkg.compiler.program import Operation, Shape, Size
+from tfaot_pkg.compiler.steps import with_steps
+
+
+def operation(number: int, node: str) -> Operation:
+    return Operation(id=number, opcode="add", type=Shape("f32", (Size(0, 1), Size(4))), node=node)
+
+
+def test_steps_begin_at_statements_of_the_body_and_once_for_each_operation() -> None:
+    first, second = operation(1, "a/add"), operation(2, "b/add")
+    lines = ["  {", "    x();", "  }", "  if (s0) {", "    y();", "  }", "  else {", "    z();", "  }", "  give();"]
+    makers = [first, second, first, second, first, second, second, second, second, None]
+    written, steps = with_steps(lines, makers)
+    assert [line for line in written if "begin" not in line] == lines
+    assert [written.index(f"  profiled.begin({number});") for number in range(2)] == [0, 4]
+    # What nothing in particular makes belongs to the step before it.
+    assert [(step.name, step.node) for step in steps] == [("add f32[batch,4]", "a/add"), ("add f32[batch,4]", "b/add")]
+
+
+def test_names_of_a_hostile_model_stay_inside_of_their_string() -> None:
+    _, (step,) = with_steps(["  f();"], [operation(1, 'x"; system("id"); //\\\n??/' + "a" * 999)])
+    assert not set('"\\\n?') & set(step.node) and len(step.node) == 300

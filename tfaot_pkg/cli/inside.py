@@ -1,0 +1,118 @@
+"""The command that looks inside of a model: inspect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfaot_pkg.cli.command import Result, Session, command, require_writable
+from tfaot_pkg.documents import plain
+
+if TYPE_CHECKING:
+    from tfaot_pkg.inside.inspect import Look
+    from tfaot_pkg.inside.view import View
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(inspect)
+
+
+@command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
+def inspect(
+    session: Session,
+    model: Annotated[
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a Keras file.", metavar="SPEC|MODEL")
+    ],
+    *,
+    what: Annotated[
+        str,
+        typer.Option(
+            "--what",
+            metavar="FORM",
+            help="signature, ops, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
+        ),
+    ],
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", help="A batch size. (default: the spec's smallest, or all)")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="TARGET", help="A target. (default: the spec's highest, or all)")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to this file: .svg draws a graph, .json writes JSON, else text.",
+        ),
+    ] = None,
+    signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
+    tensorflow: Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")] = None,
+) -> Result:
+    """Show what a model is at one stage on its way to a library.
+
+    signature: inputs and outputs. ops: operations of the graph. mlir-tf, stablehlo, hlo: what the toolchain makes of
+    it for one batch size, weights as arguments. program: our own operations. cpp: the code that is written from these.
+    asm: machine code for a target. memory: bytes of arguments, results, scratch memory and weights by batch size.
+    sizes: what takes the space in the libraries. signature, ops and program can be drawn (-o FILE.svg).
+
+    Examples: tfaot-pkg inspect spec.yaml --what program; tfaot-pkg inspect spec.yaml --what hlo --batch 4;
+    tfaot-pkg inspect spec.yaml --what program -o program.svg; tfaot-pkg inspect spec.yaml --what sizes --json
+    """
+    from tfaot_pkg.check import spec_of
+    from tfaot_pkg.inside.inspect import inspect as look_at
+
+    look = _look(what, batch, target)
+    if output is not None:
+        _require_form(output, look)
+    spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
+    view = look_at(spec, look, session.pipeline())
+    document = {"what": look.what, "model": spec.model.name, **view.document}
+    if output is None:
+        return Result(document=document, text=view.text)
+    _write(output, view, document, spec.model.name)
+    return Result(document={"written": str(output)}, text=f"wrote {output}")
+
+
+def _look(what: str, batch: int | None, target: str | None) -> Look:
+    from tfaot_pkg.inside.inspect import Look
+    from tfaot_pkg.inside.view import WHATS
+    from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
+    from tfaot_pkg.targets import TARGETS
+
+    chosen = next((each for each in WHATS if each == what), None)
+    if chosen is None:
+        raise typer.BadParameter(f"{what!r} is not one of {', '.join(WHATS)}", param_hint="--what")
+    if batch is not None and not 1 <= batch <= MAX_BATCH_SIZE:
+        raise typer.BadParameter(f"{batch} is not from 1 to {MAX_BATCH_SIZE}", param_hint="--batch")
+    if target is not None and target not in TARGETS:
+        raise typer.BadParameter(f"no such target: {target}; targets: {', '.join(TARGETS)}", param_hint="--target")
+    return Look(what=chosen, batch_size=batch, target=target)
+
+
+def _require_form(output: Path, look: Look) -> None:
+    """Fail before the work if its result could not be written."""
+    if output.suffix == ".svg" and look.what not in ("signature", "ops", "program"):
+        raise typer.BadParameter(
+            f"{look.what} is no graph; drawn are signature, ops and program", param_hint="--output"
+        )
+    require_writable(output)
+
+
+def _write(output: Path, view: View, document: dict[str, object], name: str) -> None:
+    from tfaot_pkg.inside.svg import svg
+    from tfaot_pkg.storage import storage_errors, write_file
+
+    match output.suffix:
+        case ".svg":
+            content = svg(view.nodes, f"{name}: {document['what']}")
+        case ".json":
+            content = json.dumps(plain(document), indent=1).encode() + b"\n"
+        case _:
+            content = view.text.encode() + b"\n"
+    with storage_errors(f"write {output}"):
+        write_file(output.absolute(), content)

@@ -1,0 +1,1 @@
+"""A look inside: what a model becomes on its way to a library, and where its time goes."""

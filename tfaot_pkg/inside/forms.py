@@ -1,0 +1,86 @@
+"""What a model is before it is machine code: its program, the C++ of it, and other forms that the toolchain writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from tfaot_pkg.catalogue.drawing import GraphNode
+from tfaot_pkg.compiled.program import engine_of, program_of
+from tfaot_pkg.compiler.emit import Emitted
+from tfaot_pkg.compiler.program import Operation, Program
+from tfaot_pkg.compiler.text import text_of, type_text
+from tfaot_pkg.errors import ModelError, ToolchainError
+from tfaot_pkg.inside.stages import Stages
+from tfaot_pkg.inside.view import View
+from tfaot_pkg.toolchain.worker import from_worker
+from tfaot_pkg.worker_program.messages.requests import Nothing, Translate
+
+_LARGEST = 256 << 20
+"""Bytes of a text that a worker writes; weights are no part of it, so those of real models are some megabytes."""
+
+
+def emitted_code(stages: Stages) -> Emitted:
+    """The C++ of the program. Raises ModelError if XLA computes the model."""
+    engine, emitted = engine_of(stages.plan.spec, stages.frozen, stages.pool.environment.toolchain)
+    if emitted is None:
+        raise ModelError(
+            f"the model does not become a program: {engine.reason}",
+            hint="XLA compiles it: look at --what hlo or --what asm, or set compilation.engine to program",
+        )
+    return emitted
+
+
+def cpp_view(stages: Stages) -> View:
+    source = emitted_code(stages).source
+    return View(text=source, document={"source": source})
+
+
+def program_view(stages: Stages) -> View:
+    emitted_code(stages)
+    program = program_of(stages.frozen)
+    text = text_of(program)
+    lines = text.splitlines()
+    return View(text=text, document={"operations": lines}, nodes=tuple(_nodes(program)))
+
+
+def _nodes(program: Program) -> Iterator[GraphNode]:
+    """Operations without constants; those of regions are a part of theirs."""
+    entry = program.entry
+    drawn = [each for each in entry.operations if each.opcode != "constant"]
+    places = {each.id: place for place, each in enumerate(drawn)}
+    for each in drawn:
+        sources = tuple(places[operand] for operand in dict.fromkeys(each.operands) if operand in places)
+        kind = "input" if each.opcode == "parameter" else "operation"
+        yield GraphNode(label=each.opcode, detail=type_text(each.type), kind=kind, title=_title(each), sources=sources)
+    for place, result in enumerate(entry.results):
+        sources = (places[result],) if result in places else ()
+        yield GraphNode(label=f"output {place}", detail="", kind="output", title=f"%{result}", sources=sources)
+
+
+def _title(operation: Operation) -> str:
+    return f"%{operation.id} {operation.opcode} {type_text(operation.type)}: {operation.node}"
+
+
+def translated_view(stages: Stages, form: Literal["hlo", "stablehlo", "mlir-tf"], batch_size: int) -> View:
+    """The model for one batch size, symbols at their maxima. Raises ModelError if the toolchain has no such form."""
+    frozen, pool = stages.frozen, stages.pool
+    folder = pool.new_folder("form")
+    request = Translate(
+        graph=str(pool.give(frozen.graph)),
+        inputs=frozen.inputs,
+        outputs=frozen.outputs,
+        weights=frozen.weights,
+        form=form,
+        batch_size=batch_size,
+        out=str(folder / "form.txt"),
+    )
+    with stages.pipeline.progress.step(form):
+        pool.get().call(request, Nothing)
+        taken = pool.given_folder("form")
+        pool.take(folder, taken)
+    with from_worker():
+        if (taken / "form.txt").stat().st_size > _LARGEST:
+            raise ToolchainError(f"the {form} of the model has more than {_LARGEST >> 20} MiB")
+        text = (taken / "form.txt").read_text()
+    return View(text=text, document={"batch_size": batch_size, "text": text})

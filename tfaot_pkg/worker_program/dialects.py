@@ -1,0 +1,87 @@
+"""A frozen graph in the forms that TensorFlow and XLA write it in: HLO, StableHLO, and the `tf` dialect of MLIR.
+
+Weights are arguments, after the inputs, so that texts stay short.
+"""
+
+import re
+
+import specialize
+from messages.requests import ModelFault, Nothing, Translate
+
+_SOURCE = re.compile(r' (source_file="[^"]*"|(source|stack)_(end_)?(line|column|frame_id)=[0-9]+)')
+_PLACE = re.compile(r' loc\((#loc[0-9]*|"[^"]*"(\([^()]*\))?|unknown)\)')
+_TO_STABLEHLO = "tf-lower-to-mlprogram-and-hlo"
+
+
+def translate(request: Translate, report) -> Nothing:
+    """Write the graph for one batch size in another form; ModelFault if the toolchain cannot write that form."""
+    from tensorflow.core.framework import graph_pb2
+
+    graph, feeds = graph_pb2.GraphDef(), [*request.inputs, *request.weights]
+    with open(request.graph, "rb") as file:
+        graph.ParseFromString(file.read())
+    graph = specialize.at_batch_size(graph, feeds, request.batch_size)
+    graph = specialize.folded(graph, feeds, request.outputs)
+    text = _FORMS[request.form](_function(graph, feeds, request.outputs), feeds, request.batch_size)
+    with open(request.out, "w", encoding="utf-8") as file:
+        file.write(text if text.endswith("\n") else text + "\n")
+    return Nothing()
+
+
+def _function(graph, feeds: list, outputs):
+    """The function of TensorFlow that computes `outputs` of `graph`."""
+    import tensorflow as tf
+
+    whole = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=""), [])
+    # Without the placeholders of the wrapped graph, which XLA does not know.
+    return whole.prune([f"{feed.node}:0" for feed in feeds], [f"{out.node}:{out.index}" for out in outputs])
+
+
+def _compiler_ir(function, feeds: list, batch_size: int, stage: str) -> str:
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec(specialize.sized(feed, batch_size, {}), feed.dtype) for feed in feeds]
+
+    def compute(*values):
+        return function(*values)
+
+    compiled = tf.function(compute, input_signature=specs, jit_compile=True, autograph=False)
+    return compiled.experimental_get_compiler_ir(*specs)(stage=stage)
+
+
+def _hlo(function, feeds: list, batch_size: int) -> str:
+    # Where TensorFlow's own Python files lie on this machine says nothing about the model.
+    return _SOURCE.sub("", _compiler_ir(function, feeds, batch_size, "hlo"))
+
+
+def _stablehlo(function, feeds: list, batch_size: int) -> str:
+    """From XLA's bridge, or, in releases before 2.21 whose bridge does not write it, by TensorFlow's own passes."""
+    import tensorflow as tf
+
+    try:
+        return _without_places(_compiler_ir(function, feeds, batch_size, "stablehlo"))
+    except ValueError as error:
+        if "Invalid stage" not in str(error):
+            raise
+    try:
+        return tf.mlir.experimental.run_pass_pipeline(_mlir(function, feeds, batch_size), _TO_STABLEHLO)
+    except tf.errors.OpError as error:
+        reason = next(iter(str(error).strip().splitlines()), "")
+        raise ModelFault(
+            f"TensorFlow {tf.__version__} cannot write this model as StableHLO: {reason}",
+            "choose 2.21.0 (compilation.tensorflow), or look at the HLO: --what hlo",
+        ) from error
+
+
+def _without_places(text: str) -> str:
+    """`text` without the Python files that its instructions come from."""
+    return "".join(_PLACE.sub("", line) for line in text.splitlines(keepends=True) if not line.startswith("#loc"))
+
+
+def _mlir(function, feeds: list, batch_size: int) -> str:
+    import tensorflow as tf
+
+    return tf.mlir.experimental.convert_function(function)
+
+
+_FORMS = {"hlo": _hlo, "stablehlo": _stablehlo, "mlir-tf": _mlir}
