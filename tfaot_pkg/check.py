@@ -7,25 +7,30 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.model import chosen, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.formats import format_of
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
 from tfaot_pkg.spec.tuning import outdated_note
-from tfaot_pkg.spec.types import KERAS_SUFFIXES, Compilation, FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec
 from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
-from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.toolchain.frontends import FRONTENDS
+from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.worker_program.messages.graph import Check, Checked, Inspect, Inspected, Interface
 from tfaot_pkg.worker_program.messages.requests import ListOperations, OperationTable
+from tfaot_pkg.worker_program.messages.sources import SourceModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +83,8 @@ class CheckResult:
 
 
 def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflow: str | None) -> ModelSpec:
-    """The spec at `path`; for the folder of a SavedModel or a Keras file, a spec with defaults. Raises SpecError."""
-    is_model = path.is_dir() or path.suffix in KERAS_SUFFIXES
+    """The spec at `path`; for a SavedModel's folder or a model's file, one with defaults. Raises SpecError."""
+    is_model = path.is_dir() or format_of(path) is not None
     spec = _unnamed_spec(path, signature) if is_model else load_spec(path, defines)
     if tensorflow is None:
         return spec
@@ -88,8 +93,9 @@ def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflo
 
 def _model_info(path: Path, signature: str, *, name: str = "model", version: str = "0.1") -> ModelInfo:
     """What a spec says of the model at `path`, which is relative to it."""
-    if path.suffix in KERAS_SUFFIXES:
-        return ModelInfo(name=name, version=version, keras=path.as_posix())
+    if found := format_of(path):
+        files: dict[str, Any] = {found.field: path.as_posix()}
+        return ModelInfo(name=name, version=version, **files)
     return ModelInfo(name=name, version=version, saved_model=path.as_posix(), serving_key=signature)
 
 
@@ -110,7 +116,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
     """
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
-    with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+    with pipeline.workers(environment) as pool:
         # `check` compiles nothing, so XLA itself would not read the flags.
         require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
@@ -174,7 +180,7 @@ def scaffold_spec(
     tensorflow: str | None,
     pipeline: Pipeline,
 ) -> ModelSpec:
-    """Write a first spec of the SavedModel or Keras file `model` to `output`, and return it.
+    """Write a first spec of the SavedModel or the file `model` to `output`, and return it.
 
     Raises SpecError, ModelError, StorageError.
     """
@@ -186,6 +192,18 @@ def scaffold_spec(
     if output.exists():
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
     spec = spec_of(model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
+    # Relative, so that spec and model can be moved or committed together.
+    info = _model_info(Path(os.path.relpath(model, output.parent)), signature, name=chosen, version=version)
+    if spec.model.format in FRONTENDS:
+        described = _described(spec, pipeline)
+        with from_worker():
+            shapes = proposed_shapes(described)
+            text = scaffold(
+                model=replace(info, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols),
+                signature=proposed_signature(described, shapes),
+                origin=described.origin,
+            )
+        return _written(text, output)
     found = _signatures(spec, pipeline)
     if signature not in found:
         raise ModelError(
@@ -193,26 +211,35 @@ def scaffold_spec(
             hint="choose one with --signature",
         )
     text = scaffold(
-        # Relative, so that spec and model can be moved or committed together.
-        model=_model_info(Path(os.path.relpath(model, output.parent)), signature, name=chosen, version=version),
+        model=info,
         signature=signature_of(found[signature]),
         other_keys=[key for key in found if key != signature],
     )
+    return _written(text, output)
+
+
+def _written(text: str, output: Path) -> ModelSpec:
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
     # Read back as any spec: what `init` writes must be accepted.
     return load_spec(output)
 
 
+def _described(spec: ModelSpec, pipeline: Pipeline) -> SourceModel:
+    source = pipeline.source(spec)
+    with pipeline.workers(pipeline.environment(spec)) as pool:
+        return SavedModel(spec.model, source, pool).described()
+
+
 def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
     source = pipeline.source(spec)
     environment = pipeline.environment(spec)
-    with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+    with pipeline.workers(environment) as pool:
         with SavedModel(spec.model, source, pool).named() as model:
             return pool.get().call(Inspect(folder=str(model), tags=spec.model.tags), Inspected).signatures
 
 
 def _name_from(path: Path) -> str:
     """A model's name from a folder's or file's: `My-Tagger.v2` gives `my_tagger_v2`."""
-    name = path.absolute().stem if path.suffix in KERAS_SUFFIXES else path.absolute().name
+    name = path.absolute().stem if format_of(path) else path.absolute().name
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "model"

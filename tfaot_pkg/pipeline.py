@@ -48,6 +48,7 @@ from tfaot_pkg.toolchain.environment import (
     identity_of,
     requirements_file,
 )
+from tfaot_pkg.toolchain.frontends import FrontendEnvironments
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate, validation_key
@@ -173,7 +174,7 @@ class Pipeline:
         environment = self.environment_of(plan)
         # Stages append to the log, which should be of this build alone.
         plan.compiler.log.unlink(missing_ok=True)
-        with WorkerPool(environment, scratch_root=self.folders.builds, logs=self.folders.logs) as pool:
+        with self.workers(environment) as pool:
             require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
             saved = SavedModel(spec.model, plan.source, pool)
             frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
@@ -228,6 +229,15 @@ class Pipeline:
             return external(self.toolchain_python, folders=self.folders)
         return ensure(
             spec.compilation.tensorflow, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse
+        )
+
+    def workers(self, environment: ToolchainEnvironment, *, scratch_root: Path | None = None) -> WorkerPool:
+        """Workers in `environment`, and in those of front-ends; their files are below `scratch_root`."""
+        return WorkerPool(
+            environment,
+            scratch_root=scratch_root or self.folders.builds,
+            logs=self.folders.logs,
+            frontends=FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse),
         )
 
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:
@@ -320,6 +330,7 @@ def contents_of(
         symbol=library.symbol,
         uid=library.uid,
         toolchain=f"tensorflow {environment.toolchain.version}",
+        origin=frozen.origin,
         static_library=library.static,
         shared_library=library.shared,
         glibc=glibc_floor_of([library.shared, *programs]),

@@ -2,6 +2,7 @@
 
     python tools/lock_requirements.py                              the project's own (make lock)
     python tools/lock_requirements.py --toolchains [VERSION...]    those of TensorFlow's environments: all, or these
+    python tools/lock_requirements.py --frontends                  those of the readers of other frameworks' models
     python tools/lock_requirements.py --peers                      those of the engines that bench compares with
     python tools/lock_requirements.py OUTPUT REQUIREMENT...        any other, for one Python: --python 3.11
 
@@ -21,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLCHAINS = ROOT / "tfaot_pkg" / "toolchain" / "requirements"
+FRONTENDS = TOOLCHAINS / "frontends"
 PEERS = ROOT / "tfaot_pkg" / "bench" / "requirements"
 OLDEST_PYTHON = "3.10"
 _HEADER = "# Made by tools/lock_requirements.py; do not edit.\n# Where packages come from is the user's choice.\n"
@@ -87,6 +89,12 @@ def lock_toolchains(versions: Sequence[str] = ()) -> None:
             source.with_suffix(".txt").write_text(lock([str(source)], more=more))
 
 
+def lock_frontends() -> None:
+    """FORMAT.txt from FORMAT.in."""
+    for source in sorted(FRONTENDS.glob("*.in")):
+        source.with_suffix(".txt").write_text(lock([str(source)]))
+
+
 def lock_peers() -> None:
     """PEER.txt from PEER.in; tf2onnx stands beside a toolchain and brings nothing of its own."""
     for source in sorted(PEERS.glob("*.in")):
@@ -101,7 +109,11 @@ def main() -> None:
     parser.add_argument("--python", help="lock for this version of Python only")
     parser.add_argument("--toolchains", nargs="*", metavar="VERSION", help="lock TensorFlow's environments")
     parser.add_argument("--peers", action="store_true", help="lock the environments of bench's peers")
+    parser.add_argument("--frontends", action="store_true", help="lock the environments of front-ends")
     arguments = parser.parse_args()
+    if arguments.frontends:
+        lock_frontends()
+        return
     if arguments.peers:
         lock_peers()
         return

@@ -85,7 +85,7 @@ def make_made(
         ),
         parts=parts,
         report=ValidationReport(
-            toolchain="tensorflow 2.17.1",
+            reference="tensorflow 2.17.1",
             inputs={"seed": 0},
             rtol=1e-4,
             atol=1e-5,

@@ -102,7 +102,7 @@ def _report(*failures: int) -> ValidationReport:
         for size, count in enumerate(failures, 1)
     )  # fmt: skip
     return ValidationReport(
-        toolchain="tensorflow 2.17.1", inputs={"seed": 0, "samples": 64}, rtol=RTOL, atol=ATOL,
+        reference="tensorflow 2.17.1", inputs={"seed": 0, "samples": 64}, rtol=RTOL, atol=ATOL,
         comparisons=comparisons, warnings=("GatherV2: clamped",), confinement="landlock", classes=(_class(*failures),),
         branches_not_taken=(Branch(node="cond", operation="If", side="true"),),
         targets={"x86-64-v3": "native", "x86-64-v4": "not run"},

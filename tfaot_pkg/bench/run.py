@@ -30,7 +30,7 @@ from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
-from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
+from tfaot_pkg.worker_program.messages.requests import Referenced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
     toolchain = pipeline.environment_of(plan)
     with (
         temporary_folder(prefix="tfaot-bench-") as folder,
-        WorkerPool(toolchain, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool,
+        pipeline.workers(toolchain) as pool,
     ):
         saved = SavedModel(spec.model, plan.source, pool)
         frozen = _frozen(plan, saved, pool, pipeline)
@@ -168,18 +168,15 @@ def _reference(
     rows = max(spec.compilation.batch_sizes)
     batched = [tensor.name for tensor in signature.inputs if tensor.has_batch_axis]
     np.savez(folder / "inputs.npz", **{n: v[:rows] if n in batched else v for n, v in values.items()})  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
-    with saved.named() as model:
-        request = Reference(
-            folder=str(model),
-            tags=spec.model.tags,
-            signature=spec.model.serving_key,
-            inputs=str(folder / "inputs.npz"),
-            out=str(folder / "answers.npz"),
+    with saved.named():
+        request = saved.original.reference(
+            inputs=folder / "inputs.npz",
+            out=folder / "answers.npz",
             batch_sizes=spec.compilation.batch_sizes,
             batched=tuple(batched),
             stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
         )
-        pool.get().call(request, Referenced)
+        saved.original.worker(pool).call(request, Referenced)
     with from_worker():
         return read_arrays(folder / "answers.npz")
 

@@ -33,7 +33,9 @@ def register(app: typer.Typer) -> None:
 @command("toolchain_python", "wheelhouse", "unconfined", "verbose")
 def init(
     session: Session,
-    model: Annotated[Path, typer.Argument(help="Folder of a SavedModel, or a .keras or .h5 file.", metavar="MODEL")],
+    model: Annotated[
+        Path, typer.Argument(help="Folder of a SavedModel, or a .keras, .h5 or .onnx file.", metavar="MODEL")
+    ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
     name: Annotated[str | None, typer.Option(help="The model's name. (default: from the folder)")] = None,
@@ -41,9 +43,9 @@ def init(
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
 ) -> Result:
-    """Write a first spec for a SavedModel or Keras file, with comments. An existing file is not overwritten.
+    """Write a first spec for a SavedModel, Keras or ONNX file, with comments. An existing file is not overwritten.
 
-    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras
+    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras; tfaot-pkg init tagger.onnx
     """
     from tfaot_pkg.check import scaffold_spec
 
@@ -59,7 +61,7 @@ def init(
 def check(
     session: Session,
     model: Annotated[
-        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a Keras file.", metavar="SPEC|MODEL")
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a Keras or ONNX file.", metavar="SPEC|MODEL")
     ],
     *,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
@@ -71,7 +73,7 @@ def check(
     Notes tell where compiled code silently differs from TensorFlow, which tolerances hardly any model meets, and which
     licences are not SPDX expressions. Flags that the toolchain does not know are an error (10).
 
-    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.keras
+    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.onnx
     """
     from tfaot_pkg.check import check_model, spec_of
     from tfaot_pkg.errors import ModelError
@@ -252,7 +254,8 @@ def built_text(made: Build) -> str:
     lines = []
     if report.comparisons:
         difference = f"largest difference {report.max_absolute:.2g} (relative {report.max_relative:.2g})"
-        lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.toolchain}, {difference}")
+        lines.append(f"{made.tree.package_name} {made.tree.version}: verified against {report.reference}, {difference}")
+        lines += [f"made from {report.origin}"] if report.origin else []
     lines += [f"{name}: verified under {emulator}" for name, emulator in report.emulated.items()]
     if report.not_run:
         lines.append(f"not verified, because this machine cannot run them: {', '.join(report.not_run)}")

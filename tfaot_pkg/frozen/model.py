@@ -21,6 +21,7 @@ from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import Compilation, ModelSpec
+from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.carriers import PARTS
@@ -68,7 +69,7 @@ class FrozenModel:
     describes them to users. `warnings` say what compiled code does differently. `confinement` is the level of the
     sandbox (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of
     costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows
-    of a batch depend on one another.
+    of a batch depend on one another. `origin` says what made the model's file ("" for TensorFlow).
     """
 
     folder: Path
@@ -83,6 +84,7 @@ class FrozenModel:
     outline: Mapping[str, object] | None
     confinement: str
     rows: Rows
+    origin: str = ""
 
     @property
     def graph(self) -> Path:
@@ -136,6 +138,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "listed": _is_listed(spec.compilation),
             "shared_from": SHARED_FROM,
             "toolchain": toolchain_identity,
+            "frontend": frontend_identity(spec.model.format),
             "worker": worker_program_digest(),
         },
     )
@@ -185,6 +188,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             constants=_is_listed(spec.compilation),
         )
         frozen = pool.get().call(request, Frozen)
+        origin = saved.original.origin
     # Before the files are checked: the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
     with from_worker():
@@ -194,7 +198,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             rows_of(part, signature_of(each)).independent for each, part in zip(segments, frozen.parts, strict=True)
         )
         _require_weights(frozen.model, folder)
-        stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows, apart=apart)
+        stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows, apart=apart, origin=origin)
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
             (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))
@@ -218,6 +222,7 @@ class _Stored:
     confinement: str
     rows: Rows
     apart: tuple[bool, ...]
+    origin: str
 
 
 def _read(folder: Path, key: Key) -> FrozenModel:
@@ -242,6 +247,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         outline=None if model.graph is None else plain(model.graph),
         confinement=stored.confinement,
         rows=stored.rows,
+        origin=stored.origin,
     )
 
 

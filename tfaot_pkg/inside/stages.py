@@ -46,7 +46,7 @@ class Stages:
 def frozen_stages(plan: Plan, pipeline: Pipeline) -> Iterator[Stages]:
     """Freeze the model of `plan`. Raises ModelError, SourceError, SpecError, ToolchainError, StorageError."""
     environment = pipeline.environment_of(plan)
-    with WorkerPool(environment, scratch_root=pipeline.folders.builds, logs=pipeline.folders.logs) as pool:
+    with pipeline.workers(environment) as pool:
         require_flags(plan.spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         saved = SavedModel(plan.spec.model, plan.source, pool)
         frozen = freeze(

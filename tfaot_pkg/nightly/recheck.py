@@ -46,7 +46,6 @@ from tfaot_pkg.source.tree import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.temporary import temporary_folder
-from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.verify.hashes import OF_THE_MACHINE, Hashes
 from tfaot_pkg.verify.oracle import REFERENCE_FILE
 from tfaot_pkg.verify.report import NOT_RUN, hashes_in
@@ -96,7 +95,7 @@ class Recheck:
         _require_one_code(release, library, programs, plan)
         with (
             temporary_folder(prefix="tfaot-recheck-") as scratch,
-            WorkerPool(environment, scratch_root=scratch, logs=self.folders.logs) as pool,
+            pipeline.workers(environment, scratch_root=scratch) as pool,
         ):
             valid = pipeline.validate(plan, library, pool)
             _require_hashes(release, plan, root, valid.report.hashes)

@@ -78,12 +78,12 @@ class PackageContents:
     `any_batch_size`: the model is compiled for every number of rows; the batch sizes of its spec are those that were
     validated and measured. `bits` says whether results are the same bits on every CPU (`Engine.bits`). `symbol` is the
     entry function of the libraries, `uid` (12 hexadecimal digits) the digest in it. `toolchain` is as in the C ABI
-    ("tensorflow 2.17.1"). `system_libraries` are what the static library needs from
-    the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the shared library and the programs
-    load with, if that is known. `objects` are what the libraries were linked from, `programs` what goes into bin/,
-    `answers` what NAME_test compares with (verify/oracle.py), if the package has them. `notices` are the licence texts
-    of everything linked in, by file name. `code` are the library's sources with their licence, if the package has a
-    source form (source_form.py).
+    ("tensorflow 2.17.1"), `origin` says what made the model ("" for TensorFlow). `system_libraries` are what the
+    static library needs from the system, without `lib`: no C++ runtime. `glibc` is the oldest C library that the
+    shared library and the programs load with, if that is known. `objects` are what the libraries were linked from,
+    `programs` what goes into bin/, `answers` what NAME_test compares with (verify/oracle.py), if the package has them.
+    `notices` are the licence texts of everything linked in, by file name. `code` are the library's sources with their
+    licence, if the package has a source form (source_form.py).
     `validation` is the report, as JSON values, and so are `sbom` and `graph`.
     `provenance` gives the provenance of a package that holds a given tree: it is asked last, with the tree of all other
     files.
@@ -101,6 +101,7 @@ class PackageContents:
     shared_library: Path
     notices: Mapping[str, bytes]
     validation: Mapping[str, object]
+    origin: str = ""
     system_libraries: tuple[str, ...] = ("m",)
     glibc: str = ""
     objects: tuple[Path, ...] = ()
@@ -246,6 +247,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "uid": contents.uid,
         "symbol": contents.symbol,
         "toolchain": contents.toolchain,
+        **({"origin": contents.origin} if contents.origin else {}),
         "cpp": {
             "header": f"{contents.package_name}/model.h",
             "class": f"{spec.compilation.namespace}::{spec.model.name}",
@@ -330,6 +332,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "any_batch_size": contents.any_batch_size,
         "namespace": spec.compilation.namespace,
         "toolchain": contents.toolchain,
+        "origin": contents.origin,
         "symbol": contents.symbol,
         "uid": contents.uid,
         "soname": contents.soname,

@@ -274,7 +274,7 @@ def _metrics(report: ValidationReport) -> list[dict[str, str]]:
             ("absolute", [c.max_absolute for c in mine]),
             ("relative", [c.max_relative for c in mine]),
         ):
-            kind = f"largest {name} difference from {report.toolchain}"
+            kind = f"largest {name} difference from {report.reference}"
             # `repr` is the shortest text that gives the same float again.
             metrics.append({"type": kind, "value": repr(max(values)), "slice": f"output {output}"})
     return metrics

@@ -15,11 +15,13 @@ from typing import Any
 from tfaot_pkg._version import __version__
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.keys import sha256_bytes
+from tfaot_pkg.keys import sha256_bytes, sha256_file
 from tfaot_pkg.package.listing import Tree
-from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts
+from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts, pins_of
+from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec, spec_document
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.toolchain.frontends import FRONTENDS
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
@@ -89,6 +91,7 @@ def _internal(materials: Materials) -> dict[str, object]:
             "xlaFlags": [*toolchain.xla_flags, *spec.compilation.xla_flags],
             "tfXlaFlags": list(spec.compilation.tf_xla_flags),
         },
+        **_frontend(spec.model.format),
         "compiler": {
             "version": compiler.version,
             "machine": compiler.machine,
@@ -117,7 +120,25 @@ def _dependencies(materials: Materials) -> list[dict[str, object]]:
         {"name": "model", "digest": {TREE_DIGEST: materials.source}},
         *_files(materials),
         *_toolchain(materials.toolchain),
+        *_frontend_lock(materials.spec.model.format),
     ]
+
+
+def _frontend(wanted: Format) -> dict[str, object]:
+    """What read the model beside the toolchain, and gave the answers that it was compared with."""
+    if wanted not in FRONTENDS:
+        return {}
+    return {
+        "frontend": {"format": wanted, "reference": FRONTENDS[wanted].reference, "identity": FRONTENDS[wanted].identity}
+    }
+
+
+def _frontend_lock(wanted: Format) -> list[dict[str, object]]:
+    if wanted not in FRONTENDS:
+        return []
+    lock = FRONTENDS[wanted].requirements
+    pinned: dict[str, object] = {"name": f"frontend-{lock.name}", "digest": {"sha256": sha256_file(lock)}}
+    return [pinned, *map(_pin, pins_of(lock.read_text()))]
 
 
 def _files(materials: Materials) -> list[dict[str, object]]:

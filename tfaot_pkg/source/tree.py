@@ -22,6 +22,7 @@ from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.archive import fetch_archive
 from tfaot_pkg.source.git import fetch_git
+from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, Source
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.walk import MOST_LEVELS
@@ -68,8 +69,8 @@ def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
     return local_folder(inside(root, source.subdir, what="source.subdir"))
 
 
-def source_tree(root: Path, used: Path, digest: Digest = sha256_file, *, field: str = "saved_model") -> SourceTree:
-    """The tree at `root`, of which the model uses `used`: a SavedModel's folder, or one file.
+def source_tree(root: Path, used: Path, digest: Digest = sha256_file, *, field: Format = SAVED_MODEL) -> SourceTree:
+    """The tree at `root`, of which the model uses `used`: a folder, or a file with the parts of its format beside it.
 
     `field` of `model` in the spec names it. `used` is relative to `root` or below it. Names are relative to the
     SavedModel's folder, so moving it changes nothing. Raises SourceError if files are missing, unreadable, outside
@@ -78,7 +79,7 @@ def source_tree(root: Path, used: Path, digest: Digest = sha256_file, *, field: 
     path = inside(root, used, what=f"model.{field}")
     folder = path if path.is_dir() else path.parent
     try:
-        files = list(_files(path, root.resolve(), ()))
+        files = [file for part in (path, *_parts(path, field)) for file in _files(part, root.resolve(), ())]
         if not files:
             raise SourceError(f"{path} holds no files", hint="export the model again")
         for file in files:
@@ -91,6 +92,13 @@ def source_tree(root: Path, used: Path, digest: Digest = sha256_file, *, field: 
         ) from error
     except UnicodeEncodeError as error:
         raise SourceError(f"a file name below {path} is not UTF-8", hint="rename it") from error
+
+
+def _parts(path: Path, field: Format) -> list[Path]:
+    """What stands beside the model's file and belongs to it."""
+    parts = FILE_FORMATS[field].parts if field in FILE_FORMATS and path.is_file() else ()
+    named = [path.with_name(path.name + part) for part in parts]
+    return [part for part in named if os.path.lexists(part)]
 
 
 def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:

@@ -223,6 +223,12 @@ class ModelForm(Form):
         description="File of a Keras model (.keras or .h5), in the place of saved_model; without signatures and tags.",
         examples=["./tagger.keras"],
     )
+    onnx: FilePath | None = Field(
+        None,
+        description="File of an ONNX model (.onnx), or a folder that holds it and its external data, in the place of "
+        "saved_model; answers are compared with ONNX Runtime's.",
+        examples=["./tagger.onnx"],
+    )
     serving_key: FilledLine | None = Field(None, description="Key of the signature to compile.")
     tags: Annotated[list[FilledLine], _list_of("strings"), FILLED] | None = Field(
         None, description="Tags of the graph inside the SavedModel."

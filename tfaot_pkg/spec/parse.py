@@ -28,6 +28,7 @@ from tfaot_pkg.spec.form import (
     ValidationForm,
     json_schema,
 )
+from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format, format_of
 from tfaot_pkg.spec.rules import (
     INPUT_CLASSES,
     archive_url_fault,
@@ -39,7 +40,6 @@ from tfaot_pkg.spec.rules import (
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
 from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
-    KERAS_SUFFIXES,
     ArchiveSource,
     Compilation,
     FolderSource,
@@ -116,9 +116,9 @@ def _content(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise SpecError(f"{path}: is a folder: name the spec file in it", hint=_INIT_HINT)
-        if path.suffix in KERAS_SUFFIXES:
+        if found := format_of(path):
             raise SpecError(
-                f"{path}: is a Keras model, not a spec", hint=f"`tfaot-pkg init {path}` writes a first spec for it"
+                f"{path}: is {found.title}, not a spec", hint=f"`tfaot-pkg init {path}` writes a first spec for it"
             )
         # Reading a pipe would wait for a writer.
         if path.exists() and not path.is_file():
@@ -206,7 +206,7 @@ def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
 
 def _check_files(document: Document) -> None:
     model = document.data.get("model")
-    for key in ("saved_model", "keras"):
+    for key in (SAVED_MODEL, *FILE_FORMATS):
         files, path = model.get(key) if isinstance(model, dict) else None, ("model", key)
         reported = any(found == path for found, _ in document.faults)
         if isinstance(files, str) and not reported and (fault := inner_path_fault(files)):
@@ -215,10 +215,17 @@ def _check_files(document: Document) -> None:
 
 def _check_model(document: Document) -> None:
     model = document.data.get("model")
-    if isinstance(model, dict) and "keras" in model:
+    if not isinstance(model, dict):
+        return
+    named = [field for field in FILE_FORMATS if field in model]
+    for field in named[:1]:
         for key in ("saved_model", "serving_key", "tags"):
             if key in model:
-                document.report(("model", key), "is for a SavedModel, and model.keras names a Keras file")
+                document.report(
+                    ("model", key), f"is for a SavedModel, and model.{field} names {FILE_FORMATS[field].title}"
+                )
+    for field in named[1:]:
+        document.report(("model", field), f"names another file than model.{named[0]}: give one of them")
 
 
 def _refuse(document: Document, source: dict[str, Any], keys: tuple[str, ...], what: str) -> None:
@@ -288,13 +295,17 @@ def _spec(form: SpecForm, path: Path) -> ModelSpec:
 
 
 def _model(form: ModelForm, files: str) -> ModelInfo:
-    given = _given(form) | {"keras" if form.keras else "saved_model": files}
+    given = _given(form) | {_format(form): files}
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
     given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
     return ModelInfo(**given)
+
+
+def _format(form: ModelForm) -> Format:
+    return next((field for field in FILE_FORMATS if getattr(form, field)), SAVED_MODEL)
 
 
 def _names(kind: str, names: Sequence[str | Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
@@ -335,7 +346,7 @@ def symbols_in(shapes: Mapping[str, tuple[int | str | None, ...]]) -> tuple[Symb
 
 def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
     """The source, and the path of the model's files in it."""
-    files = posixpath.normpath(form.model.keras or form.model.saved_model or DEFAULT_SAVED_MODEL)
+    files = posixpath.normpath(getattr(form.model, _format(form.model)) or DEFAULT_SAVED_MODEL)
     source = form.source
     if source is None:
         return _beside_the_spec(files, folder)

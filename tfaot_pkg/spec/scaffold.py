@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS
 from tfaot_pkg.spec.form import modeline
+from tfaot_pkg.spec.formats import FILE_FORMATS
 from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
@@ -24,18 +25,19 @@ def scaffold(
     other_keys: Iterable[str] = (),
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
     schema: str = "",
+    origin: str = "",
 ) -> str:
     """The text of a spec that `load_spec` accepts, if name and version are valid.
 
     The files of `model` are relative to the folder of the spec file; its `shapes` are full shapes of inputs with
     unknown axes. `other_keys` are the SavedModel's other signatures. `schema` is the path or URL of the JSON Schema,
-    for editors ("" leaves it out).
+    for editors ("" leaves it out). `origin` says what made the model's file ("" for TensorFlow).
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
-        *_model_lines(model, sorted(other_keys)),
+        *_model_lines(model, sorted(other_keys), origin),
         *_name_lines(signature),
-        *_shape_lines(model.shapes),
+        *_shape_lines(model),
         "",
         *_signature_lines(signature),
         "",
@@ -46,14 +48,14 @@ def scaffold(
     return "\n".join(lines) + "\n"
 
 
-def _model_lines(model: ModelInfo, others: list[str]) -> list[str]:
+def _model_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
     cpp_class = f"{Compilation(batch_sizes=()).namespace}::{model.name}"
     return [
         "model:",
         f"  # The package is {model.package_name}, the C++ class {cpp_class}.",
         f"  name: {_scalar(model.name)}",
         f"  version: {_quoted(model.version)}",
-        *_files_lines(model, others),
+        *_files_lines(model, others, origin),
         '  author: ""',
         '  description: ""',
         "  # Licence of the model, as an SPDX expression such as MIT or CC-BY-4.0.",
@@ -62,9 +64,11 @@ def _model_lines(model: ModelInfo, others: list[str]) -> list[str]:
     ]
 
 
-def _files_lines(model: ModelInfo, others: list[str]) -> list[str]:
-    if model.format == "keras":
-        return ["  # File of the Keras model, relative to this file.", f"  keras: {_scalar(model.keras)}"]
+def _files_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
+    if model.format in FILE_FORMATS:
+        what = FILE_FORMATS[model.format].title.partition(" ")[2]
+        made = f" ({_comment(origin)})" if origin else ""
+        return [f"  # The {what}, relative to this file{made}.", f"  {model.format}: {_scalar(model.files)}"]
     also = f"; the SavedModel also has {', '.join(map(_quoted, others))}" if others else ""
     return [
         "  # Folder of the SavedModel, relative to this file.",
@@ -83,11 +87,13 @@ def _name_lines(signature: Signature) -> list[str]:
     return ["  # Names of your own for the outputs, in their order: results.NAME in C++.", f"  # outputs: {{{names}}}"]
 
 
-def _shape_lines(shapes: Mapping[str, tuple[int | None, ...]]) -> list[str]:
-    if not shapes:
+def _shape_lines(model: ModelInfo) -> list[str]:
+    if not model.shapes:
         return []
     comment = ["  # The model leaves axes of these inputs open: their full shapes, null for the batch axis."]
-    entries = [f"    {_scalar(name)}: {json.dumps(list(shape))}" for name, shape in sorted(shapes.items())]
+    if model.symbols:
+        comment += ["  # Each call brings the sizes of axes with names, up to the maxima, which you choose."]
+    entries = [f"    {_scalar(name)}: {json.dumps(model.shape_document(name))}" for name in sorted(model.shapes)]
     return [*comment, "  shapes:", *entries]
 
 
@@ -119,7 +125,7 @@ def _compilation_lines(batch_sizes: tuple[int, ...]) -> list[str]:
 def _validation_lines() -> list[str]:
     defaults = Validation()
     return [
-        "# The library must give TensorFlow's answers on these inputs before a package is made of it.",
+        "# The library must give the framework's answers on these inputs before a package is made of it.",
         "validation:",
         f"  seed: {defaults.seed}  # of random inputs; or `inputs: FILE.npz` with one array per input",
         f"  samples: {defaults.samples}",

@@ -11,6 +11,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tfaot_pkg.signature import Symbol
+from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
 from tfaot_pkg.spec.rules import INPUT_CLASSES, package_name
 from tfaot_pkg.targets import DEFAULT_TARGETS
 
@@ -28,7 +29,6 @@ class TunedCode:
 # Repeated here: toolchain/definition.py is in a layer above, which this module must not import.
 DEFAULT_TENSORFLOW = "2.17.1"
 DEFAULT_SAVED_MODEL = "saved_model"
-KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 
 Weights = Literal["shared", "embedded"]
@@ -43,17 +43,19 @@ _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.I
 class ModelInfo:
     """The model and its description.
 
-    `saved_model`, or `keras` if it is not empty, is relative to the root of the source, with `/`, and does not lead out
-    of it; a Keras file has neither signatures nor tags. `shapes` gives full shapes by input name, None for the batch
-    axis: it fixes axes that the model leaves unknown. `axes` names the symbols of these axes, as Tensor.axes does, and
-    `shapes` holds the maxima of `symbols`. `inputs` and `outputs` list all tensors of the signature in their order;
-    empty for the order of their names. If some are renamed, `input_keys` and `output_keys` have the model's own names.
+    `saved_model`, or the one of `keras` and `onnx` that is not empty, is relative to the root of the source, with `/`,
+    and does not lead out of it; only a SavedModel has signatures and tags. `shapes` gives full shapes by input name,
+    None for the batch axis: it fixes axes that the model leaves unknown. `axes` names the symbols of these axes, as
+    Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs` and `outputs` list all tensors of the
+    signature in their order; empty for the order of their names. If some are renamed, `input_keys` and `output_keys`
+    have the model's own names.
     """
 
     name: str
     version: str
     saved_model: str = DEFAULT_SAVED_MODEL
     keras: str = ""
+    onnx: str = ""
     serving_key: str = "serving_default"
     tags: tuple[str, ...] = ("serve",)
     author: str = ""
@@ -73,14 +75,15 @@ class ModelInfo:
         return package_name(self.name)
 
     @property
-    def format(self) -> Literal["saved_model", "keras"]:
+    def format(self) -> Format:
         """The field that names the model's files."""
-        return "keras" if self.keras else "saved_model"
+        return next((field for field in FILE_FORMATS if getattr(self, field)), SAVED_MODEL)
 
     @property
     def files(self) -> str:
         """The folder or file of the model, in its source."""
-        return self.keras or self.saved_model
+        files: str = getattr(self, self.format)
+        return files
 
     def shape_document(self, name: str) -> list[int | str | None]:
         """The shape of an input as a spec has it, each symbol with its range."""
@@ -259,8 +262,8 @@ def _names_document(names: tuple[str, ...], keys: tuple[str, ...]) -> list[str |
 
 
 def _files_document(model: ModelInfo) -> dict[str, object]:
-    if model.format == "keras":
-        return {"keras": model.keras}
+    if model.format in FILE_FORMATS:
+        return {model.format: model.files}
     return {"saved_model": model.saved_model, "serving_key": model.serving_key, "tags": list(model.tags)}
 
 

@@ -1,4 +1,4 @@
-"""Worker processes: TensorFlow runs only in them.
+"""Worker processes: TensorFlow, and the frameworks of front-ends, run only in them.
 
 TensorFlow aborts on bad options, prints to the terminal and reads its flags once per process, so every worker is a
 subprocess with its own flags; a crash becomes an error message with a log. Models are programs, so workers run in the
@@ -29,11 +29,15 @@ from tfaot_pkg.sandbox import Limits, Running, Sandbox
 from tfaot_pkg.storage import end_of_file, keep_newest, refusal_in, refused, storage_errors
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.toolchain.frontends import Frontend, FrontendEnvironments
+from tfaot_pkg.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.walk import entries_below, remove_tree, require_flat
 from tfaot_pkg.worker_program.messages import requests
 from tfaot_pkg.worker_program.messages.wire import built, decoded, encoded
 
 Answer = TypeVar("Answer")
+TENSORFLOW = "TensorFlow"
+"""The engine of toolchains' workers, in errors."""
 _OPERATIONS = {pair: name for name, pair in requests.OPERATIONS.items()}
 _PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 # TensorFlow takes seconds to import (decision 001), and longer from a slow disk.
@@ -62,7 +66,8 @@ _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 class Worker:
     """One running worker process. Use `worker()` to make one."""
 
-    def __init__(self, running: Running, answers: int, log: Path, limits: Limits) -> None:
+    def __init__(self, running: Running, answers: int, log: Path, limits: Limits, engine: str = TENSORFLOW) -> None:
+        self._engine = engine
         self._running = running
         self._process = running.process
         self._answers = answers
@@ -116,16 +121,16 @@ class Worker:
             case requests.Faulty(fault=fault):
                 # Writing the frozen graph may fail because the disk is full, which is not the model's fault.
                 if line := refusal_in(fault.message):
-                    raise refused("write what TensorFlow makes", line)
+                    raise refused(f"write what {self._engine} makes", line)
                 raise ModelError(fault.message, hint=fault.hint, log=self._log)
             case requests.OutOfMemory(memory=True):
                 raise self._memory_error("")
             case requests.Failed(error=text):
                 raise self._explained(text) or ToolchainError(
-                    f"TensorFlow failed in {operation!r}: {text}", log=self._log
+                    f"{self._engine} failed in {operation!r}: {text}", log=self._log
                 )
         self.kill()
-        raise unreadable(self._log)
+        raise unreadable(self._log, engine=self._engine)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -134,7 +139,7 @@ class Worker:
             yield
         except (ValueError, RecursionError) as error:
             self.kill()
-            raise unreadable(self._log) from error
+            raise unreadable(self._log, engine=self._engine) from error
 
     def _explained(self, text: str) -> TfaotError | None:
         """The specific error that `text`, the output of a failed worker, names; None if it names none."""
@@ -152,7 +157,7 @@ class Worker:
                 hint="correct it in the spec; most flags take true, false or a number",
             )
         if line := refusal_in(text):
-            return refused("write what TensorFlow makes", line)
+            return refused(f"write what {self._engine} makes", line)
         if any(words in text for words in _WANT_OF_MEMORY):
             return self._memory_error(_line_with(_WANT_OF_MEMORY, text))
         return None
@@ -160,7 +165,7 @@ class Worker:
     def _memory_error(self, line: str) -> ToolchainError:
         limit = f" (limit: {self._limits.memory / _GIGABYTE:g} GiB)" if self._limits.memory else ""
         return ToolchainError(
-            f"TensorFlow's process ran out of memory{limit}" + (f": {line}" if line else ""),
+            f"{self._engine}'s process ran out of memory{limit}" + (f": {line}" if line else ""),
             hint="raise TFAOT_WORKER_MEMORY (GiB; TensorFlow itself needs 2), or free some memory",
             log=self._log,
             cause="out of memory",
@@ -184,7 +189,7 @@ class Worker:
             if not ready:
                 self.kill()
                 raise ToolchainError(
-                    f"TensorFlow's process gave no answer within {self._limits.timeout:g} s and was stopped",
+                    f"{self._engine}'s process gave no answer within {self._limits.timeout:g} s and was stopped",
                     hint="raise TFAOT_WORKER_TIMEOUT (seconds) if the model really needs longer",
                     log=self._log,
                     cause="timed out",
@@ -196,7 +201,7 @@ class Worker:
             # A hostile model must not fill the memory of the tool.
             if len(self._buffer) > _LONGEST_ANSWER:
                 self.kill()
-                raise ToolchainError("TensorFlow's process gave an answer without an end", log=self._log)
+                raise ToolchainError(f"{self._engine}'s process gave an answer without an end", log=self._log)
         line, self._buffer = self._buffer.split(b"\n", 1)
         with self._readable():
             reply: requests.Reply = built(requests.Reply, json.loads(line), "reply")
@@ -208,7 +213,7 @@ class Worker:
         # Before the log: a process that was killed for its use of the disk looks as if the system had killed it.
         if self._running.fault:
             return ToolchainError(
-                f"TensorFlow's process {self._running.fault} and was stopped",
+                f"{self._engine}'s process {self._running.fault} and was stopped",
                 hint="raise TFAOT_WORKER_DISK (GiB) if the model really needs more; no model prints as much",
                 log=self._log,
             )
@@ -217,23 +222,23 @@ class Worker:
             return explained
         if killed_by(code) == signal.SIGKILL:
             return ToolchainError(
-                "TensorFlow's process was killed (SIGKILL): by the system for want of memory, or by someone",
+                f"{self._engine}'s process was killed (SIGKILL): by the system for want of memory, or by someone",
                 hint="repeat the command; where it happens again, free some memory",
                 log=self._log,
                 cause="killed",
             )
         tail = "\n".join(text.rstrip().splitlines()[-8:])
         return ToolchainError(
-            f"TensorFlow's process crashed ({describe_exit(code)})" + (f":\n{tail}" if tail else ""),
+            f"{self._engine}'s process crashed ({describe_exit(code)})" + (f":\n{tail}" if tail else ""),
             hint="the log holds all that it printed",
             log=self._log,
             cause="crashed",
         )
 
 
-def unreadable(log: Path | None = None) -> ToolchainError:
+def unreadable(log: Path | None = None, *, engine: str = TENSORFLOW) -> ToolchainError:
     """The error for an answer, or a file, of a worker that is not what was requested."""
-    return ToolchainError("TensorFlow's process gave an answer that cannot be read", log=log)
+    return ToolchainError(f"{engine}'s process gave an answer that cannot be read", log=log)
 
 
 @contextmanager
@@ -251,7 +256,7 @@ def _line_with(words: Sequence[str], text: str) -> str:
 
 @contextmanager
 def worker(
-    environment: ToolchainEnvironment,
+    environment: PythonEnvironment,
     *,
     log: Path,
     readable: Sequence[Path] = (),
@@ -259,10 +264,12 @@ def worker(
     xla_flags: Sequence[str] = (),
     tf_xla_flags: Sequence[str] = (),
     limits: Limits | None = None,
+    engine: str = TENSORFLOW,
 ) -> Iterator[Worker]:
-    """A worker in `environment`, which ends with the block and prints to `log`.
+    """A worker in `environment`, which ends with the block and prints to `log`; `engine` is its name in errors.
 
-    It reads the toolchain and `readable`, and writes below `writable`. Raises ToolchainError, SandboxError.
+    It reads the environment and `readable`, and writes below `writable`. Flags are for toolchains.
+    Raises ToolchainError, SandboxError.
     """
     limits = limits or Limits.of_user()
     box = Sandbox(readable=tuple(readable), writable=tuple(writable), limits=limits)
@@ -281,7 +288,7 @@ def worker(
         # Ours: only if no other process holds it does a worker's end close the pipe.
         os.close(write_end)
         output.close()
-    started = Worker(running, read_end, log, limits)
+    started = Worker(running, read_end, log, limits, engine)
     try:
         started.wait_until_ready()
         yield started
@@ -289,9 +296,9 @@ def worker(
         started.stop()
 
 
-def _variables(
-    environment: ToolchainEnvironment, xla_flags: Sequence[str], tf_xla_flags: Sequence[str]
-) -> dict[str, str]:
+def _variables(environment: PythonEnvironment, xla_flags: Sequence[str], tf_xla_flags: Sequence[str]) -> dict[str, str]:
+    if not isinstance(environment, ToolchainEnvironment):
+        return {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {
         # Warnings and errors only.
         "TF_CPP_MIN_LOG_LEVEL": "1",
@@ -317,8 +324,16 @@ class WorkerPool:
     the folders.
     """
 
-    def __init__(self, environment: ToolchainEnvironment, *, scratch_root: Path, logs: Path) -> None:
+    def __init__(
+        self,
+        environment: ToolchainEnvironment,
+        *,
+        scratch_root: Path,
+        logs: Path,
+        frontends: FrontendEnvironments | None = None,
+    ) -> None:
         self.environment = environment
+        self._frontends = frontends
         self._scratch_root = scratch_root
         self._logs = logs
         self._stack = ExitStack()
@@ -371,26 +386,41 @@ class WorkerPool:
                 else:
                     raise ToolchainError(f"TensorFlow's process made something other than a file: {entry.name}")
 
-    def get(self, *, xla_flags: Sequence[str] = (), tf_xla_flags: Sequence[str] = (), number: int = 0) -> Worker:
-        """The worker `number` with exactly these flags; a new one if it has ended.
+    def get(
+        self,
+        *,
+        xla_flags: Sequence[str] = (),
+        tf_xla_flags: Sequence[str] = (),
+        number: int = 0,
+        frontend: Frontend | None = None,
+    ) -> Worker:
+        """The worker `number` with exactly these flags, or that of `frontend`; a new one if it has ended.
 
-        Not thread-safe.
+        Not thread-safe. Raises the errors of making the front-end's environment.
         """
-        identity = (tuple(xla_flags), tuple(tf_xla_flags), number)
+        identity = (tuple(xla_flags), tuple(tf_xla_flags), number, frontend)
         if identity not in self._workers or self._workers[identity].ended:
             self._started += 1
             scratch = self._folder()
             started = worker(
-                self.environment,
+                self._environment(frontend),
                 # The process id: several builds share the folder of logs.
                 log=self._logs / f"worker-{os.getpid()}-{self._started - 1}.log",
                 readable=[scratch / _GIVEN],
                 writable=[scratch / _MADE],
                 xla_flags=xla_flags,
                 tf_xla_flags=tf_xla_flags,
+                engine=TENSORFLOW if frontend is None else frontend.reference,
             )
             self._workers[identity] = self._stack.enter_context(started)
         return self._workers[identity]
+
+    def _environment(self, frontend: Frontend | None) -> PythonEnvironment:
+        if frontend is None:
+            return self.environment
+        if self._frontends is None:
+            raise ToolchainError(f"there is no environment of {frontend.title} here", hint="report this")
+        return self._frontends.ensure(frontend, self.environment.python)
 
     def _new_folder(self, kind: str, name: str) -> Path:
         with storage_errors(f"write the build cache {self._scratch_root}"):

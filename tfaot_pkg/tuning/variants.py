@@ -110,9 +110,8 @@ def tuned(flags: Mapping[Unit, tuple[str, ...]]) -> TunedCode:
 def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
     """A workshop for `spec`. Raises the errors of a build's first stages."""
     plan = pipeline.plan(spec)
-    folders = pipeline.folders
     with (
-        WorkerPool(pipeline.environment_of(plan), scratch_root=folders.builds, logs=folders.logs) as pool,
+        pipeline.workers(pipeline.environment_of(plan)) as pool,
         timer(plan.compiler) as clock,
     ):
         yield Workshop(

@@ -34,8 +34,6 @@ _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
 
-TENSORFLOW = "TensorFlow"
-
 _ROUNDINGS = 4
 """Of float16 and bfloat16, by which answers may differ at least: XLA may keep floats where TensorFlow rounds."""
 
@@ -50,7 +48,7 @@ def rtol_of(dtype: DType, rtol: float) -> float:
 class Difference:
     """Elements of one output at one batch size on one target that differ from eager TensorFlow's for one reason.
 
-    `target` is TENSORFLOW if rows interact in TensorFlow itself.
+    `target` is the framework's name if rows interact in the framework itself.
     `agrees_with` names the answers that agree with ours within the tolerance; "" for none. `max_absolute` is
     None if no two finite numbers differ. `is_fault`: the library must not be published.
     """

@@ -1,7 +1,7 @@
-"""TensorFlow's answers for classes of inputs: eager, off by roundings, and compiled by its own XLA.
+"""The answers of the model's framework for classes of inputs, and off by roundings; and those of TensorFlow's own XLA.
 
 Some of them are stored in packages, for the program `NAME_test`. They come from the machine that built the package:
-TensorFlow on another CPU may differ in the last digits.
+the framework on another CPU may differ in the last digits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import numpy as np
 from tfaot_pkg.arrays import Array, read_arrays
 from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
@@ -43,7 +45,7 @@ _SECONDS_OF_MAIN, _PATIENCE_FOR_MAIN = 60.0, 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One class of inputs, held in the file `inputs`, with TensorFlow's answers, numbers, by "SIZE/OUTPUT".
+    """One class of inputs, held in the file `inputs`, with the framework's answers, numbers, by "SIZE/OUTPUT".
 
     See worker_program/reference.py. `jit` is empty until the class was explored. A run may take `seconds`; None for no
     limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, inputs have other sizes than
@@ -68,24 +70,39 @@ class Tried:
 
 
 class Oracle:
-    """TensorFlow in a worker without the spec's flags: those are part of what is validated."""
+    """The framework of `saved`, and TensorFlow, in workers without the spec's flags: they are validated, too.
+
+    "Eager" answers are those of the framework, TensorFlow's own for models that are from it.
+    """
 
     def __init__(
         self,
         *,
         spec: ModelSpec,
         frozen: FrozenModel,
-        model: Path,
+        saved: SavedModel,
         pool: WorkerPool,
         step: Step,
         scratch: Path,
         given: Path,
     ) -> None:
-        self._spec, self._frozen, self._model = spec, frozen, model
+        self._spec, self._frozen, self._original = spec, frozen, saved.original
+        self._compiled_by_xla = Original.saved_model(spec.model, saved.folder)
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
         self._main: Tried | None = None
+        self._version = ""
         self._seconds = _SECONDS
-        self._loaded: Worker | None = None
+        self._loaded: dict[str, Worker] = {}
+
+    @property
+    def framework(self) -> str:
+        """Whose answers "eager" ones are."""
+        return self._original.name
+
+    @property
+    def version(self) -> str:
+        """The version of the framework, once it has answered."""
+        return self._version
 
     def main(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The answers for the main class. Raises the errors of a worker."""
@@ -110,7 +127,7 @@ class Oracle:
         except ToolchainError as error:
             if not error.cause:  # a fault of ours
                 raise
-            return replace(tried, fault=_end(error, self._seconds))
+            return replace(tried, fault=self._end(error, self._seconds))
         return replace(tried, eager=answers, operations=operations)
 
     def explored(self, tried: Tried) -> Tried:
@@ -125,7 +142,7 @@ class Oracle:
         except ToolchainError as error:
             if is_main or not error.cause:
                 raise
-            return replace(tried, fault=_end(error, seconds or 0))
+            return replace(tried, fault=self._end(error, seconds or 0))
         return replace(tried, eager=eager, jit=self._compiled(tried) or {})
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
@@ -161,7 +178,7 @@ class Oracle:
                 raise
             # Nothing runs now: which sides there are can be read from the graph.
             _, not_taken = self._searched(rows, 0)
-            fault = f"while inputs were sought, {_end(error, self._seconds)}"
+            fault = f"while inputs were sought, {self._end(error, self._seconds)}"
             return replace(self._saved(BRANCHES, {}), fault=fault), not_taken
         return (self.tried(BRANCHES, inputs) if inputs else None), not_taken
 
@@ -179,7 +196,7 @@ class Oracle:
             seconds=seconds,
             out=str(found),
         )
-        worker = self._ready(self._saved(BRANCHES, {}))
+        worker = self._ready(self._compiled_by_xla, self._saved(BRANCHES, {}))
         answer = worker.call(request, Sides, seconds=self._seconds if seconds else None)
         with from_worker():
             inputs = read_arrays(found) if answer.found else {}
@@ -207,49 +224,47 @@ class Oracle:
         self, tried: Tried, kind: str, *, seconds: float | None = None, **options: Any
     ) -> tuple[Mapping[str, Array], frozenset[str]]:
         answers = self._scratch / f"{kind}-{tried.name}.npz"
-        request = replace(self._request(tried, answers), **options)
+        asked = self._compiled_by_xla if options.get("jit") else self._original
+        request = replace(self._request(asked, tried, answers), **options)
         # Only these runs are part of the step's total.
         if (tried.name, kind) == (MAIN, "eager"):
             request = replace(request, advance=1)
-        found = self._ready(tried).call(request, Referenced, step=self._step, seconds=seconds)
+        found = self._ready(asked, tried).call(request, Referenced, step=self._step, seconds=seconds)
+        if asked is self._original:
+            self._version = found.version
         # The model ran in that process: the file may be damaged or hostile.
         with from_worker():
             return read_arrays(answers), frozenset(found.operations)
 
-    def _ready(self, tried: Tried) -> Worker:
+    def _ready(self, asked: Original, tried: Tried) -> Worker:
         """A worker that has loaded the model, so that a restart after a crash takes no time of the next call."""
-        worker = self._pool.get()
-        if worker is not self._loaded:
-            nothing = replace(self._request(tried, self._scratch / "nothing.npz"), batch_sizes=())
+        worker = asked.worker(self._pool)
+        if worker is not self._loaded.get(asked.name):
+            nothing = replace(self._request(asked, tried, self._scratch / "nothing.npz"), batch_sizes=())
             worker.call(nothing, Referenced)
-            self._loaded = worker
+            self._loaded[asked.name] = worker
         return worker
 
-    def _request(self, tried: Tried, answers: Path) -> Reference:
+    def _request(self, asked: Original, tried: Tried, answers: Path) -> Reference:
         signature = self._frozen.signature
-        return Reference(
-            folder=str(self._model),
-            tags=self._spec.model.tags,
-            signature=self._spec.model.serving_key,
-            inputs=str(tried.inputs),
-            out=str(answers),
+        request = asked.reference(
+            inputs=tried.inputs,
+            out=answers,
             batch_sizes=self._spec.compilation.batch_sizes,
             batched=tuple(tensor.name for tensor in signature.inputs if tensor.has_batch_axis),
             stacked=tuple(tensor.name for tensor in signature.outputs if tensor.has_batch_axis),
-            most=tried.most,
-            advance=0,
         )
+        return replace(request, most=tried.most, advance=0)
 
-
-def _end(error: ToolchainError, seconds: float) -> str:
-    return _END.get(error.cause, "TensorFlow failed").format(seconds)
+    def _end(self, error: ToolchainError, seconds: float) -> str:
+        return f"{self._original.name} {_END.get(error.cause, 'failed').format(seconds)}"
 
 
 _END = {
-    "timed out": "TensorFlow did not end within {:.0f} s",
-    "crashed": "TensorFlow crashed",
-    "killed": "TensorFlow was killed",
-    "out of memory": "TensorFlow ran out of memory",
+    "timed out": "did not end within {:.0f} s",
+    "crashed": "crashed",
+    "killed": "was killed",
+    "out of memory": "ran out of memory",
 }
 
 

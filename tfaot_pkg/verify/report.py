@@ -78,15 +78,18 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationReport:
-    """All comparisons. `comparisons` are those of the main class, `classes` all classes, the main one first.
+    """All comparisons with the answers of `reference`, a framework and its version.
+
+    `comparisons` are those of the main class, `classes` all classes, the main one first.
 
     `targets` says how each target's code was run: "native", the emulator, or NOT_RUN. `branches_not_taken` are sides
     that no input took, `warnings` what compiled code does differently without reporting it, `rows` where rows of a
     batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in. `hashes` are
-    those of its answers to pinned inputs; None in reports of versions without them.
+    those of its answers to pinned inputs; None in reports of versions without them. `origin` says what made the model
+    ("" for TensorFlow).
     """
 
-    toolchain: str
+    reference: str
     inputs: Mapping[str, object]
     rtol: float
     atol: float
@@ -98,6 +101,13 @@ class ValidationReport:
     confinement: str
     rows: Rows = INDEPENDENT
     hashes: Hashes | None = None
+    origin: str = ""
+
+    @property
+    def framework(self) -> str:
+        """The name of what the answers are from, without its version."""
+        name = self.reference.rpartition(" ")[0]
+        return "TensorFlow" if name == "tensorflow" else name
 
     @property
     def failed(self) -> tuple[tuple[str, Difference], ...]:
@@ -133,7 +143,8 @@ class ValidationReport:
             "format": _FORMAT,
             "verdict": self.verdict,
             "passed": self.verdict == "passed",
-            "reference": self.toolchain,
+            "reference": self.reference,
+            **({"origin": self.origin} if self.origin else {}),
             "inputs": dict(self.inputs),
             "rtol": self.rtol,
             "atol": self.atol,
@@ -153,7 +164,8 @@ class ValidationReport:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ValidationReport:
         return cls(
-            toolchain=data["reference"],
+            reference=data["reference"],
+            origin=data.get("origin", ""),
             inputs=data["inputs"],
             rtol=data["rtol"],
             atol=data["atol"],
@@ -245,7 +257,7 @@ def disagreement(model: str, report: ValidationReport) -> ValidationError:
     more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     hints = dict.fromkeys((fault.kind, hint_of(fault)) for _, fault in faults)
     return ValidationError(
-        f"model {model}: the compiled library does not give TensorFlow's answers "
+        f"model {model}: the compiled library does not give {report.framework}'s answers "
         f"(rtol {report.rtol:g}, atol {report.atol:g}):\n{lines}{more}",
         hint="; ".join(f"{kind}: {hint}" for kind, hint in hints),
     )

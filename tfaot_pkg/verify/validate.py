@@ -1,4 +1,4 @@
-"""Validation: run the library for every batch size and target that can be run here, compare with TensorFlow."""
+"""Validation: run the library for every batch size and target that can be run here, compare with its framework."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from tfaot_pkg.signature import Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.toolchain.definition import Toolchain
+from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import compared, not_compared
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
-from tfaot_pkg.verify.judgement import TENSORFLOW, Answers, Difference, differences, disagreements, rtol_of
+from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes
 from tfaot_pkg.verify.pinned import Pinned
 from tfaot_pkg.verify.report import (
@@ -157,9 +158,9 @@ class _Validation:
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
         validation, sha256 = self._spec.validation, self._inputs.get("sha256")
         inputs = validation_inputs(validation, signature, max(sizes), sha256=sha256)
-        with self._saved.named() as model:
+        with self._saved.named():
             oracle = Oracle(
-                spec=self._spec, frozen=self._frozen, model=model, pool=self._pool, step=self._step,
+                spec=self._spec, frozen=self._frozen, saved=self._saved, pool=self._pool, step=self._step,
                 scratch=self._scratch, given=self._pool.given_folder(STAGE),
             )  # fmt: skip
             theirs = oracle.main(inputs)
@@ -169,13 +170,13 @@ class _Validation:
             all_tried = [*tried, *other, *pinned.tried(oracle)]
             ours = {target: self._runs.run(target, self._run_on(target, all_tried)) for target in self._targets}
             for target, answers in ours.items():
-                self._require_shapes(answers[MAIN], theirs, target)
+                self._require_shapes(oracle, answers[MAIN], theirs, target)
             reports = [self._class_report(oracle, each, ours) for each in tried]
             # Wrong answers would show a second time as rows that interact.
             if not any(one.is_fault for each in reports for one in each.differences):
                 reports += self._rows_reports(oracle, inputs, ours)
                 reports += [self._sizes_report(oracle, each, ours) for each in other]
-            report = self._report(ours, theirs, reports, branches)
+            report = self._report(oracle, ours, theirs, reports, branches)
             if report.failed:
                 raise disagreement(self._spec.model.name, report)
             # Last: wrong answers are the better account of a fault than other bits.
@@ -196,18 +197,20 @@ class _Validation:
                    if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
         sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows)
-        tried += [self._answered(replace(oracle.tried(name, arrays), at_sizes=True)) for name, arrays in sized.items()]
+        tried += [
+            self._answered(oracle, replace(oracle.tried(name, arrays), at_sizes=True)) for name, arrays in sized.items()
+        ]
         if BRANCHES not in validation.classes:
             return tried, ()
         found, not_taken = oracle.branches(rows)
         return [*tried, *([] if found is None else [found])], not_taken
 
-    def _answered(self, tried: Tried) -> Tried:
-        """`tried`; raises ModelError if TensorFlow rejects inputs of these sizes."""
+    def _answered(self, oracle: Oracle, tried: Tried) -> Tried:
+        """`tried`; raises ModelError if the framework rejects inputs of these sizes."""
         ran = [values for name, values in tried.eager.items() if name.endswith("/ran")]
         if not tried.fault and ran and not any(values.any() for values in ran):
             raise ModelError(
-                f"TensorFlow does not compute the model for {tried.name}",
+                f"{oracle.framework} does not compute the model for {tried.name}",
                 hint="allow only sizes in model.shapes that it does, such as `8 <= n <= 64`",
             )
         return tried
@@ -242,9 +245,9 @@ class _Validation:
         if isinstance(ours, str) or isinstance(before, str):
             return [compared(tried, {}, self._without_answers(oracle, tried, best, str(ours)))]
         main = oracle.tried_main(inputs)
-        answers, expected = {best: ours}, {best: before, TENSORFLOW: main.eager}
+        answers, expected = {best: ours}, {best: before, oracle.framework: main.eager}
         with suppress(ModelError, ToolchainError):  # the model's own checks may reject such a batch
-            answers[TENSORFLOW] = oracle.at_size(tried, uncompiled_size(sizes))
+            answers[oracle.framework] = oracle.at_size(tried, uncompiled_size(sizes))
         if any(self._interactions(target, each, expected[target], main, order) for target, each in answers.items()):
             main = oracle.explored(main)  # if TensorFlow's answers are as sensitive, rows need not interact
         found = [
@@ -381,13 +384,15 @@ class _Validation:
 
     def _report(
         self,
+        oracle: Oracle,
         ours: Mapping[str, Mapping[str, Mapping[str, Array] | str]],
         theirs: Mapping[str, Array],
         classes: list[ClassReport],
         branches: tuple[Branch, ...],
     ) -> ValidationReport:
         return ValidationReport(
-            toolchain=f"tensorflow {self._pool.environment.toolchain.version}",
+            reference=_reference(oracle, self._pool.environment.toolchain),
+            origin=self._frozen.origin,
             inputs=self._inputs,
             rtol=self._spec.validation.rtol,
             atol=self._spec.validation.atol,
@@ -414,21 +419,30 @@ class _Validation:
                     rtol=rtol_of(tensor.dtype, self._spec.validation.rtol), atol=self._spec.validation.atol,
                 )  # fmt: skip
 
-    def _require_shapes(self, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array], target: str) -> None:
+    def _require_shapes(
+        self, oracle: Oracle, ours: Mapping[str, Array] | str, theirs: Mapping[str, Array], target: str
+    ) -> None:
         if ours == ENDLESS:
             return  # a difference of its own kind
         if isinstance(ours, str):
             raise self._does_not_run(target, ours)
         if set(ours) != set(theirs):
-            raise ToolchainError(f"TensorFlow gave the outputs {sorted(theirs)}, the library {sorted(ours)}")
+            raise ToolchainError(f"{oracle.framework} gave the outputs {sorted(theirs)}, the library {sorted(ours)}")
         for name in theirs:
             if ours[name].shape != theirs[name].shape or ours[name].dtype != theirs[name].dtype:
                 size, _, output = name.partition("/")
                 raise ValidationError(
-                    f"output {output!r} at batch size {size}: TensorFlow gives "
+                    f"output {output!r} at batch size {size}: {oracle.framework} gives "
                     f"{theirs[name].dtype}{list(theirs[name].shape)}, the library "
                     f"{ours[name].dtype}{list(ours[name].shape)}"
                 )
+
+
+def _reference(oracle: Oracle, toolchain: Toolchain) -> str:
+    """The framework and its version; TensorFlow's is the toolchain."""
+    return (
+        f"tensorflow {toolchain.version}" if oracle.framework == TENSORFLOW else f"{oracle.framework} {oracle.version}"
+    )
 
 
 def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:

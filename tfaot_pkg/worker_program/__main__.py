@@ -16,6 +16,8 @@ from messages import requests, wire
 
 _FUNCTIONS = {
     "keras": ("keras_file", "convert"),
+    "read onnx": ("from_onnx.reading", "read"),
+    "build onnx": ("from_onnx.building", "build"),
     "rename": ("saved_model", "rename"),
     "inspect": ("saved_model", "inspect"),
     "operations": ("operations", "supported"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
+from .sources import BuildOnnx, ReadOnnx, SourceModel
 
 
 class ModelFault(Exception):
@@ -178,7 +179,10 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Run the signature on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
+    """Run the model on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
+
+    For TensorFlow `folder` is that of the SavedModel. For the `framework` of a front-end it is the model's file;
+    `feeds` and `fetches` are this framework's names by ours, and with `by_row` it computes one row at a time.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
     are run, None for all. Each size reports `advance` steps of progress. reference.py says what the options `jit`,
@@ -198,12 +202,17 @@ class Reference:
     jit: bool = False
     perturbed: int = 0
     tolerant: bool = False
+    framework: Literal["tensorflow", "onnx"] = "tensorflow"
+    feeds: Mapping[str, str] = field(default_factory=dict)
+    fetches: Mapping[str, str] = field(default_factory=dict)
+    by_row: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Referenced:
-    """The kinds of operations in the graph, and the first messages of TensorFlow if it refused batches."""
+    """The kinds of operations in the graph, and the first messages of the framework if it refused batches."""
 
+    version: str
     operations: tuple[str, ...]
     refusals: tuple[str, ...]
 
@@ -256,6 +265,8 @@ class Translate:
 
 OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
+    "read onnx": (ReadOnnx, SourceModel),
+    "build onnx": (BuildOnnx, Nothing),
     "rename": (Rename, Nothing),
     "inspect": (Inspect, Inspected),
     "operations": (ListOperations, OperationTable),

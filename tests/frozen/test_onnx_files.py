@@ -1,0 +1,114 @@
+"""Networks in ONNX files become SavedModels that give ONNX Runtime's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.kept import kept
+from tests.toolchains import VERSIONS
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.frozen.source_model import Original
+from tfaot_pkg.keys import sha256_file
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.requests import Referenced
+from tfaot_pkg.worker_program.messages.sources import SourceTensor
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+_MAKER = Path(__file__).with_name("onnx_files.py")
+_ROWS = 5
+_SIZE = 7  # of further axes without one
+
+
+@pytest.fixture(scope="module")
+def pool(
+    request: pytest.FixtureRequest, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerPool]:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    frontends = FrontendEnvironments(folders=folders, progress=Silent())
+    environment = ensure(request.param, folders=folders, progress=Silent())
+    folder = tmp_path_factory.mktemp("onnx")
+    with WorkerPool(environment, scratch_root=folder / "scratch", logs=folder / "logs", frontends=frontends) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def files(shared_home_folder: Path) -> Path:
+    """A folder of ONNX files."""
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(VERSIONS[0], folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    parts = {"maker": sha256_file(_MAKER), "frontend": frontend.identity}
+    return kept(
+        shared_home_folder,
+        "onnx_files",
+        parts,
+        lambda folder: run([frontend.python, "-I", _MAKER, folder], timeout=300),
+    )
+
+
+@pytest.mark.parametrize(
+    "pool", [pytest.param(each, marks=pytest.mark.sweep("2.17.1")) for each in VERSIONS], indirect=True
+)
+def test_networks_give_onnx_runtimes_answers(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
+    found = {path.stem: _difference(path, pool, tmp_path) for path in sorted(files.glob("*.onnx"))}
+    assert len(found) >= 3
+    assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+def _difference(path: Path, pool: WorkerPool, folder: Path) -> float:
+    """The largest difference of all outputs, relative to their largest number, or to 1."""
+    model = ModelInfo(name="model", version="1", onnx=path.name)
+    saved = SavedModel(model, source_tree(path.parent, Path(path.name), field="onnx"), pool)
+    inputs = pool.given_folder("inputs") / "inputs.npz"
+    described = saved.described()
+    random = np.random.default_rng(2)
+    drawn = {each.name: _drawn(random, each) for each in described.inputs}
+    np.savez(inputs, **drawn)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    theirs = _answers(saved.original, saved, pool, inputs)
+    ours = _answers(Original.saved_model(model, saved.folder), saved, pool, inputs)
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name].dtype == theirs[name].dtype and ours[name].shape == theirs[name].shape for name in theirs)
+    return max(_relative(ours[name], theirs[name]) for name in theirs)
+
+
+def _relative(ours: Array, theirs: Array) -> float:
+    assert np.isfinite(theirs).all()
+    return float(np.abs(ours.astype(float) - theirs.astype(float)).max() / max(1.0, np.abs(theirs).max()))
+
+
+def _drawn(random: np.random.Generator, tensor: SourceTensor) -> Array:
+    shape = [
+        size if isinstance(size, int) else _SIZE if place else _ROWS for place, size in enumerate(tensor.shape or ())
+    ]
+    if tensor.dtype == "bool":
+        return random.integers(0, 2, shape).astype(bool)
+    if tensor.dtype.startswith("int"):
+        return random.integers(0, 3, shape).astype(tensor.dtype)
+    return random.normal(size=shape).astype(tensor.dtype)
+
+
+def _answers(asked: Original, saved: SavedModel, pool: WorkerPool, inputs: Path) -> dict[str, Array]:
+    out = pool.new_folder("answers") / "answers.npz"
+    described = saved.described()
+    request = asked.reference(
+        inputs=inputs,
+        out=out,
+        batch_sizes=(_ROWS,),
+        batched=tuple(each.name for each in described.inputs),
+        stacked=tuple(each.name for each in described.outputs),
+    )
+    asked.worker(pool).call(request, Referenced)
+    with np.load(out) as file:
+        return dict(file)

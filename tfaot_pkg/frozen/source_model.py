@@ -1,0 +1,185 @@
+"""Models as the framework that they are from knows them: what it says of a file, and how it is asked for answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
+from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
+from tfaot_pkg.worker_program.messages.requests import Reference
+from tfaot_pkg.worker_program.messages.sources import ReadOnnx, Sizes, SourceModel, SourceTensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """What a package's answers are compared with.
+
+    `path` is a SavedModel's folder or the file for `frontend`, which is None for TensorFlow. `feeds` and `fetches` are
+    the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if nothing is known); if
+    it is `by_row`, the framework computes one row at a time.
+    """
+
+    path: Path
+    tags: tuple[str, ...]
+    signature: str
+    frontend: Frontend | None = None
+    origin: str = ""
+    feeds: Mapping[str, str] = field(default_factory=dict)
+    fetches: Mapping[str, str] = field(default_factory=dict)
+    by_row: bool = False
+
+    @classmethod
+    def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
+        return cls(path=folder, tags=model.tags, signature=model.serving_key)
+
+    @classmethod
+    def of(cls, model: ModelInfo, frontend: Frontend, source: SourceModel) -> Original:
+        inputs = _ours(model.input_keys, model.inputs)
+        outputs = _ours(model.output_keys, model.outputs)
+        return cls(
+            path=Path(source.file),
+            tags=(),
+            signature="",
+            frontend=frontend,
+            origin=source.origin,
+            feeds={inputs.get(each.name, each.name): each.key for each in source.inputs},
+            fetches={outputs.get(each.name, each.name): each.key for each in source.outputs},
+            by_row=source.by_row,
+        )
+
+    @property
+    def name(self) -> str:
+        """The framework's, for sentences."""
+        return TENSORFLOW if self.frontend is None else self.frontend.reference
+
+    def worker(self, pool: WorkerPool) -> Worker:
+        """One that gives its answers."""
+        return pool.get(frontend=self.frontend)
+
+    def reference(
+        self,
+        *,
+        inputs: Path,
+        out: Path,
+        batch_sizes: tuple[int, ...],
+        batched: tuple[str, ...],
+        stacked: tuple[str, ...],
+    ) -> Reference:
+        """The request for its answers (worker_program/reference.py)."""
+        return Reference(
+            folder=str(self.path),
+            tags=self.tags,
+            signature=self.signature,
+            inputs=str(inputs),
+            out=str(out),
+            batch_sizes=batch_sizes,
+            batched=batched,
+            stacked=stacked,
+            framework="tensorflow" if self.frontend is None else self.frontend.framework,
+            feeds=self.feeds,
+            fetches=self.fetches,
+            by_row=self.by_row,
+        )
+
+
+def _ours(keys: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(keys, names, strict=False))
+
+
+def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
+    """The spec's shapes, with the names of symbols, by the file's names of inputs."""
+    theirs = dict(zip(model.inputs, model.input_keys, strict=False))
+    return {
+        theirs.get(name, name): tuple(
+            symbol or size for symbol, size in zip(model.axes.get(name) or ("",) * len(shape), shape, strict=True)
+        )
+        for name, shape in model.shapes.items()
+    }
+
+
+_REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str], object]] = {
+    "onnx": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
+}
+
+
+def read_source(
+    wanted: Format, path: Path, pool: WorkerPool, *, shapes: Mapping[str, Sizes] | None = None, out: Path | None = None
+) -> SourceModel:
+    """What the framework says of the file at `path`; its graph goes to the folder `out`, if there is one.
+
+    `shapes` are those of inputs that the spec sets. Raises ModelError, ToolchainError.
+    """
+    request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out))
+    return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
+
+
+_MOST = 128
+"""Proposed maximum of an axis: what a user must look at, since only they know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedShapes:
+    """Shapes of inputs with axes of unknown size, as fields of ModelInfo."""
+
+    shapes: Mapping[str, tuple[int | None, ...]]
+    axes: Mapping[str, tuple[str, ...]]
+    symbols: tuple[Symbol, ...]
+
+
+def proposed_shapes(source: SourceModel) -> ProposedShapes:
+    """Symbols for the axes of inputs that have no size in the file, called as they are there."""
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    axes: dict[str, tuple[str, ...]] = {}
+    names: dict[str, str] = {}
+    for tensor in source.inputs:
+        found = tuple(
+            _symbol(size, names, f"{tensor.name} {place}") if place and not isinstance(size, int) else ""
+            for place, size in enumerate(tensor.shape or ())
+        )
+        if any(found):
+            axes[tensor.name] = found
+            shapes[tensor.name] = tuple(
+                _MOST if symbol else size if isinstance(size, int) else None
+                for symbol, size in zip(found, tensor.shape or (), strict=True)
+            )
+    symbols = tuple(Symbol(name=name, minimum=1, maximum=_MOST) for name in sorted(set(names.values())))
+    return ProposedShapes(shapes=shapes, axes=axes, symbols=symbols)
+
+
+def _symbol(size: str | None, names: dict[str, str], place: str) -> str:
+    """The name of the symbol for an axis that the file calls `size`, or only stands at `place`."""
+    key = size if size is not None else place
+    if key not in names:
+        wanted = re.sub(r"^[^A-Za-z]+", "", re.sub(r"\W+", "_", size or "n", flags=re.ASCII))[:24] or "n"
+        wanted = "n_batch" if wanted == "batch" else wanted
+        taken, number, unique = set(names.values()), 1, wanted
+        while unique in taken:
+            number += 1
+            unique = f"{wanted}{number}"
+        names[key] = unique
+    return names[key]
+
+
+def proposed_signature(source: SourceModel, proposed: ProposedShapes) -> Signature:
+    """The signature for the comments of a first spec. Raises ValueError for dtypes that libraries do not have."""
+
+    def tensors(found: tuple[SourceTensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(
+                name=each.name,
+                dtype=DType(each.dtype),
+                shape=proposed.shapes.get(
+                    each.name, tuple(size if isinstance(size, int) else None for size in each.shape or ())
+                ),
+                axes=proposed.axes.get(each.name, ()),
+            )
+            for each in sorted(found, key=lambda each: each.name)
+        )
+
+    return Signature(inputs=tensors(source.inputs), outputs=tensors(source.outputs))

@@ -1,0 +1,43 @@
+"""Kinds of model files: the fields of `model` that name them, and how files are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+Format = Literal["saved_model", "keras", "onnx"]
+"""The field of `model` that names the model's files."""
+
+SAVED_MODEL: Format = "saved_model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFormat:
+    """A kind of model that is one file, without signatures and tags.
+
+    `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. The file
+    `FILE.onnx` may have parts beside it whose names are its own with one of `parts` behind it.
+    """
+
+    field: Format
+    title: str
+    suffixes: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+
+_FORMATS = (
+    FileFormat(field="keras", title="a Keras file", suffixes=(".keras", ".h5", ".hdf5")),
+    # Exporters put weights of more than 2 GB, or all weights, into such a file: PyTorch ".data", others "_data".
+    FileFormat(field="onnx", title="an ONNX file", suffixes=(".onnx",), parts=(".data", "_data")),
+)
+
+FILE_FORMATS: Mapping[Format, FileFormat] = MappingProxyType({each.field: each for each in _FORMATS})
+"""By field; a SavedModel is a folder."""
+
+
+def format_of(path: Path) -> FileFormat | None:
+    """The format of a model's file by its name; None for any other path."""
+    return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)

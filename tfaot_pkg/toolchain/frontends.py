@@ -1,0 +1,81 @@
+"""Front-ends: what reads models of another framework, and gives this framework's own answers.
+
+Each has a virtual environment of its own in the user's cache, made on demand from pinned, hashed requirements as those
+of toolchains are. The worker program (worker_program/) runs in it as it runs in a toolchain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.keys import key_of, sha256_bytes
+from tfaot_pkg.progress import Progress
+from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, inspect
+
+_REQUIREMENTS = Path(__file__).resolve().parent / "requirements" / "frontends"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontend:
+    """The front-end of one format.
+
+    `title` names what its environment holds, `reference` the framework that gives the right answers; `framework` is
+    this one's name in requests (worker_program/reference.py).
+    """
+
+    format: Format
+    framework: Literal["onnx"]
+    title: str
+    reference: str
+
+    @property
+    def requirements(self) -> Path:
+        """The pinned and hashed requirements of its environment."""
+        return _REQUIREMENTS / f"{self.format}.txt"
+
+    @property
+    def identity(self) -> str:
+        """The identity of its environment, for keys: the same on every machine."""
+        return key_of("frontend", 1, {"requirements": sha256_bytes(self.requirements.read_bytes())})
+
+
+FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
+    "onnx": Frontend(format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+})  # fmt: skip
+"""By format; TensorFlow itself reads the others."""
+
+
+def frontend_identity(wanted: Format) -> str:
+    """The identity of what reads the format beside the toolchain, "" if nothing does."""
+    return FRONTENDS[wanted].identity if wanted in FRONTENDS else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendEnvironments:
+    """Makes environments of front-ends in `folders`, from the wheels in `wheelhouse` if it is given."""
+
+    folders: Folders
+    progress: Progress
+    wheelhouse: Path | None = None
+
+    def ensure(self, frontend: Frontend, python: Path) -> PythonEnvironment:
+        """The environment of `frontend`, made now with the interpreter `python` if it is missing.
+
+        Raises ToolchainError, NetworkError, TrustError, StorageError.
+        """
+        pins = Pins(
+            title=frontend.title,
+            stem=f"frontend-{frontend.format}",
+            requirements=frontend.requirements,
+            identity=frontend.identity,
+        )
+        # An environment of any Python will do; to look is quicker than to start an interpreter.
+        for found in pins.environments(self.folders):
+            return found
+        return pins.ensure(inspect(python), folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse)

@@ -1,0 +1,63 @@
+"""Runs ONNX files with ONNX Runtime, on one thread, without rewriting the graph for speed."""
+
+from messages import elements
+from messages.requests import Reference
+
+_loaded: dict = {}
+"""The file that was asked for last, and its session: one validation asks many times."""
+
+
+_NAMES = {"tensor(float)": "float32", "tensor(double)": "float64"}
+"""Types whose names differ from NumPy's."""
+
+
+class OnnxModel:
+    def __init__(self, request: Reference) -> None:
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+        self.version = onnxruntime.__version__
+        self.rejections = (
+            state.Fail, state.InvalidArgument, state.RuntimeException, ValueError,
+        )  # fmt: skip
+        if _loaded.get("file") != request.folder:
+            _loaded.clear()
+            _loaded["session"], _loaded["operations"] = _session(request.folder), _operations(request.folder)
+            _loaded["file"] = request.folder
+        self._session = _loaded["session"]
+        self._feeds, self._fetches = request.feeds, request.fetches
+        types = {each.name: _NAMES.get(each.type, each.type[7:-1]) for each in self._session.get_inputs()}
+        self.dtypes = {name: types[key] for name, key in self._feeds.items()}
+        self.operations = _loaded["operations"]
+
+    def run(self, feeds: dict) -> dict:
+        names = sorted(self._fetches)
+        given = {self._feeds[name]: values for name, values in feeds.items()}
+        found = self._session.run([self._fetches[name] for name in names], given)
+        return {name: elements.numbers(values, values.dtype.name) for name, values in zip(names, found, strict=True)}
+
+    def exactly(self) -> None:
+        return None
+
+
+def _session(file: str):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # Fusions replace functions by approximations, and differ from release to release.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def _operations(file: str) -> list:
+    import onnx
+
+    model = onnx.load(file, load_external_data=False)
+    found, waiting = set(), [model.graph.node, *(function.node for function in model.functions)]
+    while waiting:
+        for node in waiting.pop():
+            found.add(node.op_type)
+            waiting += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
+    return sorted(found)

@@ -1,0 +1,177 @@
+"""Write the SavedModel of an ONNX graph: each node becomes operations of TensorFlow (table.py).
+
+Nodes whose inputs are all known are computed at once, so that arithmetic on shapes and weights costs nothing later.
+"""
+
+import json
+import os
+
+import numpy as np
+from from_onnx import (  # noqa: F401 (each fills the table)
+    elementwise,
+    indexing,
+    normalizing,
+    products,
+    reducing,
+    shaping,
+)
+from from_onnx.graphs import GRAPH, TENSORS
+from from_onnx.table import OPERATORS, Node
+from messages.requests import ModelFault, Nothing
+from messages.sources import BuildOnnx
+
+_MOST_FOLDED = 1 << 24
+"""Elements up to which a result is computed at once: a constant that is expanded may be large."""
+
+
+def build(request: BuildOnnx, report) -> Nothing:
+    """Write the SavedModel, with one signature, `serving_default`."""
+    import tensorflow as tf
+
+    with open(os.path.join(request.graph, GRAPH), encoding="utf-8") as file:
+        document = json.load(file)
+    with np.load(os.path.join(request.graph, TENSORS), allow_pickle=False) as file:
+        arrays = {name: _array(file[name], document["dtypes"].get(name)) for name in file.files}
+    module = tf.Module()
+    module.serve = function_of(document, arrays)
+    try:
+        tf.saved_model.save(module, request.out, signatures=module.serve)
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise ModelFault(f"TensorFlow cannot express the ONNX model: {_one_line(error)}", _SIMPLIFY) from error
+    return Nothing()
+
+
+_SIMPLIFY = "simplify the file (python -m onnxsim IN.onnx OUT.onnx), or export it with another opset"
+
+
+def function_of(document: dict, arrays: dict):
+    """The graph as a function of its inputs, in their order, which gives outputs by name."""
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec(each["shape"], each["dtype"], name=each["name"]) for each in document["inputs"]]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def serve(*feeds):
+        builder = Builder(document, arrays)
+        given = {each["key"]: feed for each, feed in zip(document["inputs"], feeds, strict=True)}
+        values = builder.run(document["graph"], given)
+        return {each["name"]: tf.identity(values[each["key"]]) for each in document["outputs"]}
+
+    return serve
+
+
+class Builder:
+    def __init__(self, document: dict, arrays: dict) -> None:
+        self._opsets, self._arrays, self._by_row = document["opsets"], arrays, document["by_row"]
+
+    def run(self, graph: dict, given: dict, outer: dict | None = None) -> dict:
+        """All values of `graph` by name, from its inputs `given`; `outer` are those of the graphs around it."""
+        import tensorflow as tf
+
+        values = dict(outer or {})
+        values.update({name: self._constant(array) for name, array in graph["tensors"].items()})
+        values.update(given)
+        for document in graph["nodes"]:
+            node = self._node(document, values)
+            inputs = [values[name] if name else None for name in node.inputs]
+            results = self._computed(node, inputs)
+            for name, result in zip(node.outputs, results, strict=False):
+                if name:
+                    values[name] = _shaped(tf.convert_to_tensor(result), graph["shapes"].get(name), self._by_row)
+        return values
+
+    def _node(self, document: dict, values: dict) -> Node:
+        node = Node(
+            op=document["op"],
+            domain=document["domain"],
+            version=self._opsets.get(document["domain"], 1),
+            name=document["name"],
+            inputs=tuple(document["inputs"]),
+            outputs=tuple(document["outputs"]),
+            attributes={name: self._attribute(value) for name, value in document["attributes"].items()},
+            run=lambda graph, given: self.run(graph, given, values),
+            by_row=self._by_row,
+        )
+        if missing := [name for name in node.inputs if name and name not in values]:
+            raise node.fault(f"its input {missing[0]!r} is computed nowhere before it")
+        return node
+
+    def _attribute(self, value):
+        if isinstance(value, dict):
+            return self._arrays[value["tensor"]] if "tensor" in value else value["graph"]
+        return value
+
+    def _constant(self, name: str):
+        import tensorflow as tf
+
+        array = self._arrays[name]
+        return tf.constant(array, dtype=tf.string if array.dtype.kind == "U" else None)
+
+    def _computed(self, node: Node, inputs: list) -> tuple:
+        """The outputs of one node."""
+        import tensorflow as tf
+
+        function = OPERATORS.get((node.domain, node.op))
+        if function is None:
+            raise node.fault(
+                "this operator is not read", "replace it in the model: docs/onnx-coverage.md lists what is"
+            )
+        known = [None if each is None else tf.get_static_value(each) for each in inputs]
+        is_known = all(value is not None for value, each in zip(known, inputs, strict=True) if each is not None)
+        try:
+            if is_known and not _has_graphs(node):
+                with tf.init_scope():
+                    made = _tuple(function(node, *_constants(known, inputs)))
+                    if all(each is None or np.prod(each.shape) <= _MOST_FOLDED for each in made):
+                        made = tuple(None if each is None else each.numpy() for each in made)
+                        folded = made
+                    else:
+                        folded = None
+                if folded is not None:
+                    return tuple(None if each is None else tf.constant(each) for each in folded)
+            return _tuple(function(node, *inputs))
+        except ModelFault:
+            raise
+        except (tf.errors.OpError, ValueError, TypeError, IndexError, KeyError) as error:
+            raise node.fault(f"TensorFlow cannot express it: {_one_line(error)}", _SIMPLIFY) from error
+
+
+def _has_graphs(node: Node) -> bool:
+    return any(isinstance(value, dict) for value in node.attributes.values())
+
+
+def _constants(known: list, inputs: list) -> list:
+    import tensorflow as tf
+
+    return [None if each is None else tf.constant(value, each.dtype) for value, each in zip(known, inputs, strict=True)]
+
+
+def _tuple(made) -> tuple:
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _shaped(tensor, shape, by_row: bool):
+    """`tensor` with what ONNX's inference knows of its shape, and TensorFlow does not."""
+    if shape is None or tensor.shape.is_fully_defined():
+        return tensor
+    # Where the batch takes the place of a size of 1, inference may still follow constants of the file.
+    known = [None if by_row else size for size in shape]
+    if tensor.shape.rank is None or tensor.shape.rank == len(known):
+        tensor.set_shape([b if b is not None else a for a, b in zip(known, _list(tensor, len(known)), strict=True)])
+    return tensor
+
+
+def _list(tensor, count: int) -> list:
+    return tensor.shape.as_list() if tensor.shape.rank is not None else [None] * count
+
+
+def _array(array, dtype):
+    if dtype is None:
+        return array
+    import tensorflow as tf
+
+    return array.view(tf.as_dtype(dtype).as_numpy_dtype)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

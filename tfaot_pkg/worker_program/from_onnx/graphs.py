@@ -1,0 +1,38 @@
+"""The form in which graphs of ONNX files go from the front-end's environment to the toolchain's: JSON and arrays.
+
+GRAPH is a document with the fields
+
+    opsets    domain ("" is "ai.onnx") -> version
+    inputs    {name, key, dtype, shape}: null stands for sizes that are not known; keys are names in the graph
+    outputs   {name, key}
+    by_row    whether an axis of size 1 became the batch
+    dtypes    name in TENSORS -> the type of arrays that NumPy alone does not have; they are stored as integers
+    graph     {inputs, outputs, nodes, tensors, shapes}: `tensors` are names in TENSORS by value, `shapes` are
+              sizes of values as far as they are known
+    nodes     {op, domain, name, inputs, outputs, attributes}: the value of an attribute is a number, a text, a list, or
+              {"tensor": name in TENSORS}, or {"graph": ...} as above
+"""
+
+GRAPH = "graph.json"
+TENSORS = "tensors.npz"
+
+OLDEST = 7
+"""The oldest opset that is read: from 7 on, arithmetic broadcasts as NumPy does."""
+
+NATIVE = frozenset(
+    """
+Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift BitwiseAnd
+BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Compress Concat Constant ConstantOfShape Conv
+ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Det Div Dropout Einsum Elu Equal Erf
+Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalLpPool
+GlobalMaxPool Greater GreaterOrEqual HardSigmoid HardSwish Hardmax Identity If InstanceNormalization IsInf
+IsNaN LRN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop LpNormalization LpPool MatMul
+MatMulInteger Max MaxPool Mean Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow QLinearConv
+QLinearMatMul QuantizeLinear RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize ReverseSequence Round Scan
+Scatter ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign
+SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze
+Upsample Where Xor
+""".split()
+)
+"""The operators of ONNX's own domain that table.py has; others become what ONNX defines them by, if it does."""

@@ -1,0 +1,60 @@
+"""Products of matrices and tensors."""
+
+import tensorflow as tf
+from from_onnx.table import operator
+from from_onnx.tensors import constant_or, rank, transposed
+
+
+@operator("Gemm")
+def _gemm(node, a, b, c=None):
+    alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
+    a = tf.transpose(a) if node.get("transA", 0) else a
+    b = transposed(b, [1, 0]) if node.get("transB", 0) else b
+    b = b if alpha == 1 else constant_or(lambda each: each * tf.constant(alpha, each.dtype), b)
+    made = tf.matmul(a, b)
+    if c is None or beta == 0:
+        return made
+    return made + (c if beta == 1 else constant_or(lambda each: each * tf.constant(beta, each.dtype), c))
+
+
+@operator("MatMul")
+def _matmul(node, a, b):
+    return matmul(node, a, b)
+
+
+def matmul(node, a, b):
+    """As numpy.matmul."""
+    if rank(node, b) == 1:
+        return tf.tensordot(a, b, [[rank(node, a) - 1], [0]])
+    if rank(node, a) == 1:
+        return tf.tensordot(a, b, [[0], [rank(node, b) - 2]])
+    if rank(node, a) > 2 and rank(node, b) == 2:
+        # Weights: one product over all leading axes, as Keras's dense layers compute it.
+        return tf.tensordot(a, b, [[rank(node, a) - 1], [0]])
+    return tf.matmul(a, b)
+
+
+@operator("Einsum")
+def _einsum(node, *inputs):
+    return tf.einsum(node.get("equation").replace(" ", ""), *inputs)
+
+
+@operator("Det")
+def _det(node, x):
+    return tf.linalg.det(x)
+
+
+@operator("MatMulInteger")
+def _matmul_integer(node, a, b, a_zero=None, b_zero=None):
+    return matmul(node, _centered(a, a_zero, -2), _centered(b, b_zero, -1))
+
+
+def _centered(x, zero, axis: int):
+    """`x` without its zero point, which is one for all, or one for each row (axis -2) or column."""
+    x = tf.cast(x, tf.int32)
+    if zero is None:
+        return x
+    zero = tf.cast(zero, tf.int32)
+    if axis == -2 and zero.shape.rank == 1:
+        zero = zero[:, None]
+    return x - zero

@@ -1,0 +1,230 @@
+"""Read an ONNX file, check it, and write its graph in a form that needs no ONNX to be read (graphs.py)."""
+
+import json
+import os
+import re
+
+from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
+from from_onnx.writing import Writer
+from messages.requests import ModelFault
+from messages.sources import ReadOnnx, SourceModel, SourceTensor
+
+_EXPORT = "export the model again, and check it: python -c \"import onnx; onnx.checker.check_model('FILE.onnx')\""
+
+
+_DTYPES = frozenset("float16 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
+
+
+def read(request: ReadOnnx, report) -> SourceModel:
+    """What the file says of its inputs and outputs; its graph, with functions expanded, goes to `request.out`."""
+    file = _file_in(request.path)
+    model = _loaded(file)
+    opset = _opset(model)
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    # Files of IR version 3 list their initializers as inputs.
+    inputs = [value for value in model.graph.input if value.name not in initialized]
+    keys = _keys(inputs, "input"), _keys(model.graph.output, "output")
+    by_row = _give_shapes(inputs, keys[0], request.shapes)
+    found = SourceModel(
+        file=file,
+        origin=_origin(model, opset),
+        inputs=tuple(_tensor(name, value) for name, value in keys[0].items()),
+        outputs=tuple(_tensor(name, value) for name, value in keys[1].items()),
+        by_row=by_row,
+    )
+    if request.out:
+        _write(model, found, request.out)
+    return found
+
+
+def _file_in(path: str) -> str:
+    if not os.path.isdir(path):
+        return path
+    files = sorted(name for name in os.listdir(path) if name.endswith(".onnx"))
+    if len(files) != 1:
+        raise ModelFault(
+            f"the folder {path} must hold one .onnx file, and holds {', '.join(files) or 'none'}",
+            "name the file itself: model: {onnx: FILE.onnx}",
+        )
+    return os.path.join(path, files[0])
+
+
+def _loaded(file: str):
+    """The model with all of its tensors; ModelFault for anything that is no sound ONNX file."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(file, load_external_data=False)
+    except (DecodeError, OSError, ValueError) as error:
+        raise ModelFault(f"{file} is damaged, or no ONNX file: {_one_line(error)}", _EXPORT) from error
+    if not model.graph.output:
+        raise ModelFault(f"{file} is damaged, or no ONNX file: it has no outputs", _EXPORT)
+    _require_external_data(model, os.path.dirname(file))
+    try:
+        onnx.load_external_data_for_model(model, os.path.dirname(file))
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, OSError, ValueError) as error:
+        raise ModelFault(f"{file} is not valid ONNX: {_one_line(error)}", _EXPORT) from error
+    return model
+
+
+def _require_external_data(model, folder: str) -> None:
+    """ModelFault for external data that is missing, or outside of the model's folder."""
+    from onnx import external_data_helper as external
+
+    for tensor in external._get_all_tensors(model):  # noqa: SLF001 (ONNX has no public list of tensors in attributes)
+        if not external.uses_external_data(tensor):
+            continue
+        place = external.ExternalDataInfo(tensor).location
+        path = os.path.realpath(os.path.join(folder, place))
+        if not path.startswith(os.path.realpath(folder) + os.sep):
+            raise ModelFault(
+                f"the tensor {tensor.name!r} lies in {place!r}, outside of the model's folder", "put its file beside it"
+            )
+        if not os.path.isfile(path):
+            raise ModelFault(
+                f"the values of the tensor {tensor.name!r} are not in the file, but in {place!r}, which was not found",
+                "put the .onnx file and its data into a folder of their own, and name this: model: {onnx: FOLDER}",
+            )
+
+
+def _opset(model) -> int:
+    opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
+    if opset and opset < OLDEST:
+        raise ModelFault(
+            f"the file has ONNX opset {opset}; the oldest that is read is {OLDEST}",
+            f"convert it: onnx.version_converter.convert_version(model, {OLDEST + 6})",
+        )
+    return opset
+
+
+def _origin(model, opset: int) -> str:
+    producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
+    text = f"ONNX, opset {opset}" + (f", producer {producer}" if producer else "")
+    return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
+
+
+def _keys(values, kind: str) -> dict:
+    """Names that C++ can have -> the values."""
+    found: dict = {}
+    for value in values:
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", value.name)).strip("_")
+        if not re.match(r"[A-Za-z]", name):
+            name = f"{kind}_{name}".strip("_")
+        number, unique = 0, name
+        while unique in found:
+            number += 1
+            unique = f"{name}_{number}"
+        found[unique] = value
+    return found
+
+
+def _give_shapes(inputs: list, keys: dict, shapes: dict) -> bool:
+    """Write the spec's `shapes` into the model; whether one gives a batch to an axis that the file fixes to 1."""
+    by_row = False
+    if unknown := sorted(set(shapes) - set(keys)):
+        raise ModelFault(
+            f"the model has no input {unknown[0]!r}; it has: {', '.join(keys)}", "correct model.shapes in the spec"
+        )
+    for name, shape in shapes.items():
+        value = keys[name]
+        axes = value.type.tensor_type.shape.dim
+        if value.type.tensor_type.HasField("shape") and len(axes) != len(shape):
+            raise ModelFault(
+                f"the input {name!r} has {len(axes)} axes, and its shape {len(shape)}",
+                "give the size of each axis in model.shapes",
+            )
+        while len(axes) < len(shape):
+            axes.add()
+        for place, (axis, size) in enumerate(zip(axes, shape, strict=True)):
+            fixed = axis.dim_value if axis.HasField("dim_value") else None
+            if fixed is not None and size is None and fixed == 1:
+                by_row = True
+            elif fixed is not None and size != fixed:
+                raise ModelFault(
+                    f"axis {place} of the input {name!r} has {fixed} elements in the file, and {size or 'batch'} in "
+                    "model.shapes",
+                    "export the model with a dynamic axis",
+                )
+            if isinstance(size, int):
+                axis.dim_value = size
+            else:
+                axis.dim_param = "batch" if size is None else size
+    return by_row
+
+
+def _tensor(name: str, value) -> SourceTensor:
+    import onnx
+
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise ModelFault(
+            f"{value.name!r} is a {(kind or 'value of no type').removesuffix('_type')}, which libraries do not have",
+            "export the model with tensors as inputs and outputs (for classifiers of skl2onnx: zipmap=False)",
+        )
+    tensor = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "float32"
+    if dtype not in _DTYPES:
+        raise ModelFault(
+            f"{value.name!r} has the element type {dtype}, which libraries do not have at their border",
+            "cast it in the model to float32",
+        )
+    shape = (
+        tuple(_size(axis, place) for place, axis in enumerate(tensor.shape.dim)) if tensor.HasField("shape") else None
+    )
+    return SourceTensor(name=name, key=value.name, dtype=dtype, shape=shape)
+
+
+def _size(axis, place: int):
+    if axis.HasField("dim_value"):
+        return axis.dim_value if axis.dim_value > 0 else None
+    # The first axis, if it has no size, is the batch.
+    return None if place == 0 else axis.dim_param or None
+
+
+def _write(model, found: SourceModel, folder: str) -> None:
+    import onnx
+
+    model = _expanded(model)
+    # What a file says of its inner values may be wrong, and exporters leave sizes of their example in it.
+    del model.graph.value_info[:]
+    try:
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError) as error:
+        raise ModelFault(f"the shapes in the file contradict one another: {_one_line(error)}", _EXPORT) from error
+    writer = Writer()
+    graph = writer.graph(model.graph)
+    document = {
+        "opsets": {each.domain or "ai.onnx": each.version for each in model.opset_import},
+        "inputs": [
+            {"name": each.name, "key": each.key, "dtype": each.dtype, "shape": _known(each.shape)}
+            for each in found.inputs
+        ],
+        "outputs": [{"name": each.name, "key": each.key} for each in found.outputs],
+        "by_row": found.by_row,
+        "dtypes": writer.dtypes,
+        "graph": graph,
+    }
+    with open(os.path.join(folder, GRAPH), "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    writer.save(os.path.join(folder, TENSORS))
+
+
+def _expanded(model):
+    """`model` with its own functions, and those operators that ONNX defines by others, in terms of NATIVE ones."""
+    from onnx import inliner
+
+    native = [("", name) for name in NATIVE]
+    try:
+        return inliner.inline_selected_functions(model, native, exclude=True, inline_schema_functions=True)
+    except (RuntimeError, ValueError) as error:
+        raise ModelFault(f"the functions in the file cannot be expanded: {_one_line(error)}", _EXPORT) from error
+
+
+def _known(shape):
+    return None if shape is None else [size if isinstance(size, int) else None for size in shape]
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,52 @@
+"""The table of operators: a function for each, which gives TensorFlow's operations for one node."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from messages.requests import ModelFault
+
+OPERATORS: dict = {}
+"""(domain, operator) -> function(node, *inputs), which gives one output or a tuple of them.
+
+Inputs and outputs are tensors of TensorFlow's, None for those that are left out.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node of an ONNX graph. `version` is the opset of its domain, `outputs` are names, "" for those left out.
+
+    `run` computes an inner graph on tensors by name (building.py). `by_row`: an axis of size 1 became the batch.
+    """
+
+    op: str
+    domain: str
+    version: int
+    name: str
+    inputs: tuple
+    outputs: tuple
+    attributes: dict
+    run: Callable[..., Any]
+    by_row: bool
+
+    def get(self, name: str, default=None):
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+    def fault(self, why: str, hint: str = "") -> ModelFault:
+        """The error for a node that cannot be read."""
+        domain = "" if self.domain == "ai.onnx" else f"{self.domain}."
+        return ModelFault(f"{domain}{self.op} (node {self.name!r}, opset {self.version}): {why}", hint)
+
+
+def operator(*names: str, domain: str = "ai.onnx"):
+    """The decorated function computes these operators."""
+
+    def add(function):
+        for name in names:
+            assert (domain, name) not in OPERATORS, name
+            OPERATORS[domain, name] = function
+        return function
+
+    return add

@@ -1,0 +1,101 @@
+"""What operators need to know of tensors: values and sizes, as far as they are known while the graph is made."""
+
+import numpy as np
+import tensorflow as tf
+
+
+def static(tensor):
+    """The values of `tensor` as an array; None if they depend on inputs, or if there is no tensor."""
+    return None if tensor is None else tf.get_static_value(tensor)
+
+
+def required(node, tensor, what: str) -> np.ndarray:
+    """The values of `tensor`; ModelFault if they depend on inputs."""
+    values = static(tensor)
+    if values is None:
+        raise node.fault(
+            f"{what} depends on the inputs of the model", "export the model with constant sizes, or give them a maximum"
+        )
+    return values
+
+
+def ints(node, tensor, what: str) -> list:
+    """The values of `tensor`, of one axis or none, as integers."""
+    return [int(each) for each in np.ravel(required(node, tensor, what))]
+
+
+def rank(node, tensor) -> int:
+    if tensor.shape.rank is None:
+        raise node.fault(
+            "the number of axes of its input is not known",
+            "give the inputs' full shapes in the spec (model.shapes), or simplify the file (onnxsim)",
+        )
+    return tensor.shape.rank
+
+
+def axis_of(node, axis: int, count: int) -> int:
+    """`axis` counted from the front."""
+    if not -count <= axis < count:
+        raise node.fault(f"the axis {axis} is not one of {count}")
+    return axis % count
+
+
+def sizes(tensor) -> list:
+    """The sizes of `tensor`: integers where they are known, scalars of int32 elsewhere."""
+    known = tensor.shape.as_list()
+    if None not in known:
+        return known
+    found = tf.shape(tensor)
+    return [found[place] if size is None else size for place, size in enumerate(known)]
+
+
+def vector(values: list, dtype=tf.int32):
+    """A tensor of one axis from integers and scalars."""
+    if all(isinstance(each, int | np.integer) for each in values):
+        return tf.constant(values, dtype, shape=[len(values)])
+    return tf.stack([tf.cast(each, dtype) for each in values])
+
+
+def constant_or(function, tensor):
+    """`function(tensor)`; computed now if the values are known, so that it costs nothing later."""
+    values = static(tensor)
+    if values is None:
+        return function(tensor)
+    with tf.init_scope():
+        made = function(tf.constant(values, tensor.dtype)).numpy()
+    return tf.constant(made, tensor.dtype)
+
+
+def transposed(tensor, order: list):
+    if list(order) == list(range(len(order))):
+        return tensor
+    return constant_or(lambda each: tf.transpose(each, order), tensor)
+
+
+def moved_last(tensor, axis: int):
+    """`tensor` with `axis` behind all others."""
+    count = tensor.shape.rank
+    return transposed(tensor, [each for each in range(count) if each != axis] + [axis])
+
+
+def moved_back(tensor, axis: int):
+    """The inverse of `moved_last`."""
+    count = tensor.shape.rank
+    order = list(range(count - 1))
+    order.insert(axis, count - 1)
+    return transposed(tensor, order)
+
+
+def reshaped(tensor, shape: list):
+    """`tensor` with the sizes `shape`, integers and scalars."""
+    made = tf.reshape(tensor, vector(shape))
+    made.set_shape([each if isinstance(each, int | np.integer) and each >= 0 else None for each in shape])
+    return made
+
+
+def wrapped(indices, size):
+    """`indices`, of which negative ones count from the end of an axis of `size`."""
+    values = static(indices)
+    if values is not None and (values >= 0).all():
+        return indices
+    return tf.where(indices < 0, indices + tf.cast(size, indices.dtype), indices)

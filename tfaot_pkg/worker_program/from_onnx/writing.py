@@ -1,0 +1,100 @@
+"""Write a checked ONNX graph as JSON and arrays (graphs.py)."""
+
+import numpy as np
+from messages.requests import ModelFault
+
+
+class Writer:
+    """Writes graphs, and collects their tensors."""
+
+    def __init__(self) -> None:
+        self._arrays: dict = {}
+        self.dtypes: dict = {}
+
+    def graph(self, graph) -> dict:
+        initializers = {tensor.name: self._tensor(tensor) for tensor in graph.initializer}
+        initializers.update({tensor.values.name: self._sparse(tensor) for tensor in graph.sparse_initializer})
+        values = (*graph.input, *graph.value_info, *graph.output)
+        return {
+            "inputs": [value.name for value in graph.input if value.name not in initializers],
+            "outputs": [value.name for value in graph.output],
+            "tensors": initializers,
+            "shapes": {value.name: sizes for value in values if (sizes := _sizes(value)) is not None},
+            "nodes": [self._node(node, number) for number, node in enumerate(graph.node)],
+        }
+
+    def save(self, path: str) -> None:
+        np.savez(path, **self._arrays)
+
+    def _node(self, node, number: int) -> dict:
+        return {
+            "op": node.op_type,
+            "domain": node.domain or "ai.onnx",
+            "name": node.name or f"{node.op_type}_{number}",
+            "inputs": list(node.input),
+            "outputs": list(node.output),
+            "attributes": {each.name: self._attribute(node, each) for each in node.attribute},
+        }
+
+    def _attribute(self, node, attribute):
+        from onnx import AttributeProto, helper
+
+        if attribute.type == AttributeProto.TENSOR:
+            return {"tensor": self._tensor(attribute.t)}
+        if attribute.type == AttributeProto.SPARSE_TENSOR:
+            return {"tensor": self._sparse(attribute.sparse_tensor)}
+        if attribute.type == AttributeProto.GRAPH:
+            return {"graph": self.graph(attribute.g)}
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, int | float):
+            return value
+        values = list(value)
+        if values and isinstance(values[0], bytes):
+            return [each.decode("utf-8", "replace") for each in values]
+        if all(isinstance(each, int | float) for each in values):
+            return values
+        raise ModelFault(
+            f"{node.op_type} (node {node.name!r}): its attribute {attribute.name!r} has a type that is not read"
+        )
+
+    def _tensor(self, tensor) -> str:
+        """The name of the array that holds the values of `tensor`."""
+        from onnx import TensorProto, numpy_helper
+
+        if tensor.data_type == TensorProto.STRING:
+            values = np.array([each.decode("utf-8", "replace") for each in tensor.string_data], dtype=np.str_)
+            return self._kept(values.reshape(tuple(tensor.dims)), "")
+        values = numpy_helper.to_array(tensor)
+        # NumPy's files have the types of ml_dtypes by their size alone.
+        other = values.dtype.name if values.dtype.kind == "V" or values.dtype.name not in np.sctypeDict else ""
+        return self._kept(values.view(f"u{values.dtype.itemsize}") if other else values, other)
+
+    def _sparse(self, tensor) -> str:
+        from onnx import numpy_helper
+
+        values, places = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
+        dense = np.zeros(tuple(tensor.dims), values.dtype)
+        if places.ndim == 1:
+            dense.reshape(-1)[places] = values
+        else:
+            dense[tuple(places.T)] = values
+        return self._kept(dense, "")
+
+    def _kept(self, values, dtype: str) -> str:
+        name = f"t{len(self._arrays)}"
+        self._arrays[name] = values
+        if dtype:
+            self.dtypes[name] = dtype
+        return name
+
+
+def _sizes(value):
+    """The sizes of a value, None for unknown ones; None if the rank is not known."""
+    if value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField("shape"):
+        return None
+    return [
+        axis.dim_value if axis.HasField("dim_value") and axis.dim_value >= 0 else None
+        for axis in value.type.tensor_type.shape.dim
+    ]

@@ -1,0 +1,57 @@
+"""Models of other frameworks: what their front-ends are asked and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Sizes = tuple[int | str | None, ...]
+"""Sizes of axes, names of symbols, None for the batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTensor:
+    """An input or output: `name` for its users, `key` in its framework.
+
+    `shape` has None for the batch and for axes that have neither size nor name; it is None if the rank is not known.
+    """
+
+    name: str
+    key: str
+    dtype: str
+    shape: Sizes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceModel:
+    """A model as its framework describes it. `origin` says what made it, such as "opset 17, pytorch 2.1.0".
+
+    `file` is the model's own file, which may stand in a folder. If it is `by_row`, the batch is an axis of size 1 in
+    the file: its framework computes one row at a time.
+    """
+
+    file: str
+    origin: str
+    inputs: tuple[SourceTensor, ...]
+    outputs: tuple[SourceTensor, ...]
+    by_row: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOnnx:
+    """Read the ONNX file `path`, or the one in the folder `path`; write its graph to the folder `out` if there is one.
+
+    `shapes` are those of inputs that the spec sets, by name.
+    """
+
+    path: str
+    shapes: Mapping[str, Sizes]
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOnnx:
+    """Write the SavedModel of the graph in the folder `graph`, which ReadOnnx made, to the folder `out`."""
+
+    graph: str
+    out: str
