@@ -68,6 +68,12 @@ test-nightly: $(STAMP) system-packages toolchains ## the long sweeps (tests/READ
 test-quick: $(STAMP) ## the tests that take seconds
 	@$(PYTEST) -m 'not slow and not nightly' $(PYTEST_ARGS)
 
+.PHONY: coverage
+coverage: $(STAMP) system-packages toolchains ## docs/coverage.md: what each construct becomes with each toolchain
+	@rm -rf build/coverage
+	@TFAOT_COVERAGE=$(CURDIR)/build/coverage $(PYTEST) tests/compiler/test_answers.py tests/zoo/test_zoo.py -k tensorflows_answers $(PYTEST_ARGS)
+	@$(VENV)/bin/python tools/make_coverage.py --whole build/coverage
+
 .PHONY: wording
 wording: $(STAMP) ## accept new words of messages (tests/wording.snapshot): of all, or PYTEST_ARGS=tests/source
 	@$(PYTEST) --accept-wording $(PYTEST_ARGS)

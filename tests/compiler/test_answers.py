@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.conftest import WORKER_PROGRAM, Network, compiled_together, read_network
+from tests.coverage import Cell, Row, record
 from tests.kept import REPOSITORY, kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.arrays import Array
@@ -56,13 +58,26 @@ def test_operations_give_tensorflows_answers(
     shared_home_folder: Path, kernels: Path, tmp_path: Path, family: str, version: str
 ) -> None:
     models = models_of(shared_home_folder, version, family)
-    programs = {name: recognize(simplify(model.program)) for name, model in models.items()}
-    codes = compiled_together(programs, kernels, tmp_path, block=3)
+    programs, seconds = {}, {}
     for name, model in models.items():
+        start = time.perf_counter()
+        programs[name] = recognize(simplify(model.program))
+        seconds[name] = time.perf_counter() - start
+    codes = compiled_together(programs, kernels, tmp_path, block=3)
+    faults = []
+    for name, model in models.items():
+        start = time.perf_counter()
         verify(programs[name])
         rows = len(model.inputs[0])
-        _same(interpret.run(model.program, rows, model.inputs), model.outputs, f"interpreter: {name}")
-        _same(codes[name](*model.inputs), model.outputs, f"code: {name}")
+        try:
+            _same(interpret.run(model.program, rows, model.inputs), model.outputs, f"interpreter: {name}")
+            _same(codes[name](*model.inputs), model.outputs, f"code: {name}")
+        except AssertionError as error:
+            faults.append(str(error))
+            continue
+        cell = Cell(outcome="verified", seconds=round(seconds[name] + time.perf_counter() - start, 2))
+        record(Row(construct=f"{family}: {name}", version=version, engine="program", cell=cell))
+    assert not faults, "\n".join(faults)
 
 
 def _same(given: Sequence[Array], wanted: Sequence[Array], name: str) -> None:

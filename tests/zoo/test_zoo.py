@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
+from tests.coverage import Cell, Row, record
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
 from tfaot_pkg.compiled.program import engine_of
@@ -58,15 +60,26 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
 @pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=[f"{case.name}-{version}" for case, version in _BUILDS])
 def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorflow: str, build: Build) -> None:
     fault = case.faults.get(tensorflow)
+    start = time.perf_counter()
     if fault is None:
         built = build(case, tensorflow=tensorflow)
         assert not built.report.failed
         compared = {(each.batch_size, each.output) for each in built.report.comparisons}
         assert compared == {(size, out.name) for size in (1, 3) for out in built.frozen.signature.outputs}
+        _record(case, tensorflow, "xla", start)
         return
     with pytest.raises(fault.error, match=fault.message) as caught:
         build(case, tensorflow=tensorflow)
     assert caught.value.hint
+    _record(case, tensorflow, "xla", start, refused=caught.value.message)
+
+
+def _record(case: Case, version: str, engine: Literal["program", "xla"], start: float, *, refused: str = "") -> None:
+    """What becomes of a model, for docs/coverage.md. A refusal has the first words of its message."""
+    seconds = round(time.perf_counter() - start, 1)
+    message = " ".join(refused.split())[:300]
+    cell = Cell(outcome="refused" if refused else "verified", seconds=0.0 if refused else seconds, message=message)
+    record(Row(construct=f"models: {case.name}", version=version, engine=engine, cell=cell))
 
 
 @pytest.mark.sweep("conv_kinds", "half_inside")
@@ -75,11 +88,15 @@ def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorfl
     "case", [case for case in CASES if DEFAULT_VERSION not in case.faults], ids=lambda case: case.name
 )
 def test_a_model_that_becomes_a_program_gives_tensorflows_answers(case: Case, builder: Builder) -> None:
+    start = time.perf_counter()
     if case.name in _NO_PROGRAMS:  # the test above links the code that XLA makes of it
-        assert not builder.compile(case, tensorflow=DEFAULT_VERSION, engine="auto").engine.is_program
+        engine = builder.compile(case, tensorflow=DEFAULT_VERSION, engine="auto").engine
+        assert not engine.is_program
+        _record(case, DEFAULT_VERSION, "program", start, refused=engine.reason)
         return
     built = builder.build(case, tensorflow=DEFAULT_VERSION, engine="auto")
     assert not built.report.failed and built.compiled.engine.is_program, built.compiled.engine
+    _record(case, DEFAULT_VERSION, "program", start)
 
 
 @pytest.mark.slow

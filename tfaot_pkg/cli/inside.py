@@ -1,4 +1,4 @@
-"""The command that looks inside of a model: inspect."""
+"""Commands that look inside of a model: inspect, timeline."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Result, Session, command, require_writable
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, require_writable
 from tfaot_pkg.documents import plain
 
 if TYPE_CHECKING:
     from tfaot_pkg.inside.inspect import Look
+    from tfaot_pkg.inside.timeline import Timeline
     from tfaot_pkg.inside.view import View
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(inspect)
+    for each in (inspect, timeline):
+        app.command()(each)
 
 
 @command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
@@ -116,3 +118,57 @@ def _write(output: Path, view: View, document: dict[str, object], name: str) -> 
             content = view.text.encode() + b"\n"
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), content)
+
+
+@command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
+def timeline(
+    session: Session,
+    spec: SpecArgument,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder for the traces. (default: timeline-NAME)"),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option("--batch", metavar="N", help="The batch size of the traces. (default: the spec's smallest)"),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=1000, help="How often each way runs at each batch size, for the latencies.")
+    ] = 5,
+) -> Result:
+    """Run a model in TensorFlow, in TensorFlow with XLA, and as a package; write a trace of each, and print latencies.
+
+    The traces are in Chrome's trace event format (chrome://tracing, ui.perfetto.dev); index.html in the same folder
+    draws one call of each. Latencies are medians over rounds in which the three take turns on one core, each with one
+    thread, as `bench` measures them; they come from runs without traces.
+
+    Examples: tfaot-pkg timeline spec.yaml; tfaot-pkg timeline spec.yaml --batch 16 -o traces --rounds 15
+    """
+    from tfaot_pkg.inside.timeline import timeline as make
+    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
+
+    if batch is not None and not 1 <= batch <= MAX_BATCH_SIZE:
+        raise typer.BadParameter(f"{batch} is not from 1 to {MAX_BATCH_SIZE}", param_hint="--batch")
+    loaded = load_spec(spec, session.defines)
+    folder = output or Path(f"timeline-{loaded.model.name}")
+    require_writable(folder / "index.html")
+    made = make(loaded, folder, session.pipeline(), batch_size=batch, rounds=rounds)
+    return Result(document=made, text=_timeline_text(made))
+
+
+def _timeline_text(made: Timeline) -> str:
+    from tfaot_pkg.inside.view import table
+
+    sizes = list(dict.fromkeys(size for way in made.ways for size in way.medians))
+    rows: list[tuple[object, ...]] = [
+        (way.title, *(f"{way.medians[size]:.1f}" if size in way.medians else "-" for size in sizes))
+        for way in made.ways
+    ]
+    lines = [table(("µs per call, by batch size", *map(str, sizes)), rows)]
+    lines.append(f"medians of {made.rounds} rounds on core {made.machine['core']} of {made.machine['cpu']}")
+    lines += [f"{way.title}: {way.reason}" for way in made.ways if way.reason]
+    traces = [f"{way.file} ({way.events:,} spans)" for way in made.ways if way.file]
+    lines.append(f"traces of {made.calls} calls of batch size {made.batch_size} in {made.folder}: {', '.join(traces)}")
+    return "\n".join([*lines, f"wrote {made.page}"])

@@ -225,11 +225,13 @@ class Sandbox:
         readable = (program, *readable_of(python))
         return self._python(python, file, arguments, paths=paths, readable=readable, packages={}, env=env or {})
 
-    def own_python(self, module: str, arguments: Sequence[str | Path] = ()) -> Command:
+    def own_python(
+        self, module: str, arguments: Sequence[str | Path] = (), *, env: Mapping[str, str] | None = None
+    ) -> Command:
         """As `python`, for a module of this package (`tfaot_pkg.verify.runner`), in the Python that runs here."""
         return self._python(
             Path(sys.executable), file_of(module), arguments,
-            paths=own_sites(), readable=own_readable(), packages={PACKAGE.name: str(PACKAGE)}, env={},
+            paths=own_sites(), readable=own_readable(), packages={PACKAGE.name: str(PACKAGE)}, env=env or {},
         )  # fmt: skip
 
     def _python(

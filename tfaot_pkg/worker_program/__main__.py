@@ -28,6 +28,7 @@ _FUNCTIONS = {
     "reference": ("reference", "reference"),
     "branches": ("branches", "branches"),
     "translate": ("dialects", "translate"),
+    "trace": ("tracing", "trace"),
 }
 """Operation -> the module and the function that answers it."""
 

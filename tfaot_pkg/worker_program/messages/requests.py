@@ -263,6 +263,23 @@ class Translate:
     out: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Write the spans of `calls` calls of the signature on the batch in `inputs` (.npz) to `out`, as Chrome's JSON.
+
+    With `jit` XLA compiles the signature first. `scratch` is an empty folder for TensorFlow's profiler.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    inputs: str
+    scratch: str
+    out: str
+    calls: int
+    jit: bool
+
+
 OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
     "read onnx": (ReadOnnx, SourceModel),
@@ -277,5 +294,6 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "reference": (Reference, Referenced),
     "branches": (SearchBranches, Sides),
     "translate": (Translate, Nothing),
+    "trace": (Trace, Nothing),
 }
 """Name -> (request, answer)."""

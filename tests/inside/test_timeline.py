@@ -1,0 +1,87 @@
+"""`timeline`: traces of three ways to run a model, opened in Chromium."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.catalogue.conftest import Browser, start_browser  # noqa: F401 (a fixture)
+from tests.commands import run_command
+from tests.inside.test_inspect import spec_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+
+# What Chrome's trace event format asks of a document and of its complete events: by the browser's own JSON and numbers.
+FAULTS = """
+const trace = JSON.parse(arguments[0]), faults = [];
+if (!Array.isArray(trace.traceEvents)) return ["traceEvents is no array"];
+for (const event of trace.traceEvents) {
+  const known = event.ph === "X" ? Number.isFinite(event.ts) && Number.isFinite(event.dur) && event.dur >= 0
+    : event.ph === "M" && typeof event.args.name === "string";
+  if (!known || typeof event.name !== "string" || !Number.isInteger(event.pid) || !Number.isSafeInteger(event.tid))
+    faults.push(JSON.stringify(event));
+}
+return faults;
+"""
+DRAWN = """
+return [...document.querySelectorAll("h2")].map((head) => {
+  const names = [];
+  for (let next = head.nextElementSibling; next && next.tagName !== "H2"; next = next.nextElementSibling)
+    for (const span of next.querySelectorAll(".span")) {
+      const box = span.getBoundingClientRect();
+      if (box.width > 0 && box.height > 0) names.push(span.textContent);
+    }
+  return [head.textContent, names];
+});
+"""
+
+
+@pytest.mark.sweep("2.17.1")
+@pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
+def test_chromium_opens_the_traces_of_all_three(
+    shared_home: Path,
+    tmp_path: Path,
+    start_browser: Callable[..., Browser],  # noqa: F811 (the fixture)
+    version: str,
+) -> None:
+    spec = spec_of(tmp_path)
+    spec.write_text(spec.read_text().replace("engine: auto", f"engine: auto, tensorflow: {version}"))
+    done = run_command(["timeline", spec, "-o", tmp_path / "traces", "--rounds", "1", "--batch", "4", "--json"])
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [way["name"] for way in found["ways"]] == ["tensorflow", "tensorflow_jit", "package"]
+    for way in found["ways"]:
+        assert (
+            way["reason"] == ""
+            and set(way["medians"]) == {"1", "4"}
+            and all(each > 0 for each in way["medians"].values())
+        )
+    browser = start_browser()
+    browser.open((tmp_path / "traces" / "index.html").as_uri())
+    for way in found["ways"]:
+        text = (tmp_path / "traces" / way["file"]).read_text()
+        assert browser.driver.execute_script(FAULTS, text) == []
+        assert sum(event["ph"] == "X" for event in json.loads(text)["traceEvents"]) == way["events"]
+    drawn = dict(browser.driver.execute_script(DRAWN))
+    # TensorFlow runs each operation, XLA one function; the package has a span for each step, in one call.
+    assert any("Conv2D" in name or "conv2d" in name for name in drawn["TensorFlow"])
+    assert not any("Conv2D" in name for name in drawn["TensorFlow with XLA"]) and drawn["TensorFlow with XLA"]
+    steps = {
+        event["args"]["step"] for event in json.loads((tmp_path / "traces/package.json").read_text())["traceEvents"]
+    }
+    assert len(drawn["package"]) == len(steps) and drawn["package"][1].startswith("conv2d_max_pool")
+
+
+def test_names_of_a_hostile_model_stay_text(tmp_path: Path, start_browser: Callable[..., Browser]) -> None:  # noqa: F811
+    from tfaot_pkg.inside.timeline import page
+
+    hostile = "</script><script>document.title = 'owned'</script>"
+    event = {"ph": "X", "name": hostile, "ts": 0, "dur": 5, "pid": 0, "tid": 0}
+    (tmp_path / "index.html").write_text(page("net", {"package": {"traceEvents": [event]}, "tensorflow": hostile}))
+    browser = start_browser()
+    browser.open((tmp_path / "index.html").as_uri())
+    assert browser.driver.title == "net: timeline"
+    assert dict(browser.driver.execute_script(DRAWN))["package"] == [hostile]
