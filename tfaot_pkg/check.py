@@ -28,9 +28,9 @@ from tfaot_pkg.storage import storage_errors, write_file
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import from_worker
+from tfaot_pkg.worker_program.messages.conversions import ProposedGraph, ProposeGraph
 from tfaot_pkg.worker_program.messages.graph import Check, Checked, Inspect, Inspected, Interface
 from tfaot_pkg.worker_program.messages.requests import ListOperations, OperationTable
-from tfaot_pkg.worker_program.messages.sources import SourceModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,40 +195,72 @@ def scaffold_spec(
     # Relative, so that spec and model can be moved or committed together.
     info = _model_info(Path(os.path.relpath(model, output.parent)), signature, name=chosen, version=version)
     if spec.model.format in FRONTENDS:
-        described = _described(spec, pipeline)
-        with from_worker():
-            shapes = proposed_shapes(described)
-            text = scaffold(
-                model=replace(info, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols),
-                signature=proposed_signature(described, shapes),
-                origin=described.origin,
-            )
-        return _written(text, output)
-    found = _signatures(spec, pipeline)
-    if signature not in found:
-        raise ModelError(
-            f"the SavedModel has no signature {signature!r}; it has: {', '.join(found) or 'none'}",
-            hint="choose one with --signature",
-        )
-    text = scaffold(
-        model=info,
-        signature=signature_of(found[signature]),
-        other_keys=[key for key in found if key != signature],
-    )
-    return _written(text, output)
-
-
-def _written(text: str, output: Path) -> ModelSpec:
+        text = _frontend_text(info, spec, pipeline)
+    elif spec.model.format == "graph":
+        text = _graph_text(info, spec, pipeline)
+    else:
+        text = _signature_text(info, spec, pipeline)
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
     # Read back as any spec: what `init` writes must be accepted.
     return load_spec(output)
 
 
-def _described(spec: ModelSpec, pipeline: Pipeline) -> SourceModel:
+def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
+    """The text of a first spec for a file of another framework, with symbols for its open axes."""
     source = pipeline.source(spec)
     with pipeline.workers(pipeline.environment(spec)) as pool:
-        return SavedModel(spec.model, source, pool).described()
+        described = SavedModel(spec.model, source, pool).described()
+    with from_worker():
+        shapes = proposed_shapes(described)
+        return scaffold(
+            model=replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols),
+            signature=proposed_signature(described, shapes),
+            origin=described.origin,
+        )
+
+
+def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
+    """The text of a first spec for a signature, which must be there."""
+    found, key = _signatures(spec, pipeline), model.serving_key
+    if key not in found:
+        raise ModelError(
+            f"the SavedModel has no signature {key!r}; it has: {', '.join(found) or 'none'}",
+            hint="choose one with --signature",
+        )
+    return scaffold(
+        model=model,
+        signature=signature_of(found[key]),
+        other_keys=[other for other in found if other != key],
+    )
+
+
+def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
+    """The text of a first spec for a graph, with what may be its border for review."""
+    source, environment = pipeline.source(spec), pipeline.environment(spec)
+    with pipeline.workers(environment) as pool:
+        saved = SavedModel(spec.model, source, pool)
+        with saved.reading():
+            proposed = pool.get().call(ProposeGraph(files=saved.graph_files()), ProposedGraph)
+    with from_worker():
+        model = replace(
+            model,
+            inputs=tuple(tensor.name for tensor in proposed.inputs),
+            outputs=tuple(tensor.name for tensor in proposed.outputs),
+            constants=proposed.constants,
+        )
+        return scaffold(
+            model=model,
+            signature=signature_of(Interface(inputs=proposed.inputs, outputs=proposed.outputs)),
+            defaulted=proposed.defaulted,
+            variables=proposed.variables,
+            open_shapes={tensor.name: tensor.shape for tensor in proposed.inputs if _is_open(tensor.shape)},
+        )
+
+
+def _is_open(shape: tuple[int | None, ...] | None) -> bool:
+    """Whether the spec must fix axes of an input beside its batch axis."""
+    return shape is None or None in shape[1:]
 
 
 def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:

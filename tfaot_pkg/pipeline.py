@@ -155,7 +155,8 @@ class Pipeline:
         """The model's files. Raises SourceError, NetworkError, StorageError."""
         chosen = spec.source if self.source_folder is None else FolderSource(path=self.source_folder)
         root = fetch(chosen, folders=self.folders, progress=self.progress)
-        return source_tree(root, Path(spec.model.files), field=spec.model.format)
+        model = spec.model
+        return source_tree(root, Path(model.files), field=model.format, beside=model.files_beside)
 
     def plan(self, spec: ModelSpec) -> Plan:
         """All keys of `spec`. Raises SourceError, ToolchainError (unknown toolchain), CompilerError (no compiler)."""

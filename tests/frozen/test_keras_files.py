@@ -16,7 +16,8 @@ from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.worker_program.messages.requests import ConvertKeras, Nothing, Reference, Referenced
+from tfaot_pkg.worker_program.messages.conversions import ConvertKeras
+from tfaot_pkg.worker_program.messages.requests import Nothing, Reference, Referenced
 
 _PROGRAM = Path(__file__).with_name("keras_files.py")
 _TOWERS = ["kind", "mass"]

@@ -363,7 +363,7 @@ _node(
 _node("rpc_server", "opens connections", "RpcServer", server_address=_text("127.0.0.1:0"))
 _node("batch_function", "talks to other devices", "BatchFunction")
 _node("tflite_graph", "reads or writes files", "TfLiteSubgraphExecute")
-_node("unfed_placeholder", "no input of the signature feeds it", "Placeholder")
+_node("unfed_placeholder", "no input feeds it", "Placeholder")
 
 
 @hostile("refused", "WriteFile (node evil")

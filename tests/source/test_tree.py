@@ -37,6 +37,25 @@ def test_the_digest_does_not_depend_on_where_the_model_lies_nor_on_its_neighbour
     assert digest(tmp_path / "a") == digest(tmp_path / "b", "deeper/other")
 
 
+def test_a_graph_takes_its_config_and_the_files_of_its_checkpoint_along(tmp_path: Path) -> None:
+    names = (
+        "g/graph.pb",
+        "c/model.ckpt-7.index",
+        "c/model.ckpt-7.data-00000-of-00001",
+        "c/model.ckpt-70.index",
+        "f.pb",
+    )
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    beside = {"config": "f.pb", "checkpoint": "c/model.ckpt-7"}
+    tree = source_tree(tmp_path, Path("g/graph.pb"), field="graph", beside=beside)
+    assert set(tree.files) == set(names) - {"c/model.ckpt-70.index"}
+    assert tree.folder == tmp_path
+    with pytest.raises(SourceError):
+        source_tree(tmp_path, Path("g/graph.pb"), field="graph", beside={"checkpoint": "c/model.ckpt-8"})
+
+
 @pytest.mark.parametrize("change", ["content", "name", "new file"])
 def test_the_digest_changes_with_the_model(tmp_path: Path, change: str) -> None:
     model = saved_model(tmp_path)

@@ -24,6 +24,7 @@ from tfaot_pkg.spec import (
     parse_spec,
     spec_document,
 )
+from tfaot_pkg.worker_program.messages.conversions import Values
 
 FaultsOf = Callable[..., list[str]]
 
@@ -157,6 +158,19 @@ def test_a_keras_file_takes_the_place_of_the_saved_model(good: str) -> None:
     assert (spec.model.format, spec.model.files) == ("keras", "tagger.keras")
     # What packages record reads as the same spec.
     again = parse_spec(json.dumps(spec_document(spec) | {"source": {"path": "/srv/data"}}).encode(), spec.path)
+    assert again.model == spec.model
+
+
+def test_a_graph_has_files_beside_it_and_constants(good: str) -> None:
+    text = changed(changed(good, model_saved_model=None, model_serving_key=None), model_graph="../data/a/graph.pb")
+    text = changed(text, model_checkpoint="./ckpt/model.ckpt-7", model_feeds=["top/kernel"])
+    spec = parsed(changed(text, model_constants={"is_training": False, "mean": [[1, 2.5], [3, 4]]}))
+    # The lowest folder above all files.
+    assert spec.source == FolderSource(path=Path("/srv"))
+    assert spec.model.all_files == ("data/a/graph.pb", "models/ckpt/model.ckpt-7")
+    assert spec.model.constants["is_training"] == Values(shape=(), values=(False,))
+    assert spec.model.constants["mean"] == Values(shape=(2, 2), values=(1.0, 2.5, 3.0, 4.0))
+    again = parse_spec(json.dumps(spec_document(spec) | {"source": {"path": "/srv"}}).encode(), spec.path)
     assert again.model == spec.model
 
 
@@ -303,6 +317,13 @@ def test_a_file_that_is_no_mapping_is_one_fault(faults_of: FaultsOf, text: str, 
         ({"model_saved_model": ["x"]}, "model.saved_model: must be a string, got a list"),
         ({"model_serving_key": ""}, "model.serving_key: must not be empty"),
         ({"model_keras": "a.keras", "model_saved_model": "sm"}, "model.saved_model: is for a SavedModel, and model.keras names a Keras file"),
+        ({"model_graph": "a.pb", "model_tags": ["x"], "model_saved_model": None}, "model.tags: is for a SavedModel, and model.graph names a graph"),
+        ({"model_config": "a.pbtxt"}, "model.config: is for a graph, which model.graph names"),
+        ({"model_constants": {"x": "a"}}, "model.constants.x: must be true, false, a number, or a list of these"),
+        ({"model_constants": {"x": [1, [2]]}}, "model.constants.x: must have lists of the same length"),
+        ({"model_constants": {"x": [True, 1]}}, "model.constants.x: must not mix true and false with numbers"),
+        ({"model_constants": {"x": 1}, "model_feeds": ["x"]}, "model.feeds: 'x' is one of model.constants"),
+        ({"model_feeds": ["a", "a"]}, "model.feeds: 'a' is given twice"),
         ({"model_serving_key": "a\nb"}, "model.serving_key: must be one line"),
         ({"model_author": "a\nb"}, "model.author: must be one line"),
         ({"model_license": {"a": 1}}, "model.license: must be a string, got a mapping"),

@@ -34,7 +34,10 @@ def register(app: typer.Typer) -> None:
 def init(
     session: Session,
     model: Annotated[
-        Path, typer.Argument(help="Folder of a SavedModel, or a .keras, .h5 or .onnx file.", metavar="MODEL")
+        Path,
+        typer.Argument(
+            help="Folder of a SavedModel, a .keras, .h5 or .onnx file, or a graph (.pb, .pbtxt).", metavar="MODEL"
+        ),
     ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
@@ -43,9 +46,9 @@ def init(
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
 ) -> Result:
-    """Write a first spec for a SavedModel, Keras or ONNX file, with comments. An existing file is not overwritten.
+    """Write a first spec for a SavedModel, Keras file, ONNX file or graph. An existing file is not overwritten.
 
-    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras; tfaot-pkg init tagger.onnx
+    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras; tfaot-pkg init frozen.pb
     """
     from tfaot_pkg.check import scaffold_spec
 
@@ -61,7 +64,7 @@ def init(
 def check(
     session: Session,
     model: Annotated[
-        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a Keras or ONNX file.", metavar="SPEC|MODEL")
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a model's file.", metavar="SPEC|MODEL")
     ],
     *,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
@@ -316,6 +319,7 @@ def files_read(spec: ModelSpec) -> list[Path]:
     Archives and repositories are not among them: the spec pins them.
     """
     from tfaot_pkg import _version
+    from tfaot_pkg.source.tree import local_files
     from tfaot_pkg.spec.tuning import tuning_path
     from tfaot_pkg.spec.types import FolderSource
 
@@ -326,7 +330,7 @@ def files_read(spec: ModelSpec) -> list[Path]:
     if spec.validation.inputs is not None:
         read.append(spec.validation.inputs)
     if isinstance(spec.source, FolderSource):
-        read += _below(spec.source.path / spec.model.files)
+        read += [file for place in local_files(spec.source.path, spec.model) for file in _below(place)]
     return read
 
 

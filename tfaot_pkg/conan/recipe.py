@@ -22,7 +22,7 @@ from tfaot_pkg.package.render import SUFFIX, template_names
 from tfaot_pkg.package.render import render as render_template
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
-from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.source.tree import local_files, source_tree
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec, spec_document
 from tfaot_pkg.storage import storage_errors, write_file
@@ -88,11 +88,13 @@ def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
         return
     recorded = read_statement(provenance.read_bytes(), spec.model.package_name)
     for origin, place in _local_files(spec).items():
-        # The inputs are one file, with a digest of its own; a model may be a folder.
+        # The inputs are one file, with a digest of its own; a model may be a folder, or several files.
         if origin == spec.validation.inputs:
             same = sha256_file(recipe / place) == recorded.validation_inputs.get("sha256")
         else:
-            same = source_tree(recipe, Path(place)).digest == recorded.source
+            root, model = recipe / _source_place(spec), spec.model
+            tree = source_tree(root, Path(model.files), field=model.format, beside=model.files_beside)
+            same = tree.digest == recorded.source
         if not same:
             raise SourceError(
                 f"{origin} is not what the package was built from: it changed since",
@@ -101,23 +103,29 @@ def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
 
 
 def _exported(spec: ModelSpec) -> list[str]:
-    """Patterns of the files that a build of `spec` reads, relative to it; a model is a folder or a file."""
+    """Patterns of the files that a build of `spec` reads, relative to it; a model is a folder or files."""
     return [pattern for place in _local_files(spec).values() for pattern in (place, f"{place}/*")]
 
 
 def _local_files(spec: ModelSpec) -> dict[Path, str]:
     """What a build of `spec` reads from this machine, and where that lies relative to the (staged) spec."""
-    document = spec_document(spec)
     files = {}
     if isinstance(spec.source, FolderSource):
-        source = document["source"]
-        assert isinstance(source, dict)
-        files[spec.source.path / spec.model.files] = (Path(source["path"]) / spec.model.files).as_posix()
-    validation = document["validation"]
+        below = Path(_source_place(spec))
+        for origin in local_files(spec.source.path, spec.model):
+            files[origin] = (below / origin.relative_to(spec.source.path)).as_posix()
+    validation = spec_document(spec)["validation"]
     assert isinstance(validation, dict)
     if spec.validation.inputs is not None:
         files[spec.validation.inputs] = str(validation["inputs"])
     return files
+
+
+def _source_place(spec: ModelSpec) -> str:
+    """Where the folder with the model's files lies relative to the (staged) spec."""
+    source = spec_document(spec)["source"]
+    assert isinstance(source, dict)
+    return str(source["path"])
 
 
 def _without_expressions(value: object) -> object:

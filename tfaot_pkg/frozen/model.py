@@ -20,7 +20,7 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
-from tfaot_pkg.spec.types import Compilation, ModelSpec
+from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -129,6 +129,9 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             # Only what the frozen graph depends on: another batch size or target does not freeze the model again.
             "source": source.digest,
             "format": spec.model.format,
+            "roles": {} if spec.model.format != "graph" else {"graph": spec.model.files, **spec.model.files_beside},
+            "constants": constants_document(spec.model),
+            "feeds": list(spec.model.feeds),
             "signature": spec.model.serving_key,
             "tags": list(spec.model.tags),
             "shapes": {name: spec.model.shape_document(name) for name in spec.model.shapes},

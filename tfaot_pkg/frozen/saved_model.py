@@ -13,7 +13,8 @@ from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.worker_program.messages.requests import ConvertKeras, Nothing, Rename
+from tfaot_pkg.worker_program.messages.conversions import ConvertGraph, ConvertKeras, Expose, GraphFiles, Pin, Rename
+from tfaot_pkg.worker_program.messages.requests import Nothing
 from tfaot_pkg.worker_program.messages.sources import BuildOnnx, SourceModel
 
 _GRAPH = "saved_model.pb"
@@ -39,8 +40,7 @@ class SavedModel:
         """Its folder, which workers can read. Raises ModelError, SourceError, StorageError, ToolchainError."""
         if self._made is None:
             folder = self._converted()
-            if self._model.input_keys or self._model.output_keys:
-                self._rename(folder)
+            self._change(folder)
             self._made = folder
         return self._made
 
@@ -63,12 +63,26 @@ class SavedModel:
         with self._snapshot.named() as path:
             return read_source(self._model.format, path, self._pool)
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """As `named`, for a block that reads the files themselves."""
+        with self._snapshot.named():
+            yield
+
+    def graph_files(self) -> GraphFiles:
+        """The copies of a graph's files. Raises SourceError, StorageError."""
+        model, graph = self._model, self._snapshot.model
+        beside = {name: str(self._snapshot.beside(place)) for name, place in model.files_beside.items()}
+        return GraphFiles(graph=str(graph), config=beside.get("config", ""), checkpoint=beside.get("checkpoint", ""))
+
     def _converted(self) -> Path:
         match self._model.format:
             case "saved_model":
                 return self._snapshot.model
             case "keras":
                 return self._made_by(lambda out: ConvertKeras(file=str(self._snapshot.model), out=out))
+            case "graph":
+                return self._made_by(self._from_graph)
             case "onnx":
                 graph = self._pool.new_folder("onnx")
                 self._source = read_source(
@@ -89,19 +103,52 @@ class SavedModel:
         self._pool.take(made, folder)
         return folder
 
-    def _rename(self, folder: Path) -> None:
-        """Give the signature in `folder`, which is a copy of ours, the names that the spec asks for."""
-        made, model = self._pool.new_folder("renamed"), self._model
-        request = Rename(
-            folder=str(folder),
+    def _from_graph(self, out: str) -> ConvertGraph:
+        model = self._model
+        keys = dict(zip(model.inputs, model.input_keys or model.inputs, strict=True))
+        return ConvertGraph(
+            files=self.graph_files(),
             tags=model.tags,
             signature=model.serving_key,
-            inputs=dict(zip(model.input_keys, model.inputs, strict=False)),
-            outputs=dict(zip(model.output_keys, model.outputs, strict=False)),
-            out=str(made / _GRAPH),
+            # What is exposed later is no tensor that the graph is cut at.
+            inputs=tuple(key for key in keys.values() if key not in model.feeds),
+            outputs=model.output_keys or model.outputs,
+            shapes={keys.get(name, name): shape for name, shape in model.shapes.items()},
+            constants=model.constants,
+            feeds=model.feeds,
+            out=out,
         )
+
+    def _change(self, folder: Path) -> None:
+        """Give the signature in `folder`, which is a copy of ours, the border that the spec asks for."""
+        model = self._model
+        tags, signature = model.tags, model.serving_key
+        if model.constants and model.format != "graph":
+            made = self._pool.new_folder("pinned")
+            out, constants = str(made / _GRAPH), model.constants
+            pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)
+            self._replace(pin, made, folder)
+        if model.feeds:
+            made = self._pool.new_folder("exposed")
+            out = str(made / _GRAPH)
+            expose = Expose(folder=str(folder), tags=tags, signature=signature, feeds=model.feeds, out=out)
+            self._replace(expose, made, folder)
+        if model.input_keys or model.output_keys:
+            made = self._pool.new_folder("renamed")
+            rename = Rename(
+                folder=str(folder),
+                tags=tags,
+                signature=signature,
+                inputs=dict(zip(model.input_keys, model.inputs, strict=False)),
+                outputs=dict(zip(model.output_keys, model.outputs, strict=False)),
+                out=str(made / _GRAPH),
+            )
+            self._replace(rename, made, folder)
+
+    def _replace(self, request: Pin | Expose | Rename, made: Path, folder: Path) -> None:
+        """Put the graph file that `request` writes into `made` in the place of that in `folder`."""
         self._pool.get().call(request, Nothing)
-        taken = self._pool.given_folder("renamed")
+        taken = self._pool.given_folder(made.name)
         self._pool.take(made, taken)
-        with storage_errors("rename inputs and outputs"):
+        with storage_errors("change the model's border"):
             shutil.move(taken / _GRAPH, folder / _GRAPH)

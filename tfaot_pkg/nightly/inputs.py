@@ -49,7 +49,7 @@ class Inputs:
     folders: Folders
     progress: Progress
     digest: Digest
-    _sources: dict[tuple[Source, str], SourceTree | TfaotError] = field(default_factory=dict)
+    _sources: dict[tuple[Source | str, ...], SourceTree | TfaotError] = field(default_factory=dict)
     _toolchains: dict[str, ToolchainFacts | TfaotError] = field(default_factory=dict)
     _compilers: dict[str, Compiler | TfaotError] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class Inputs:
         architecture = TARGETS[wanted.compilation.targets[0]].architecture
         return plan_of(
             wanted,
-            _once(self._sources, (spec.source, spec.model.files), lambda: self._source(spec)),
+            _once(self._sources, (spec.source, *spec.model.all_files), lambda: self._source(spec)),
             _once(self._toolchains, task.toolchain, lambda: pinned_toolchain(task.toolchain)),
             _once(self._compilers, architecture, lambda: self._compiler(architecture)),
             inputs=inputs_document(wanted, self.digest),
@@ -70,7 +70,8 @@ class Inputs:
 
     def _source(self, spec: ModelSpec) -> SourceTree:
         root = fetch(spec.source, folders=self.folders, progress=self.progress)
-        return source_tree(root, Path(spec.model.files), self.digest, field=spec.model.format)
+        model = spec.model
+        return source_tree(root, Path(model.files), self.digest, field=model.format, beside=model.files_beside)
 
     def _compiler(self, architecture: str) -> Compiler:
         return find_compiler(architecture, log=self.folders.logs / "nightly-plan.log", output=self.progress.output)

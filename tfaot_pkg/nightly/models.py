@@ -22,6 +22,7 @@ from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.git import fetch_git, git_environment
+from tfaot_pkg.source.tree import local_files
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.parse import override
 from tfaot_pkg.spec.rules import name_fault, version_fault
@@ -223,7 +224,7 @@ def _files_of(spec: ModelSpec) -> list[Path]:
     """Files and folders of this file system from which the model is built."""
     places = [spec.path, tuning_path(spec.path)]
     if isinstance(spec.source, FolderSource):
-        places.append(spec.source.path / spec.model.files)
+        places += local_files(spec.source.path, spec.model)
     if spec.validation.inputs is not None:
         places.append(spec.validation.inputs)
     return places

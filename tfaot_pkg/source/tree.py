@@ -7,6 +7,7 @@ them: workers read a copy, made once, whose digests must equal those of the sour
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ from tfaot_pkg.source.address import inside
 from tfaot_pkg.source.archive import fetch_archive
 from tfaot_pkg.source.git import fetch_git
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
-from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, Source
+from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelInfo, Source
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.walk import MOST_LEVELS
 
@@ -39,18 +40,14 @@ class SourceTree:
     """A folder with the model's files, and `model` at or below it: the SavedModel's folder, or the model's file.
 
     `digest` is the SHA-256 over names and contents of the files that the model uses; it does not depend on the
-    folder's path or other content. `files` maps the name of each file to its SHA-256.
+    folder's path or other content. `files` maps the name of each file, relative to `folder`, to its SHA-256.
     """
 
     root: Path
     model: Path
+    folder: Path
     digest: str
     files: Mapping[str, str]
-
-    @property
-    def folder(self) -> Path:
-        """The folder that the names in `files` are relative to."""
-        return self.model if self.model.is_dir() else self.model.parent
 
 
 def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
@@ -69,23 +66,33 @@ def fetch(source: Source, *, folders: Folders, progress: Progress) -> Path:
     return local_folder(inside(root, source.subdir, what="source.subdir"))
 
 
-def source_tree(root: Path, used: Path, digest: Digest = sha256_file, *, field: Format = SAVED_MODEL) -> SourceTree:
+def source_tree(
+    root: Path,
+    used: Path,
+    digest: Digest = sha256_file,
+    *,
+    field: Format = SAVED_MODEL,
+    beside: Mapping[str, str] | None = None,
+) -> SourceTree:
     """The tree at `root`, of which the model uses `used`: a folder, or a file with the parts of its format beside it.
 
-    `field` of `model` in the spec names it. `used` is relative to `root` or below it. Names are relative to the
-    SavedModel's folder, so moving it changes nothing. Raises SourceError if files are missing, unreadable, outside
-    `root`, not regular, or Git LFS pointers.
+    `field` of `model` in the spec names it; `beside` has other files by the fields that name them (ModelInfo). `used`
+    is relative to `root` or below it. Names are relative to the SavedModel's folder, or the lowest folder above all
+    files, so moving it changes nothing. Raises SourceError if files are missing, unreadable, outside `root`, not
+    regular, or Git LFS pointers.
     """
     path = inside(root, used, what=f"model.{field}")
+    others = [file for name, place in (beside or {}).items() for file in _named(root, place, what=f"model.{name}")]
     folder = path if path.is_dir() else path.parent
     try:
-        files = [file for part in (path, *_parts(path, field)) for file in _files(part, root.resolve(), ())]
+        files = [file for each in (path, *_parts(path, field), *others) for file in _files(each, root.resolve(), ())]
         if not files:
             raise SourceError(f"{path} holds no files", hint="export the model again")
         for file in files:
             _refuse_lfs_pointer(file)
+        folder = Path(os.path.commonpath([folder, *(file.parent for file in others)]))
         digests = {file.relative_to(folder).as_posix(): digest(file) for file in files}
-        return SourceTree(root=root, model=path, digest=sha256_listing(digests), files=digests)
+        return SourceTree(root=root, model=path, folder=folder, digest=sha256_listing(digests), files=digests)
     except OSError as error:
         raise SourceError(
             f"cannot read {error.filename or path}: {error.strerror}", hint="check the rights of the model's files"
@@ -99,6 +106,26 @@ def _parts(path: Path, field: Format) -> list[Path]:
     parts = FILE_FORMATS[field].parts if field in FILE_FORMATS and path.is_file() else ()
     named = [path.with_name(path.name + part) for part in parts]
     return [part for part in named if os.path.lexists(part)]
+
+
+def local_files(root: Path, model: ModelInfo) -> list[Path]:
+    """The SavedModel's folder or the files of `model` in its source at `root`, checkpoints by all of their files."""
+    places = [root / place for place in model.all_files]
+    places += _parts(places[0], model.format)
+    return [file for place in places for file in _files_of(place) or [place]]
+
+
+def _named(root: Path, place: str, *, what: str) -> list[Path]:
+    """The file `root / place`, and the files of the checkpoint whose names begin with it. Raises SourceError."""
+    above = inside(root, Path(place).parent, what=what)
+    return _files_of(above / Path(place).name) or [inside(root, place, what=what)]
+
+
+def _files_of(place: Path) -> list[Path]:
+    """`place`, if there is such a file or folder, and files of a checkpoint that is called so."""
+    name = glob.escape(place.name)
+    found = [*place.parent.glob(f"{name}.index"), *place.parent.glob(f"{name}.data-*")]
+    return sorted([place, *found] if place.exists() else found)
 
 
 def _files(path: Path, root: Path, above: tuple[Path, ...]) -> Iterator[Path]:
@@ -191,17 +218,22 @@ class Snapshot:
         self._source = source
         self._new_folder = new_folder
         self._model: Path | None = None
+        self._folder = Path()
 
     @property
     def model(self) -> Path:
         """The SavedModel's folder, or the model's file, in the copy. Raises SourceError, StorageError."""
         if self._model is None:
-            folder = self._new_folder("model")
+            self._folder = folder = self._new_folder("model")
             for name, digest in self._source.files.items():
                 self._copy(name, digest, folder)
-            single = self._source.model != self._source.folder
-            self._model = folder / self._source.model.name if single else folder
+            self._model = folder / self._source.model.relative_to(self._source.folder)
         return self._model
+
+    def beside(self, place: str) -> Path:
+        """Another file of the model, `place` in the source, in the copy."""
+        assert self._model is not None, "the model is copied first"
+        return self._folder / (self._source.root / place).relative_to(self._source.folder)
 
     @contextmanager
     def named(self) -> Iterator[Path]:
@@ -211,6 +243,7 @@ class Snapshot:
             yield copy
         except TfaotError as error:
             error.message = error.message.replace(str(copy), str(self._source.model))
+            error.message = error.message.replace(str(self._folder), str(self._source.folder))
             # str() of an exception comes from args, not from message.
             error.args = (error.message,)
             raise

@@ -22,6 +22,7 @@ from pydantic import (
 from tfaot_pkg.forms.document import scalar
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked, problem
 from tfaot_pkg.spec import rules
+from tfaot_pkg.spec.constants import Constants
 from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.spec.types import Compilation, ModelInfo, PackageOptions, Validation
 from tfaot_pkg.targets import TARGETS
@@ -229,7 +230,26 @@ class ModelForm(Form):
         "saved_model; answers are compared with ONNX Runtime's.",
         examples=["./tagger.onnx"],
     )
-    serving_key: FilledLine | None = Field(None, description="Key of the signature to compile.")
+    graph: FilePath | None = Field(
+        None,
+        description="File of a graph (GraphDef .pb or .pbtxt, or .meta), in the place of saved_model; inputs and "
+        "outputs then choose its tensors (by default: placeholders, and what nothing uses).",
+        examples=["./frozen.pb"],
+    )
+    config: FilePath | None = Field(
+        None,
+        description="With graph: file of a tf2xla Config (.pbtxt or .pb), whose feeds and fetches are the inputs and "
+        "outputs.",
+        examples=["./tagger.config.pbtxt"],
+    )
+    checkpoint: FilePath | None = Field(
+        None,
+        description="With graph: checkpoint of its variables, as what the names of its files begin with.",
+        examples=["./model.ckpt-1000"],
+    )
+    serving_key: FilledLine | None = Field(
+        None, description="Key of the signature to compile, or the name of a function that was saved without one."
+    )
     tags: Annotated[list[FilledLine], _list_of("strings"), FILLED] | None = Field(
         None, description="Tags of the graph inside the SavedModel."
     )
@@ -254,6 +274,17 @@ class ModelForm(Form):
     )
     outputs: TensorNames | None = Field(
         None, description="All outputs of the signature, as inputs.", examples=[{"output_0": "score"}]
+    )
+    constants: Constants | None = Field(
+        None,
+        description="Values of inputs, or of placeholders of a graph, that are constants of the package.",
+        examples=[{"is_training": False, "keep_prob": 1.0}],
+    )
+    feeds: Annotated[list[FilledLine], _list_of("names"), DISTINCT, AfterValidator(_few)] | None = Field(
+        None,
+        description="Constants or variables of the model, by the names of their nodes, that are inputs instead: each "
+        "call supplies them.",
+        examples=[["dense/kernel"]],
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx"]
+Format = Literal["saved_model", "keras", "onnx", "graph"]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -19,19 +19,22 @@ class FileFormat:
     """A kind of model that is one file, without signatures and tags.
 
     `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. The file
-    `FILE.onnx` may have parts beside it whose names are its own with one of `parts` behind it.
+    `FILE.onnx` may have parts beside it whose names are its own with one of `parts` behind it. Those that are not
+    `is_tensorflows` keep the border that their framework gives them.
     """
 
     field: Format
     title: str
     suffixes: tuple[str, ...]
     parts: tuple[str, ...] = ()
+    is_tensorflows: bool = True
 
 
 _FORMATS = (
     FileFormat(field="keras", title="a Keras file", suffixes=(".keras", ".h5", ".hdf5")),
     # Exporters put weights of more than 2 GB, or all weights, into such a file: PyTorch ".data", others "_data".
-    FileFormat(field="onnx", title="an ONNX file", suffixes=(".onnx",), parts=(".data", "_data")),
+    FileFormat(field="onnx", title="an ONNX file", suffixes=(".onnx",), parts=(".data", "_data"), is_tensorflows=False),
+    FileFormat(field="graph", title="a graph", suffixes=(".pb", ".pbtxt", ".meta")),
 )
 
 FILE_FORMATS: Mapping[Format, FileFormat] = MappingProxyType({each.field: each for each in _FORMATS})

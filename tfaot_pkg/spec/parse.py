@@ -206,7 +206,7 @@ def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
 
 def _check_files(document: Document) -> None:
     model = document.data.get("model")
-    for key in (SAVED_MODEL, *FILE_FORMATS):
+    for key in (SAVED_MODEL, *FILE_FORMATS, "config", "checkpoint"):
         files, path = model.get(key) if isinstance(model, dict) else None, ("model", key)
         reported = any(found == path for found, _ in document.faults)
         if isinstance(files, str) and not reported and (fault := inner_path_fault(files)):
@@ -226,6 +226,23 @@ def _check_model(document: Document) -> None:
                 )
     for field in named[1:]:
         document.report(("model", field), f"names another file than model.{named[0]}: give one of them")
+    for key in ("config", "checkpoint"):
+        if key in model and "graph" not in model:
+            document.report(("model", key), "is for a graph, which model.graph names")
+    _check_values(document, model)
+
+
+def _check_values(document: Document, model: Mapping[str, Any]) -> None:
+    """Check constants and feeds together, which need a model that TensorFlow reads."""
+    for field in [field for field in FILE_FORMATS if field in model and not FILE_FORMATS[field].is_tensorflows]:
+        for key in ("constants", "feeds"):
+            if key in model:
+                document.report(("model", key), f"is not for {FILE_FORMATS[field].title}: change the model itself")
+    constants, feeds = model.get("constants"), model.get("feeds")
+    fixed = constants if isinstance(constants, dict) else {}
+    for name in feeds if isinstance(feeds, list) else ():
+        if isinstance(name, str) and name in fixed:
+            document.report(("model", "feeds"), f"{name!r} is one of model.constants, which no call supplies")
 
 
 def _refuse(document: Document, source: dict[str, Any], keys: tuple[str, ...], what: str) -> None:
@@ -294,13 +311,14 @@ def _spec(form: SpecForm, path: Path) -> ModelSpec:
     )
 
 
-def _model(form: ModelForm, files: str) -> ModelInfo:
-    given = _given(form) | {_format(form): files}
+def _model(form: ModelForm, files: Mapping[str, str]) -> ModelInfo:
+    given = {**_given(form), **files}
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
     given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
+    given |= {"feeds": tuple(form.feeds or ()), "constants": dict(form.constants or {})}
     return ModelInfo(**given)
 
 
@@ -344,9 +362,9 @@ def symbols_in(shapes: Mapping[str, tuple[int | str | None, ...]]) -> tuple[Symb
     return tuple(found[name] for name in sorted(found))
 
 
-def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
-    """The source, and the path of the model's files in it."""
-    files = posixpath.normpath(getattr(form.model, _format(form.model)) or DEFAULT_SAVED_MODEL)
+def _source(form: SpecForm, folder: Path) -> tuple[Source, Mapping[str, str]]:
+    """The source, and the paths of the model's files in it by their fields."""
+    files = _files(form.model)
     source = form.source
     if source is None:
         return _beside_the_spec(files, folder)
@@ -360,12 +378,22 @@ def _source(form: SpecForm, folder: Path) -> tuple[Source, str]:
     return FolderSource(path=_absolute(str(source.path), folder) / subdir), files
 
 
-def _beside_the_spec(files: str, folder: Path) -> tuple[FolderSource, str]:
-    """cms-tfaot lets `saved_model` be outside the spec's folder: then its parent folder is the source."""
-    place = _absolute(files, folder)
-    if place.is_relative_to(folder):
-        return FolderSource(path=folder), place.relative_to(folder).as_posix()
-    return FolderSource(path=place.parent), place.name or "."
+def _files(form: ModelForm) -> dict[str, str]:
+    kind = _format(form)
+    named = {kind: getattr(form, kind) or DEFAULT_SAVED_MODEL, "config": form.config, "checkpoint": form.checkpoint}
+    return {field: posixpath.normpath(path) for field, path in named.items() if path}
+
+
+def _beside_the_spec(files: Mapping[str, str], folder: Path) -> tuple[FolderSource, Mapping[str, str]]:
+    """cms-tfaot lets `saved_model` be outside the spec's folder: then its parent folder is the source.
+
+    Of several files, one of which is outside, the lowest folder above all is.
+    """
+    places = {field: _absolute(path, folder) for field, path in files.items()}
+    root = folder
+    if not all(place.is_relative_to(folder) for place in places.values()):
+        root = Path(os.path.commonpath([place.parent for place in places.values()]))
+    return FolderSource(path=root), {field: place.relative_to(root).as_posix() for field, place in places.items()}
 
 
 def _compilation(form: CompilationForm) -> Compilation:

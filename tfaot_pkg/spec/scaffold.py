@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS
-from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation
+from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation, constants_document
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
 
@@ -23,6 +24,9 @@ def scaffold(
     model: ModelInfo,
     signature: Signature,
     other_keys: Iterable[str] = (),
+    defaulted: Iterable[str] = (),
+    variables: Iterable[str] = (),
+    open_shapes: Mapping[str, tuple[int | None, ...] | None] = MappingProxyType({}),
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
     schema: str = "",
     origin: str = "",
@@ -30,13 +34,19 @@ def scaffold(
     """The text of a spec that `load_spec` accepts, if name and version are valid.
 
     The files of `model` are relative to the folder of the spec file; its `shapes` are full shapes of inputs with
-    unknown axes. `other_keys` are the SavedModel's other signatures. `schema` is the path or URL of the JSON Schema,
-    for editors ("" leaves it out). `origin` says what made the model's file ("" for TensorFlow).
+    unknown axes. `other_keys` are the SavedModel's other signatures. Of a graph, `defaulted` are placeholders with
+    values of their own, `variables` those that need a checkpoint, and `open_shapes` have axes that the spec must fix.
+    `schema` is the path or URL of the JSON Schema, for editors ("" leaves it out). `origin` says what made the model's
+    file ("" for TensorFlow).
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
         *_model_lines(model, sorted(other_keys), origin),
-        *_name_lines(signature),
+        *(
+            _graph_lines(model, defaulted, variables, open_shapes)
+            if model.format == "graph"
+            else _name_lines(signature)
+        ),
         *_shape_lines(model),
         "",
         *_signature_lines(signature),
@@ -76,6 +86,50 @@ def _files_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
         f"  # Signature to compile{also}.",
         f"  serving_key: {_scalar(model.serving_key)}",
     ]
+
+
+def _graph_lines(
+    model: ModelInfo,
+    defaulted: Iterable[str],
+    variables: Iterable[str],
+    open_shapes: Mapping[str, tuple[int | None, ...] | None],
+) -> list[str]:
+    """The border of a graph, which somebody has to look at: it was found by its placeholders and sinks."""
+    lines = [
+        "  # Review: placeholders, and what no other node uses. `NODE: name` gives one another name.",
+        *(["  inputs:", *[f"    - {_scalar(name)}" for name in model.inputs]] if model.inputs else []),
+        *(["  outputs:", *[f"    - {_scalar(name)}" for name in model.outputs]] if model.outputs else []),
+    ]
+    if model.constants:
+        lines += ["  # Review: placeholders that look like switches of training, with the values for inference."]
+        lines += ["  constants:"]
+        lines += [f"    {_scalar(name)}: {json.dumps(value)}" for name, value in constants_document(model).items()]
+    if names := [*defaulted]:
+        lines += [f"  # With values of their own, if neither inputs nor constants name them: {_listed(names)}."]
+    if names := [*variables]:
+        lines += [
+            f"  # The graph is not frozen. Values of {_listed(names)}: what the names of the checkpoint's files begin",
+            "  # with, relative to this file; or `feeds: [VARIABLE]`, for those that each call supplies.",
+            "  # checkpoint: ./model.ckpt",
+        ]
+    if open_shapes:
+        lines += [
+            "  # Sizes that the graph leaves open: write numbers for SIZE; the first axis may be the batch, null."
+        ]
+        lines += ["  # shapes:", *[f"  #   {_scalar(name)}: {_open(shape)}" for name, shape in open_shapes.items()]]
+    return lines
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return _comment(", ".join(names[:6]) + more)
+
+
+def _open(shape: tuple[int | None, ...] | None) -> str:
+    if shape is None:
+        return "[null, SIZE]"
+    first, *others = (json.dumps(size) for size in shape)
+    return f"[{', '.join([first, *('SIZE' if size == 'null' else size for size in others)])}]"
 
 
 def _name_lines(signature: Signature) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ from tfaot_pkg.signature import Symbol
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
 from tfaot_pkg.spec.rules import INPUT_CLASSES, package_name
 from tfaot_pkg.targets import DEFAULT_TARGETS
+from tfaot_pkg.worker_program.messages.conversions import Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +44,16 @@ _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.I
 class ModelInfo:
     """The model and its description.
 
-    `saved_model`, or the one of `keras` and `onnx` that is not empty, is relative to the root of the source, with `/`,
-    and does not lead out of it; only a SavedModel has signatures and tags. `shapes` gives full shapes by input name,
-    None for the batch axis: it fixes axes that the model leaves unknown. `axes` names the symbols of these axes, as
-    Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs` and `outputs` list all tensors of the
-    signature in their order; empty for the order of their names. If some are renamed, `input_keys` and `output_keys`
-    have the model's own names.
+    `saved_model`, or the one of `keras`, `onnx` and `graph` that is not empty, is relative to the root of the source,
+    with `/`, and does not lead out of it; only a SavedModel has signatures and tags. Beside a graph, `config` is the
+    file of a tf2xla Config, `checkpoint` what the names of a checkpoint's files begin with; "" for none. `constants`
+    are values of inputs or placeholders, which are no inputs then; `feeds` are constants or variables that are inputs.
+
+    `shapes` gives full shapes by input name, None for the batch axis: it fixes axes that the model leaves unknown.
+    `axes` names the symbols of these axes, as Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs`
+    and `outputs` list all tensors of the signature in their order; empty for the order of their names. Of a graph
+    without `config` they choose its tensors. If some are renamed, `input_keys` and `output_keys` have the model's own
+    names.
     """
 
     name: str
@@ -56,6 +61,9 @@ class ModelInfo:
     saved_model: str = DEFAULT_SAVED_MODEL
     keras: str = ""
     onnx: str = ""
+    graph: str = ""
+    config: str = ""
+    checkpoint: str = ""
     serving_key: str = "serving_default"
     tags: tuple[str, ...] = ("serve",)
     author: str = ""
@@ -69,6 +77,8 @@ class ModelInfo:
     outputs: tuple[str, ...] = ()
     input_keys: tuple[str, ...] = ()
     output_keys: tuple[str, ...] = ()
+    constants: Mapping[str, Values] = field(default_factory=dict)
+    feeds: tuple[str, ...] = ()
 
     @property
     def package_name(self) -> str:
@@ -84,6 +94,16 @@ class ModelInfo:
         """The folder or file of the model, in its source."""
         files: str = getattr(self, self.format)
         return files
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """`files`, and what is beside it; a checkpoint by what the names of its files begin with."""
+        return (self.files, *self.files_beside.values())
+
+    @property
+    def files_beside(self) -> Mapping[str, str]:
+        """The other files of the model in its source, by the fields that name them."""
+        return {name: path for name in ("config", "checkpoint") if (path := getattr(self, name))}
 
     def shape_document(self, name: str) -> list[int | str | None]:
         """The shape of an input as a spec has it, each symbol with its range."""
@@ -237,6 +257,8 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
             "inputs": _names_document(model.inputs, model.input_keys),
             "outputs": _names_document(model.outputs, model.output_keys),
+            **({"constants": constants_document(model)} if model.constants else {}),
+            **({"feeds": list(model.feeds)} if model.feeds else {}),
         },
         "source": _source_document(spec.source, spec.folder),
         "compilation": {
@@ -261,9 +283,21 @@ def _names_document(names: tuple[str, ...], keys: tuple[str, ...]) -> list[str |
     return [name if key == name else {key: name} for key, name in pairs]
 
 
+def constants_document(model: ModelInfo) -> dict[str, object]:
+    """The constants as a spec has them: numbers, or lists of them."""
+    return {name: _nested(values.shape, values.values) for name, values in sorted(model.constants.items())}
+
+
+def _nested(shape: tuple[int, ...], values: Sequence[object]) -> object:
+    if not shape:
+        return values[0]
+    size = len(values) // shape[0] if shape[0] else 0
+    return [_nested(shape[1:], values[place * size : (place + 1) * size]) for place in range(shape[0])]
+
+
 def _files_document(model: ModelInfo) -> dict[str, object]:
     if model.format in FILE_FORMATS:
-        return {model.format: model.files}
+        return {model.format: model.files, **model.files_beside}
     return {"saved_model": model.saved_model, "serving_key": model.serving_key, "tags": list(model.tags)}
 
 

@@ -52,7 +52,11 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
 
     reader = tf.train.load_checkpoint(prefix)
     # The graph of objects takes precedence (docs/decisions/028).
-    keys = {**_restored(meta_graph), **_kept_by_objects(meta_graph, reader)}
+    restore = meta_graph.saver_def.restore_op_name
+    restored = restored_by(meta_graph.graph_def, restore) if restore else {}
+    keys = {**restored, **_kept_by_objects(meta_graph, reader)}
+    if not restore and not meta_graph.object_graph_def.nodes:
+        keys = {name: (name, "") for name in names}  # as graph_checkpoint.py writes values
     found: dict = {}
     for name in names:
         key, part = keys.get(name, ("", ""))
@@ -61,12 +65,12 @@ def _read(prefix: str, meta_graph, names: list) -> dict:
                 f"the SavedModel's checkpoint holds no value for the variable {name!r}",
                 "export the model again, with all that it needs initialized",
             )
-        _require_fitting(prefix, reader, name, key)
-        found[name] = _part(reader.get_tensor(key), part)
+        require_fitting(prefix, reader, name, key)
+        found[name] = part_of(reader.get_tensor(key), part)
     return found
 
 
-def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
+def require_fitting(prefix: str, reader, name: str, key: str) -> None:
     """ModelFault if a value claims to be larger than the checkpoint's files: TensorFlow allocates before it reads."""
     dtype = reader.get_variable_to_dtype_map()[key]
     bytes_each = 1 if dtype.name == "string" else dtype.size  # a text takes at least a byte for its length
@@ -81,7 +85,7 @@ def _require_fitting(prefix: str, reader, name: str, key: str) -> None:
         )
 
 
-def _part(values, text: str):
+def part_of(values, text: str):
     """The part of partitioned values that `text` names: the whole shape, then `start,size` per axis, `-` for all."""
     if not text:
         return values
@@ -129,13 +133,15 @@ def _same_objects(nodes, saved) -> dict:
     return same
 
 
-def _restored(meta_graph) -> dict:
-    """Variable -> (key, part of its values), as the saver's restore operation would assign them."""
-    graph_def = meta_graph.graph_def
+def restored_by(graph_def, operation: str) -> dict:
+    """Variable -> (key, part of its values), as the saver's restore operation would assign them.
+
+    "" for an operation that is not known: all restoring assignments of the graph count.
+    """
     functions = {function.signature.name: function for function in graph_def.library.function}
     top = {node.name: node for node in graph_def.node}
     found: dict = {}
-    for node in _ancestors(top, [meta_graph.saver_def.restore_op_name]):
+    for node in _ancestors(top, [operation]) if operation else graph_def.node:
         called = functions.get(node.attr["f"].func.name) if node.op in _CALLS else None
         if called is not None:
             _take_assignments(called, node, top, found)

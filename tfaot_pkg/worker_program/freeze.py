@@ -158,7 +158,8 @@ class _Graph:
     outputs: tuple
 
 
-def _freeze_signature(model: Chosen, signature) -> _Graph:
+def frozen_function(name: str, signature):
+    """TensorFlow's frozen function of the signature `name`; ModelFault if a variable cannot become a constant."""
     from tensorflow.python.framework import convert_to_constants
 
     # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
@@ -166,13 +167,17 @@ def _freeze_signature(model: Chosen, signature) -> _Graph:
     try:
         frozen = convert_to_constants.convert_variables_to_constants_v2(signature.function, lower_control_flow=False)
     except (ValueError, KeyError, TypeError) as error:
-        raise _cannot_freeze(model.signature, signature.function, error) from error
+        raise _cannot_freeze(name, signature.function, error) from error
     if len(signature.inputs) != len(frozen.inputs):
         raise ModelFault(
-            f"the signature {model.signature!r} has {len(signature.inputs)} inputs, "
-            f"its frozen graph {len(frozen.inputs)}",
+            f"the signature {name!r} has {len(signature.inputs)} inputs, its frozen graph {len(frozen.inputs)}",
             "a variable could not be frozen: mutable state cannot be compiled",
         )
+    return frozen
+
+
+def _freeze_signature(model: Chosen, signature) -> _Graph:
+    frozen = frozen_function(model.signature, signature)
     graph_def = frozen.graph.as_graph_def()
     inputs = _feeds(signature.inputs, frozen.inputs, model)
     outputs = _fetches(signature.outputs, frozen, inputs, graph_def, model.symbols)

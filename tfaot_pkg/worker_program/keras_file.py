@@ -6,7 +6,8 @@ import sys
 import zipfile
 
 import saved_model
-from messages.requests import ConvertKeras, ModelFault, Nothing
+from messages.conversions import ConvertKeras
+from messages.requests import ModelFault, Nothing
 
 _EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
 _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}

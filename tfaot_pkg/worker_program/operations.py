@@ -92,7 +92,7 @@ def faults_of(signature: str, placed: list, functions: list) -> list:
 def _misplaced(node, function: str) -> str:
     """Why an operation that is allowed elsewhere is not at this place; "" if it is."""
     if node.op in _PLACEHOLDERS:
-        return "no input of the signature feeds it"
+        return "no input feeds it: name it in model.inputs, or give it a value in model.constants"
     if function and node.op in VARIABLES:
         return "a variable that a function makes for itself has no value in the checkpoint"
     return ""

@@ -3,14 +3,19 @@
 import os
 
 import interface
+import saved_functions
+from messages.conversions import Rename
 from messages.graph import Inspect, Inspected, Interface, Tensor
-from messages.requests import ModelFault, Nothing, Rename
+from messages.requests import ModelFault, Nothing
+
+_CHOICE = "set model.serving_key, or choose one with --signature"
 
 
 def inspect(request: Inspect, report) -> Inspected:
     """What the SavedModel offers, without loading it."""
     graph = meta_graph(read(request.folder), request.tags)
-    definitions = {name: graph.signature_def[name] for name in signature_names(graph)}
+    names = signature_names(graph) or saved_functions.names(graph)
+    definitions = {name: require_signature(graph, name) for name in names}
     return Inspected(
         signatures={
             name: Interface(inputs=tensors_of(definition.inputs), outputs=tensors_of(definition.outputs))
@@ -94,11 +99,15 @@ def signature_names(graph) -> list:
 
 
 def require_signature(graph, name: str):
-    """The signature `name`; ModelFault listing those that exist."""
+    """The signature `name`, or one that is made of the function of that name; ModelFault listing those that exist."""
     names = signature_names(graph)
     if name not in names:
-        listing = ", ".join(names) or "none"
-        raise ModelFault(f"the SavedModel has no signature {name!r}; it has: {listing}", "set model.serving_key")
+        functions = saved_functions.names(graph)
+        if name not in functions:
+            listing = ", ".join(names) or "none"
+            called = f"; functions that can be called: {', '.join(functions)}" if functions else ""
+            raise ModelFault(f"the SavedModel has no signature {name!r}; it has: {listing}{called}", _CHOICE)
+        saved_functions.add_signature(graph, name)
     return graph.signature_def[name]
 
 

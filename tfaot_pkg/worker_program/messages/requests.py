@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .conversions import ConvertGraph, ConvertKeras, Expose, Pin, ProposedGraph, ProposeGraph, Rename
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
 from .sources import BuildOnnx, ReadOnnx, SourceModel
 
@@ -112,29 +113,6 @@ class ReadFlags:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
     """The answer to a request that asks for no value."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertKeras:
-    """Write the SavedModel of the Keras model in `file` to the folder `out`."""
-
-    file: str
-    out: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
-    """Write to the file `out` the `saved_model.pb` of `folder` with other names in one signature.
-
-    `inputs` and `outputs` have the new names of all by the present ones; none if those stay.
-    """
-
-    folder: str
-    tags: tuple[str, ...]
-    signature: str
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    out: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +262,11 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
     "read onnx": (ReadOnnx, SourceModel),
     "build onnx": (BuildOnnx, Nothing),
+    "graph": (ConvertGraph, Nothing),
+    "propose": (ProposeGraph, ProposedGraph),
     "rename": (Rename, Nothing),
+    "pin": (Pin, Nothing),
+    "expose": (Expose, Nothing),
     "inspect": (Inspect, Inspected),
     "operations": (ListOperations, OperationTable),
     "flags": (ReadFlags, Nothing),

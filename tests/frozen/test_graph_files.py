@@ -1,0 +1,221 @@
+"""Graphs of TensorFlow 1, checkpoints and modules give TensorFlow's own answers, whatever the spec says of their border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.toolchains import VERSIONS
+from tests.wording import reported
+from tfaot_pkg.errors import ModelError, SourceError
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.model import chosen
+from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.source.tree import source_tree
+from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compilation
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.conversions import GraphFiles, ProposedGraph, ProposeGraph, Values
+from tfaot_pkg.worker_program.messages.graph import Check, Checked
+from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
+
+_PROGRAM = Path(__file__).with_name("graph_files.py")
+_OFF = Values(shape=(), values=(False,))
+_SWITCHES = {"is_training": _OFF, "keep_prob": Values(shape=(), values=(1.0,))}
+_TAGGER = {"outputs": ("ID_pred/Softmax", "regression_pred/BiasAdd"), "constants": {"keras_learning_phase": _OFF}}
+_RESULT = {"graph": "unfrozen.pb", "outputs": ("result",)}
+MODELS: dict[str, tuple[str, dict[str, object]]] = {
+    "convolutional": ("convolutional", {"graph": "convolutional.pb", "constants": _SWITCHES}),
+    "text": ("convolutional", {"graph": "convolutional.pbtxt", "constants": _SWITCHES}),
+    "tagger": ("tagger", {"graph": "tagger.pb", **_TAGGER}),
+    "switched": ("switched_tagger", {"graph": "switched_tagger.pb", **_TAGGER}),
+    "by default": ("switched_tagger", {"graph": "switched_tagger.pb"}),
+    "loop": ("recurrent", {"graph": "recurrent.pb"}),
+    "old loop": ("switched_recurrent", {"graph": "switched_recurrent.pb"}),
+    "V2": ("variables", {**_RESULT, "checkpoint": "v2.ckpt-7"}),
+    "V1": ("variables", {**_RESULT, "checkpoint": "v1.ckpt"}),
+    "objects": ("variables", {**_RESULT, "checkpoint": "objects"}),
+    "meta": ("variables", {**_RESULT, "graph": "v2.ckpt-7.meta", "checkpoint": "v2.ckpt-7"}),
+    "module": ("module", {"saved_model": "module", "serving_key": "score"}),
+}
+"""What the files are called, and what a spec says of them."""
+
+
+@pytest.fixture(scope="module", params=[pytest.param(each, id=each) for each in VERSIONS])
+def pool(
+    request: pytest.FixtureRequest, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerPool]:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    environment = ensure(request.param, folders=folders, progress=Silent())
+    scratch = tmp_path_factory.mktemp("graphs")
+    with WorkerPool(environment, scratch_root=scratch / "scratch", logs=scratch / "logs") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def files(pool: WorkerPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    run([pool.environment.python, "-I", "-B", _PROGRAM, folder], timeout=250)
+    return folder
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs_tensorflow,
+    pytest.mark.timeout(400),
+]
+
+
+def saved(pool: WorkerPool, files: Path, **said: object) -> SavedModel:
+    info = ModelInfo(name="m", version="1.0", **said)  # type: ignore[arg-type]  # the values of a table
+    tree = source_tree(files, Path(info.files), field=info.format, beside=info.files_beside)
+    return SavedModel(info, tree, pool)
+
+
+def answers(
+    pool: WorkerPool, model: SavedModel, inputs: Path, *, signature: str = "serving_default", batched: bool = True
+) -> dict[str, np.ndarray]:
+    given = arrays(inputs)
+    rows = len(next(iter(given.values())))
+    out = pool.new_folder("answers") / "answers.npz"
+    readable = pool.give(inputs)
+    batches = tuple(name for name, value in given.items() if batched and len(value) == rows)
+    asked = Reference(
+        folder=str(model.folder), tags=("serve",), signature=signature, inputs=str(readable), out=str(out),
+        batch_sizes=(rows,), batched=batches, stacked=(),
+    )  # fmt: skip
+    pool.get().call(asked, Referenced)
+    return {name.partition("/")[2]: value for name, value in arrays(out).items()}
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as file:
+        return dict(file)
+
+
+@pytest.mark.sweep("2.17.1-convolutional", "2.17.1-switched", "2.17.1-V1", "2.17.1-module")
+@pytest.mark.parametrize("name", MODELS)
+def test_models_give_tensorflows_answers(name: str, pool: WorkerPool, files: Path) -> None:
+    stem, said = MODELS[name]
+    key = str(said.get("serving_key", "serving_default"))
+    found = answers(pool, saved(pool, files, **said), files / f"{stem}.npz", signature=key)
+    expected = arrays(files / f"{stem}.answers.npz")
+    assert sorted(found) == sorted(expected)
+    for output, values in expected.items():
+        np.testing.assert_allclose(found[output], values, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.sweep("2.17.1")
+def test_variables_that_callers_supply_are_inputs(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
+    model = saved(
+        pool, files, **_RESULT, checkpoint="v2.ckpt-7", feeds=("new/kernel", "new/bias"),
+        inputs=("x", "kernel", "new/bias"), input_keys=("x", "new/kernel", "new/bias"),
+    )  # fmt: skip
+    x = arrays(files / "variables.npz")["x"]
+    bias = np.array([0.25, -3], np.float32)
+    feeds = {"x": x, "kernel": np.zeros((6, 2), np.float32), "new/bias": bias}
+    np.savez(tmp_path / "zero.npz", **feeds)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    # A kernel of zeros leaves the bias.
+    found = answers(pool, model, tmp_path / "zero.npz", batched=False)["result"]
+    np.testing.assert_array_equal(found, np.tile(bias, (len(x), 1)))
+
+
+@pytest.mark.nightly
+def test_variables_without_any_checkpoint_may_be_inputs(pool: WorkerPool, files: Path, tmp_path: Path) -> None:
+    names = ("new/bias", "new/kernel", "old/bias", "old/kernel")
+    model = saved(pool, files, **_RESULT, feeds=names)
+    values = arrays(files / "variables.values.npz")
+    feeds = {"x": arrays(files / "variables.npz")["x"], **{name: values[name] for name in names}}
+    np.savez(tmp_path / "all.npz", **feeds)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    found = answers(pool, model, tmp_path / "all.npz", batched=False)["result"]
+    expected = arrays(files / "variables.answers.npz")["result"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.sweep("2.17.1-fixed.config.pbtxt")
+@pytest.mark.parametrize("config", ["fixed.config.pbtxt", "fixed.config.pb"])
+def test_a_config_names_feeds_and_fetches_and_fixes_the_batch(config: str, pool: WorkerPool, files: Path) -> None:
+    model = saved(pool, files, graph="fixed.pb", config=config)
+    found = checked(pool, model, files, graph="fixed.pb")
+    assert [(each.name, each.shape) for each in (*found.inputs, *found.outputs)] == [
+        ("values", (1, 4)),
+        ("answer", (1, 3)),
+    ]
+
+
+@pytest.mark.sweep("2.17.1")
+def test_what_training_switches_off_is_not_compiled(pool: WorkerPool, files: Path) -> None:
+    for name in ("convolutional", "switched_tagger", "tagger"):
+        said = {"constants": _SWITCHES} if name == "convolutional" else _TAGGER
+        found = checked(pool, saved(pool, files, graph=f"{name}.pb", **said), files, graph=f"{name}.pb")
+        left = {"RandomUniform", "StatelessIf", "If", "Switch", "Merge", "SquaredDifference"}
+        assert not left & set(found.operations), name
+
+
+@pytest.mark.sweep("2.17.1")
+def test_a_first_spec_shows_placeholders_sinks_and_switches(pool: WorkerPool, files: Path) -> None:
+    found = proposed(pool, files / "convolutional.pb")
+    assert {tensor.name: tensor.shape for tensor in found.inputs} == {"input/images-1": (None, 8, 8, 1)}
+    assert {tensor.name: tensor.shape for tensor in found.outputs} == {"predictions/Softmax": (None, 3)}
+    assert found.constants == _SWITCHES
+    assert proposed(pool, files / "unfrozen.pb").variables == ("new/bias", "new/kernel", "old/bias", "old/kernel")
+
+
+@pytest.mark.sweep("2.17.1")
+def test_placeholders_that_nothing_feeds_are_named(pool: WorkerPool, files: Path) -> None:
+    said = {"graph": "tagger.pb", "inputs": ("input_1",)}
+    found = checked(pool, saved(pool, files, **said), files, **said)
+    assert [(fault.operation, fault.node) for fault in found.unsupported] == [("Placeholder", "input_2")]
+
+
+@pytest.mark.sweep("2.17.1-no checkpoint", "2.17.1-no such output")
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({"graph": "convolutional.pb", "constants": {"is_trainin": _OFF}}, id="no such placeholder"),
+        pytest.param({"graph": "convolutional.pb", "constants": {"keep_prob": _OFF}}, id="another dtype"),
+        pytest.param({"graph": "tagger.pb", "outputs": ("ID_pred/Sofmax",)}, id="no such output"),
+        pytest.param({**_RESULT}, id="no checkpoint"),
+        pytest.param({**_RESULT, "graph": "unfrozen.pb", "checkpoint": "other"}, id="another checkpoint"),
+        pytest.param({**_RESULT, "checkpoint": "v2.ckpt-7", "feeds": ("new/kernl",)}, id="no such variable"),
+        pytest.param({"graph": "fixed.pb", "config": "fixed.pbtxt"}, id="a graph as config"),
+        pytest.param({"graph": "damaged.pb"}, id="damaged"),
+        pytest.param({"saved_model": "module"}, id="no signature"),
+    ],
+)
+def test_errors_name_the_node_and_a_way_out(said: dict[str, object], pool: WorkerPool, files: Path) -> None:
+    (files / "damaged.pb").write_bytes((files / "tagger.pb").read_bytes()[:-100])
+    for part in ("index", "data-00000-of-00001"):
+        (files / f"other.{part}").write_bytes((files / f"module/variables/variables.{part}").read_bytes())
+    with reported(ModelError):
+        checked(pool, saved(pool, files, **said), files, **said)
+
+
+@pytest.mark.sweep("2.17.1")
+def test_a_checkpoint_that_is_not_there_is_named(files: Path, pool: WorkerPool) -> None:
+    with pytest.raises(SourceError, match=r"v3\.ckpt"):
+        saved(pool, files, **_RESULT, checkpoint="v3.ckpt")
+
+
+def checked(pool: WorkerPool, model: SavedModel, files: Path, **said: object) -> Checked:
+    info = ModelInfo(name="m", version="1.0", **said)  # type: ignore[arg-type]  # the values of a table
+    spec = ModelSpec(
+        path=files / "spec.yaml",
+        model=replace(info, feeds=()),
+        source=FolderSource(path=files),
+        compilation=Compilation(batch_sizes=(1,)),
+    )
+    with model.named() as folder:
+        return pool.get().call(Check(model=chosen(spec, folder)), Checked)
+
+
+def proposed(pool: WorkerPool, graph: Path) -> ProposedGraph:
+    files = GraphFiles(graph=str(pool.give(graph)), config="", checkpoint="")
+    return pool.get().call(ProposeGraph(files=files), ProposedGraph)

@@ -1,0 +1,67 @@
+"""Constants and variables of a model that become inputs, which each call supplies."""
+
+import difflib
+
+import freeze
+import signatures
+from messages.conversions import Expose
+from messages.requests import ModelFault, Nothing
+
+_MOST_LISTED = 12
+
+
+def expose(request: Expose, report) -> Nothing:
+    """Write the frozen signature as a SavedModel; `feeds` are inputs of it, by the names of their nodes."""
+    from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+    signature = signatures.load_signature(request.folder, request.tags, request.signature)
+    frozen = freeze.frozen_function(request.signature, signature)
+    model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    meta_graph = model.meta_graphs.add()
+    meta_graph.meta_info_def.tags.extend(request.tags)
+    meta_graph.graph_def.CopyFrom(frozen.graph.as_graph_def())
+    made = meta_graph.signature_def[request.signature]
+    made.method_name = "tensorflow/serving/predict"
+    for infos, names, tensors in (
+        (made.inputs, signature.inputs, frozen.inputs),
+        (made.outputs, signature.outputs, frozen.outputs),
+    ):
+        for name, tensor in zip(names, tensors, strict=True):
+            infos[name].CopyFrom(_info(tensor))
+    constants = {node.name: node for node in meta_graph.graph_def.node if node.op == "Const"}
+    for text in request.feeds:
+        node = _constant(text, constants)
+        if text in made.inputs:
+            raise ModelFault(f"model.feeds names {text!r}, which is an input already", "remove it from model.feeds")
+        tensor = node.attr["value"].tensor
+        info = meta_graph_pb2.TensorInfo(name=f"{node.name}:0", dtype=tensor.dtype, tensor_shape=tensor.tensor_shape)
+        made.inputs[text].CopyFrom(info)
+    with open(request.out, "wb") as file:
+        file.write(model.SerializeToString())
+    return Nothing()
+
+
+def _info(tensor):
+    from tensorflow.core.protobuf import meta_graph_pb2
+
+    return meta_graph_pb2.TensorInfo(
+        name=tensor.name, dtype=tensor.dtype.as_datatype_enum, tensor_shape=tensor.shape.as_proto()
+    )
+
+
+def _constant(text: str, constants: dict):
+    """The constant, or what was a variable, that `text` names; ModelFault listing the largest if there is none."""
+    name = text.removesuffix(":0")
+    if name in constants:
+        return constants[name]
+    near = difflib.get_close_matches(name, list(constants), n=3, cutoff=0.6)
+    largest = sorted(constants, key=lambda each: (-constants[each].ByteSize(), each))[:_MOST_LISTED]
+    listing = ", ".join(f"{each} {_shape(constants[each])}" for each in (near or largest))
+    raise ModelFault(
+        f"model.feeds names {text!r}, and the model has no such constant or variable",
+        f"did you mean {listing}?" if near else f"the largest are: {listing}" if listing else "it has none",
+    )
+
+
+def _shape(node) -> list:
+    return [axis.size for axis in node.attr["value"].tensor.tensor_shape.dim]

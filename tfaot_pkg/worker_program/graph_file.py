@@ -1,0 +1,158 @@
+"""Make a SavedModel of a graph: a file of a GraphDef, with feeds and fetches, and maybe a checkpoint.
+
+Nothing of the graph runs here, and TensorFlow imports it only to infer shapes, once its operations are checked.
+"""
+
+import os
+import re
+
+import graph_border
+import graph_checkpoint
+import graph_reading
+import modules
+import pinned
+import reached
+import saved_model
+from messages.conversions import ConvertGraph, ProposedGraph, ProposeGraph, Values
+from messages.graph import Tensor
+from messages.requests import ModelFault, Nothing
+
+_SIGNATURE = "proposed"
+_KEPT = re.compile(r"keep_?prob", re.IGNORECASE)
+_DROPPED = re.compile(r"drop_?out(_?(rate|prob))?$|drop_?(rate|prob)$", re.IGNORECASE)
+_PLACEHOLDERS = frozenset("Placeholder PlaceholderV2 PlaceholderWithDefault".split())
+
+
+def convert(request: ConvertGraph, report) -> Nothing:
+    """Write the SavedModel; ModelFault for files that hold something else, or a border that the graph does not have."""
+    found = graph_reading.read_graph(request.files.graph)
+    config = graph_reading.read_config(request.files.config)
+    pinned.replace_nodes(found.graph_def, request.constants)
+    border = graph_border.chosen(found.graph_def, config, request)
+    border = pinned.without_dead_branches(found.graph_def, border)
+    meta_graph = _meta_graph(found.graph_def, border, request.signature, request.tags)
+    graph_checkpoint.write_values(meta_graph, found, config, request)
+    _write(meta_graph, request.out)
+    return Nothing()
+
+
+def propose(request: ProposeGraph, report) -> ProposedGraph:
+    """Placeholders that the outputs need, and all that nothing uses; switches of training as constants."""
+    found = graph_reading.read_graph(request.files.graph)
+    config = graph_reading.read_config(request.files.config)
+    given = {feed.id.node_name for feed in config.feed} if config else set()
+    constants = {
+        node.name: value
+        for node in found.graph_def.node
+        if node.op in _PLACEHOLDERS and node.name not in given and (value := _switched_off(node)) is not None
+    }
+    defaulted = [
+        node.name
+        for node in found.graph_def.node
+        if node.op == "PlaceholderWithDefault" and not graph_border.is_of_training(node)
+    ]
+    pinned.replace_nodes(found.graph_def, constants)
+    border = graph_border.derived(found.graph_def, config)
+    border = pinned.without_dead_branches(found.graph_def, border)
+    meta_graph = _meta_graph(found.graph_def, border, _SIGNATURE, ())
+    signature = meta_graph.signature_def[_SIGNATURE]
+    used = reached.reached_by(meta_graph, _SIGNATURE, signature)
+    fed = {reached.node_name(feed.name) for feed in border.feeds.values()}
+    return ProposedGraph(
+        inputs=saved_model.tensors_of(signature.inputs),
+        outputs=_with_shapes(saved_model.tensors_of(signature.outputs), used),
+        constants=constants,
+        defaulted=tuple(sorted(name for name in defaulted if name not in {*fed, *constants})),
+        variables=tuple(sorted(used.variables)),
+    )
+
+
+def _switched_off(node):
+    """The value of a placeholder by which a graph knows training from inference; None for any other placeholder."""
+    from tensorflow.python.framework import dtypes
+
+    shape = node.attr["shape"].shape
+    if len(shape.dim) > 0:
+        return None
+    dtype, name = dtypes.as_dtype(node.attr["dtype"].type), node.name.rpartition("/")[2]
+    if dtype == dtypes.bool:
+        return Values(shape=(), values=(False,))
+    if not dtype.is_floating:
+        return None
+    if _KEPT.search(name):
+        return Values(shape=(), values=(1.0,))
+    return Values(shape=(), values=(0.0,)) if _DROPPED.search(name) else None
+
+
+def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tuple):
+    from tensorflow.core.protobuf import meta_graph_pb2
+
+    meta_graph = meta_graph_pb2.MetaGraphDef()
+    meta_graph.meta_info_def.tags.extend(tags)
+    meta_graph.graph_def.CopyFrom(graph_def)
+    made = meta_graph.signature_def[signature]
+    made.method_name = "tensorflow/serving/predict"
+    for infos, tensors in ((made.inputs, border.feeds), (made.outputs, border.fetches)):
+        for key, tensor in tensors.items():
+            infos[key].CopyFrom(tensor)
+    return meta_graph
+
+
+def _write(meta_graph, folder: str) -> None:
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    model.meta_graphs.append(meta_graph)
+    try:
+        content = model.SerializeToString()
+    except ValueError as error:  # beyond two gigabytes
+        raise ModelFault(f"the graph is too large for a SavedModel: {saved_model.one_line(error)}") from error
+    with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
+        file.write(content)
+
+
+def _with_shapes(outputs: tuple, used) -> tuple:
+    """The outputs with the shapes that TensorFlow infers; as they are if the graph may not be imported."""
+    if used.faults:
+        return outputs
+    modules.refuse_hidden_code(used.graph_def)
+    shapes = _inferred(used)
+    return tuple(
+        Tensor(name=tensor.name, dtype=tensor.dtype, shape=shapes.get(tensor.name, tensor.shape)) for tensor in outputs
+    )
+
+
+def _inferred(used) -> dict:
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    try:
+        with graph.as_default():
+            given = {
+                reached.tensor_name(info.name): tf.compat.v1.placeholder(
+                    tf.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape)
+                )
+                for info in used.inputs.values()
+            }
+            given.update({f"{name}:0": _stand_in(node) for name, node in used.variables.items()})
+            needed = {reached.tensor_name(text) for node in used.graph_def.node for text in node.input}
+            asked = {key: text for key, text in used.fetched.items() if text not in given}
+            results = tf.graph_util.import_graph_def(
+                used.graph_def,
+                input_map={text: tensor for text, tensor in given.items() if text in needed},
+                return_elements=list(asked.values()),
+                name="",
+            )
+    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+        raise ModelFault(f"TensorFlow cannot load the graph: {saved_model.one_line(error)}") from error
+    return {key: saved_model.sizes_of(tensor.shape) for key, tensor in zip(asked, results, strict=True)}
+
+
+def _stand_in(node):
+    """What has the dtype and shape of a variable, and no value."""
+    import tensorflow as tf
+
+    dtype, shape = tf.as_dtype(node.attr["dtype"].type), tf.TensorShape(node.attr["shape"].shape)
+    if node.op == "VarHandleOp":
+        return tf.raw_ops.VarHandleOp(dtype=dtype, shape=shape)
+    return tf.compat.v1.placeholder(dtype, shape)

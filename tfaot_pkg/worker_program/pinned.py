@@ -1,0 +1,311 @@
+"""Inputs that become constants, and what they decide: the branches that they turn off are taken out of the graph.
+
+Old graphs know training from inference by a placeholder. Once it is a constant, XLA would still compile both sides.
+Only the graph itself is changed, no function of it; nothing runs.
+"""
+
+import collections
+
+import dropouts
+import reached
+import saved_model
+from graph_border import Border
+from messages.conversions import Pin
+from messages.requests import ModelFault, Nothing
+
+_SWITCHES = frozenset("Switch RefSwitch".split())
+_MERGES = frozenset("Merge RefMerge".split())
+_PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
+_DEEPEST = 100
+"""A condition that is computed through more operations than this is not known."""
+_BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
+
+
+def pin(request: Pin, report) -> Nothing:
+    """The SavedModel with constants for the inputs of its signature that the request names."""
+    model = saved_model.read(request.folder)
+    meta_graph = saved_model.meta_graph(model, request.tags)
+    signature = saved_model.require_signature(meta_graph, request.signature)
+    for key, value in request.constants.items():
+        if key not in signature.inputs:
+            raise ModelFault(
+                f"model.constants names {key!r}, and the signature has no such input",
+                f"the inputs are: {', '.join(sorted(signature.inputs))}",
+            )
+        replace_nodes(meta_graph.graph_def, {signature.inputs[key].name.removesuffix(":0"): value})
+        del signature.inputs[key]
+    border = Border(feeds=dict(signature.inputs), fetches=dict(signature.outputs))
+    fetches = without_dead_branches(meta_graph.graph_def, border).fetches
+    for key, info in fetches.items():
+        signature.outputs[key].name = info.name
+    with open(request.out, "wb") as file:
+        file.write(model.SerializeToString())
+    return Nothing()
+
+
+def replace_nodes(graph_def, constants) -> None:
+    """Let the nodes `constants` be constants of these values (messages.conversions.Values)."""
+    nodes = {node.name: node for node in graph_def.node}
+    for text, value in constants.items():
+        node = nodes.get(text.removesuffix(":0"))
+        if node is None:
+            held = sorted(node.name for node in graph_def.node if node.op.startswith("Placeholder"))
+            raise ModelFault(
+                f"model.constants names {text!r}, and the graph has no such node",
+                f"its placeholders are: {', '.join(held)}" if held else "the graph has no placeholders",
+            )
+        _become_constant(node, value)
+
+
+def _become_constant(node, value) -> None:
+    import numpy as np
+    from tensorflow.python.framework import dtypes, tensor_shape, tensor_util
+
+    if "dtype" not in node.attr:
+        raise ModelFault(
+            f"model.constants names the node {node.name!r} ({node.op}), which is no placeholder",
+            "only placeholders, variables and constants can get another value",
+        )
+    dtype = dtypes.as_dtype(node.attr["dtype"].type)
+    values = np.array(value.values).reshape(value.shape)
+    if not _fits(values, dtype):
+        raise ModelFault(
+            f"model.constants: the value of {node.name!r} does not fit its dtype, {dtype.name}",
+            "correct it in the spec",
+        )
+    known = tensor_shape.TensorShape(node.attr["shape"].shape) if "shape" in node.attr else None
+    # [] is also what old graphs say of any shape.
+    if known is not None and known.rank and not known.is_compatible_with(values.shape):
+        raise ModelFault(
+            f"model.constants: the value of {node.name!r} has the shape {list(values.shape)}, its placeholder {known}",
+            "correct it in the spec",
+        )
+    node.op = "Const"
+    del node.input[:]
+    node.attr.clear()
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values.astype(dtype.as_numpy_dtype)))
+
+
+def _fits(values, dtype) -> bool:
+    import numpy as np
+
+    if dtype.is_bool or values.dtype == bool:
+        return bool(dtype.is_bool and values.dtype == bool)
+    if dtype.is_integer:
+        return bool(np.all(values == np.round(values)) and np.all(values >= dtype.min) and np.all(values <= dtype.max))
+    return bool(dtype.is_floating)
+
+
+def without_dead_branches(graph_def, border: Border) -> Border:
+    """`border` in `graph_def`, in which branches that constants turn off are gone; placeholders have their defaults.
+
+    ModelFault if an output lies in such a branch.
+    """
+    fed = {info.name for info in border.feeds.values()}
+    for node in graph_def.node:
+        if node.op == "PlaceholderWithDefault" and f"{node.name}:0" not in fed:
+            node.op = "Identity"
+            node.attr["T"].CopyFrom(node.attr["dtype"])
+            del node.attr["dtype"]
+            del node.attr["shape"]
+    _call_chosen_functions(graph_def, border, fed)
+    flow = _Flow(graph_def, fed)
+    if flow.taken:
+        _take_out(flow, border)
+    dropouts.without_decided(graph_def, Known({node.name: node for node in graph_def.node}, fed))
+    return border
+
+
+def _take_out(flow, border: Border) -> None:
+    for key, info in border.fetches.items():
+        if not flow.is_live(info.name):
+            raise ModelFault(
+                f"the output {key!r} lies in a branch that model.constants turn off", "name another output, or constant"
+            )
+    renamed = flow.remove_dead()
+    for info in border.fetches.values():
+        info.name = renamed.get(info.name, info.name)
+
+
+def _call_chosen_functions(graph_def, border: Border, fed: set) -> None:
+    """Let each `If` whose condition is known call the function that it takes."""
+    nodes = {node.name: node for node in graph_def.node}
+    known, renamed = Known(nodes, fed), {}
+    for node in graph_def.node:
+        condition = known.value(node.input[0]) if node.op in _BRANCHES and node.input else None
+        if isinstance(condition, bool):
+            branch = node.attr["then_branch" if condition else "else_branch"].func
+            node.attr["f"].func.CopyFrom(branch)
+            node.op = _BRANCHES[node.op]
+            del node.input[0]
+            for name in [name for name in node.attr if name not in ("f", "Tin", "Tout")]:
+                del node.attr[name]
+            # TensorFlow puts a function's nodes below the name of its call, where an `If` has nodes of the graph.
+            renamed[node.name] = _free(f"{node.name}_taken", nodes)
+            node.name = renamed[node.name]
+    if renamed:
+        _rename_nodes(graph_def, border, renamed)
+
+
+def _free(wanted: str, taken) -> str:
+    number, unique = 0, wanted
+    while unique in taken:
+        number += 1
+        unique = f"{wanted}_{number}"
+    return unique
+
+
+def _rename_nodes(graph_def, border: Border, renamed: dict) -> None:
+    def new(text: str) -> str:
+        name = reached.node_name(text)
+        return text.replace(name, renamed[name], 1) if name in renamed else text
+
+    for node in graph_def.node:
+        node.input[:] = [new(text) for text in node.input]
+    for info in border.fetches.values():
+        info.name = new(info.name)
+
+
+class Known:
+    """Single numbers of a graph whose values follow from its constants."""
+
+    def __init__(self, nodes: dict, fed: set) -> None:
+        self._nodes, self._fed = nodes, fed
+        self._values: dict = {}
+
+    def value(self, text: str, depth: int = 0):
+        """The value of a tensor; None if it is not known."""
+        name = reached.node_name(text)
+        node = self._nodes.get(name)
+        if node is None or depth > _DEEPEST or reached.tensor_name(text) in self._fed:
+            return None
+        if name not in self._values:
+            self._values[name] = self._computed(node, depth + 1)
+        return self._values[name]
+
+    def _computed(self, node, depth: int):
+        if node.op == "Const":
+            return _scalar(node)
+        given = [self.value(text, depth) for text in node.input if text[:1] != "^"]
+        if (node.op in _PASSING or node.op in _SWITCHES) and given:
+            return given[0]
+        if node.op not in _COMPUTED or not given or None in given:
+            return None
+        return _COMPUTED[node.op](*given)
+
+
+_COMPUTED = {
+    "Add": lambda one, two: one + two,
+    "AddV2": lambda one, two: one + two,
+    "Mul": lambda one, two: one * two,
+    "Sub": lambda one, two: one - two,
+    "LogicalNot": lambda value: not value,
+    "LogicalAnd": lambda one, two: one and two,
+    "LogicalOr": lambda one, two: one or two,
+    "Equal": lambda one, two: one == two,
+    "NotEqual": lambda one, two: one != two,
+    "Greater": lambda one, two: one > two,
+    "GreaterEqual": lambda one, two: one >= two,
+    "Less": lambda one, two: one < two,
+    "LessEqual": lambda one, two: one <= two,
+}
+
+
+def _scalar(node):
+    from tensorflow.python.framework import tensor_util
+
+    tensor = node.attr["value"].tensor
+    if any(axis.size != 1 for axis in tensor.tensor_shape.dim) or tensor.string_val:
+        return None
+    try:
+        return tensor_util.MakeNdarray(tensor).item()
+    except (TypeError, ValueError):  # a damaged constant: TensorFlow says so when the graph is imported
+        return None
+
+
+class _Flow:
+    """The control flow of TensorFlow 1 (Switch and Merge): which tensors get a value.
+
+    `taken` is the output of each Switch whose condition is known.
+    """
+
+    def __init__(self, graph_def, fed: set) -> None:
+        self._graph_def, self._fed = graph_def, fed
+        self._nodes = {node.name: node for node in graph_def.node}
+        self.taken: dict = {}
+        known = Known(self._nodes, fed)
+        for node in graph_def.node:
+            if node.op in _SWITCHES and len(node.input) > 1:
+                condition = known.value(node.input[1])
+                if isinstance(condition, bool):
+                    self.taken[node.name] = int(condition)
+        self._live = self._find_live() if self.taken else set()
+
+    def is_live(self, text: str) -> bool:
+        name, _, index = text.lstrip("^").partition(":")
+        if reached.tensor_name(text) in self._fed:
+            return True
+        # What waits for a Switch waits for any of its outputs.
+        chosen = text[:1] == "^" or self.taken.get(name, int(index or 0)) == int(index or 0)
+        return name in self._live and chosen
+
+    def _find_live(self) -> set:
+        """The nodes that run: all their inputs have values, or one input of a Merge does. Loops need an entry."""
+        users = collections.defaultdict(list)
+        for node in self._graph_def.node:
+            for text in node.input:
+                users[reached.node_name(text)].append(node)
+        self._live = set()
+        waiting = list(self._graph_def.node)
+        while waiting:
+            node = waiting.pop()
+            if node.name not in self._live and self._runs(node):
+                self._live.add(node.name)
+                waiting += users[node.name]
+        return self._live
+
+    def _runs(self, node) -> bool:
+        data = [self.is_live(text) for text in node.input if text[:1] != "^"]
+        waits = [self.is_live(text) for text in node.input if text[:1] == "^"]
+        return all(waits) and (any(data) if node.op in _MERGES else all(data))
+
+    def remove_dead(self) -> dict:
+        """Take known Switches, and the Merges of their outputs, out of the graph; new names of tensors by old ones."""
+        renamed = {f"{name}:1": f"{name}:0" for name, index in self.taken.items() if index == 1}
+        for node in list(self._graph_def.node):
+            if node.name in self.taken:
+                _become_identity(node, node.input[0], [text for text in node.input if text[:1] == "^"])
+            elif node.op in _MERGES and node.name in self._live:
+                renamed.update(self._merged(node))
+        for node in self._graph_def.node:
+            for place, text in enumerate(node.input):
+                if text[:1] != "^" and (new := renamed.get(reached.tensor_name(text))):
+                    node.input[place] = new
+        return renamed
+
+    def _merged(self, node) -> dict:
+        """Let a Merge with one input that has a value pass it on."""
+        data = [text for text in node.input if text[:1] != "^"]
+        live = [place for place, text in enumerate(data) if self.is_live(text)]
+        if len(live) != 1:
+            return {}
+        index = self._graph_def.node.add(name=f"{node.name}/pinned_index", op="Const")
+        _become_index(index, live[0])
+        _become_identity(node, data[live[0]], [text for text in node.input if text[:1] == "^"])
+        return {f"{node.name}:1": f"{index.name}:0"}
+
+
+def _become_identity(node, source: str, waits: list) -> None:
+    node.op = "Identity"
+    node.input[:] = [source, *waits]
+    for name in [name for name in node.attr if name != "T"]:
+        del node.attr[name]
+
+
+def _become_index(node, index: int) -> None:
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import tensor_util
+
+    node.attr["dtype"].type = types_pb2.DT_INT32
+    node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(index, dtype="int32", shape=[]))
