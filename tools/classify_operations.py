@@ -23,6 +23,7 @@ _HEADER = """\
 # Operations of TensorFlow by what a model may do with them; kept by tools/classify_operations.py.
 # compiled: XLA compiles it, and it only computes. structural: gone before XLA sees the graph.
 # inspected: allowed once its content was looked at. restoring: read in the saver's graph, never run.
+# rewritten: only computes, and becomes operations that XLA compiles (rewrites.py).
 # refused FAMILY: never imported.
 """
 

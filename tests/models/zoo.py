@@ -670,6 +670,58 @@ def fft(path):
 
 
 @model
+def fft_lengths(path):
+    """Powers of two, other composite lengths, a large prime, and cropped and padded ones."""
+
+    def body(x):
+        z = tf.complex(x, x[:, ::-1])
+        return {"two": tf.signal.rfft(x, [256]), "some": tf.signal.fft(z), "prime": tf.signal.ifft(z[:, :263]),
+                "back": tf.signal.irfft(tf.signal.rfft(x, [90]), [75])}  # fmt: skip
+
+    function(path, body, x=([None, 360], F))
+
+
+@model
+def fft_axes(path):
+    def body(x):
+        z = tf.cast(x, tf.complex64)
+        return {"real": tf.signal.rfft2d(x), "back": tf.signal.irfft2d(tf.signal.rfft2d(x)),
+                "plane": tf.signal.fft2d(z), "space": tf.signal.ifft3d(z[:, None]), "odd": tf.signal.rfft(x, [7])}  # fmt: skip
+
+    function(path, body, x=([None, 12, 20], F))
+
+
+@model
+def complex_arithmetic(path):
+    """All of it in terms of real and imaginary parts."""
+    kernel = tf.constant(noise(3, 4) + 1j * noise(3, 4, seed=2), tf.complex64)
+
+    def body(z, phase):
+        turned = tf.exp(tf.complex(0.0, phase)) * z
+        moved = tf.reverse(tf.concat([turned, tf.math.conj(z)], 1), [1])[:, 1:4]
+        return {"sum": tf.reduce_sum(moved - z, 1), "angle": tf.math.angle(turned), "size": tf.abs(moved @ kernel),
+                "inner": tf.matmul(z[:, None], turned[:, None], adjoint_b=True), "part": tf.math.imag(-moved)}  # fmt: skip
+
+    function(path, body, z=([None, 3], tf.complex64), phase=([None, 3], F))
+
+
+@model
+def rewritten(path):
+    """Operations that XLA has no kernel for."""
+
+    def body(x, image, indices):
+        sparse = tf.SparseTensor(indices, image[0, 0, :6, 0], [5, 4])
+        return {"det": tf.linalg.det(x), "log": tf.linalg.slogdet(x)[1], "sign": tf.linalg.slogdet(x)[0],
+                "norm": tf.math.reduce_euclidean_norm(x, [1, 2]), "third": tf.raw_ops.NthElement(input=x, n=2),
+                "bicubic": tf.image.resize(image, [7, 5], method="bicubic"),
+                "area": tf.image.resize(image, [3, 9], method="area"),
+                "corners": tf.compat.v1.image.resize_bicubic(image, [12, 13], align_corners=True),
+                "sparse": tf.sparse.sparse_dense_matmul(sparse, x[0])}  # fmt: skip
+
+    function(path, body, x=([2, 4, 4], F), image=([2, 6, 8, 2], F), indices=([6, 2], L))
+
+
+@model
 def stateless_random(path):
     def body(x):
         return {"y": x + tf.random.stateless_uniform([4], [1, 2], alg="philox"),

@@ -14,7 +14,7 @@ from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.environment import ensure
 from tools.classify_operations import FILE, classified, read, registered, written
 
-_CLASS = re.compile(r"compiled|structural|inspected|restoring|refused [a-z]+")
+_CLASS = re.compile(r"compiled|structural|inspected|rewritten|restoring|refused [a-z]+")
 
 
 @pytest.fixture(scope="module")

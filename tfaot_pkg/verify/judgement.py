@@ -31,6 +31,10 @@ CORNERS = frozenset({"boundary", "huge", "integers", "nonfinite", "subnormal"})
 _NOISE = 8.0
 """Factor on the change that roundings of the inputs cause (docs/decisions/030): the model itself rounds more often."""
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "StatelessTruncatedNormal")
+_BY_PRODUCTS = frozenset(
+    "FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D RFFT RFFT2D RFFT3D ResizeArea ResizeBicubic".split()
+)
+"""What is computed by products with matrices (worker_program/rewrites.py): 0 times infinity is NaN in these."""
 _SORTS = frozenset({"ArgMax", "ArgMin", "TopK", "TopKV2", "XlaSort", "XlaKeyValueSort", "XlaVariadicSort", "Unique"})
 
 
@@ -147,6 +151,8 @@ def _explanations(
         yield from _as_compiled(answers, answers.jit, class_name, rtol, atol, operations)
     if class_name == "nonfinite" and eager is not None and eager.dtype.kind == "f":
         yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)
+    if class_name == "nonfinite" and eager is not None and eager.dtype.kind == "f" and operations & _BY_PRODUCTS:
+        yield "NaN rule", "", False, ~(np.isfinite(ours) & np.isfinite(eager))
     if any(name.startswith(_RANDOM) or "Random" in name for name in operations):
         yield "random op", "", True, every
     if class_name == ARRANGED:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import specialize
 from messages import elements
+from messages.carriers import MADE
 from messages.requests import SearchBranches, Side, Sides
 from reached import node_name, rename_functions
 
@@ -307,7 +308,7 @@ class _Body:
                 self._before([node], op, sides, node.input[0], _INT32)
             elif op in _CONDITIONALS:
                 self._before([node], op, ["false", "true"], node.input[0], node.attr["Tcond"].type)
-            elif op in _SELECTIONS:
+            elif op in _SELECTIONS and MADE not in node.name:
                 self._before([node], op, ["false", "true"], node.input[0], _BOOL)
             elif op == "Switch":
                 switches.setdefault(node.input[1], []).append(node)

@@ -29,20 +29,20 @@ def _feed(graph_def, nodes: dict, feed, unique):
         return feed
     carrier, node = CARRIERS[feed.dtype], nodes[feed.node]
     placeholder = graph_def.node.add(name=unique(f"{feed.node}/carried"), op="Placeholder")
-    placeholder.attr["dtype"].type = _type(carrier)
+    placeholder.attr["dtype"].type = type_number(carrier)
     node.attr.clear()
     if feed.dtype in PARTS:
         parts = graph_def.node.add(name=unique(f"{feed.node}/parts"), op="Unpack", input=[placeholder.name])
-        parts.attr["T"].type = _type(carrier)
+        parts.attr["T"].type = type_number(carrier)
         parts.attr["num"].i = 2
         parts.attr["axis"].i = -1
         node.op = "Complex"
         node.input[:] = [f"{parts.name}:0", f"{parts.name}:1"]
-        node.attr["T"].type, node.attr["Tout"].type = _type(carrier), _type(feed.dtype)
+        node.attr["T"].type, node.attr["Tout"].type = type_number(carrier), type_number(feed.dtype)
     else:
         node.op = "Bitcast"
         node.input[:] = [placeholder.name]
-        node.attr["T"].type, node.attr["type"].type = _type(carrier), _type(feed.dtype)
+        node.attr["T"].type, node.attr["type"].type = type_number(carrier), type_number(feed.dtype)
     return _standing(feed, placeholder.name)
 
 
@@ -55,15 +55,15 @@ def _fetch(graph_def, fetch, unique):
         parts = []
         for op in ("Real", "Imag"):
             part = graph_def.node.add(name=unique(f"{name}/{op}"), op=op, input=[source])
-            part.attr["T"].type, part.attr["Tout"].type = _type(fetch.dtype), _type(carrier)
+            part.attr["T"].type, part.attr["Tout"].type = type_number(fetch.dtype), type_number(carrier)
             parts.append(part.name)
         made = graph_def.node.add(name=name, op="Pack", input=parts)
-        made.attr["T"].type = _type(carrier)
+        made.attr["T"].type = type_number(carrier)
         made.attr["N"].i = 2
         made.attr["axis"].i = -1
     else:
         made = graph_def.node.add(name=name, op="Bitcast", input=[source])
-        made.attr["T"].type, made.attr["type"].type = _type(fetch.dtype), _type(carrier)
+        made.attr["T"].type, made.attr["type"].type = type_number(fetch.dtype), type_number(carrier)
     return replace(_standing(fetch, name), index=0)
 
 
@@ -80,7 +80,7 @@ def _standing(tensor, node: str):
     )
 
 
-def _type(name: str) -> int:
+def type_number(name: str) -> int:
     from tensorflow.python.framework import dtypes
 
     return dtypes.as_dtype(name).as_datatype_enum

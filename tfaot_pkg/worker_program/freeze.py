@@ -9,7 +9,9 @@ import hlo
 import interface
 import operations
 import outline
+import parts
 import reached
+import rewrites
 import saved_model
 import segments
 import signatures
@@ -57,9 +59,11 @@ def freeze(request: Freeze, report) -> Frozen:
     operations.require_none(found.faults)
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
     graph_def = graph.graph_def
-    operations.require_compilable(graph_def)
     warnings = _warnings(graph_def, graph.inputs, graph.outputs)
+    rewrites.rewrite(graph_def, graph.inputs, request.model.symbols)
+    operations.require_compilable(graph_def)
     inputs, outputs = carriers.carried(graph_def, graph.inputs, graph.outputs)
+    parts.split(graph_def, outputs)
     used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
@@ -68,8 +72,8 @@ def freeze(request: Freeze, report) -> Frozen:
     pieces = segments.cut(graph_def, inputs, outputs) if request.constants and not symbols else None
     listing = hlo.listed(graph_def, inputs, outputs, "" if pieces else constants, symbols)
     listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
-    parts = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
-    parts = tuple(_listed_part(segment, part, request) for segment, part in parts)
+    cut = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
+    apart = tuple(_listed_part(segment, part, request) for segment, part in cut)
     work = _work(graph_def, used, inputs)
     shared = weights.share(graph_def, used, request) if request.weights == "shared" else []
     with open(os.path.join(request.out, "graph.pb"), "wb") as file:
@@ -87,7 +91,7 @@ def freeze(request: Freeze, report) -> Frozen:
         ),
         hlo=listing,
         cut=listed,
-        parts=parts,
+        parts=apart,
     )
 
 
@@ -111,9 +115,11 @@ def check(request: Check, report) -> Checked:
             hlo=None,
         )
     graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
-    faults = operations.unsupported_nodes(graph.graph_def)
     warnings, counts = _warnings(graph.graph_def, graph.inputs, graph.outputs), _operation_counts(graph.graph_def)
+    rewrites.rewrite(graph.graph_def, graph.inputs, request.model.symbols)
+    faults = operations.unsupported_nodes(graph.graph_def)
     inputs, outputs = carriers.carried(graph.graph_def, graph.inputs, graph.outputs)
+    parts.split(graph.graph_def, outputs)
     return Checked(
         inputs=tuple(map(_tensor, graph.inputs)),
         outputs=tuple(map(_tensor, graph.outputs)),

@@ -17,7 +17,7 @@ CONTROL_FLOW = frozenset("If StatelessIf While StatelessWhile Case StatelessCase
 LOOPS = frozenset("Switch RefSwitch Merge Enter RefEnter Exit NextIteration LoopCond ControlTrigger _SwitchN".split())
 """Control flow of TensorFlow 1: tfcompile turns it into functions first."""
 _CLASSES_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "operations.txt")
-ALLOWED = frozenset("compiled structural inspected".split())
+ALLOWED = frozenset("compiled structural inspected rewritten".split())
 """Classes of operations that are imported, `inspected` ones only after their content was checked (modules.py)."""
 
 OUTSIDE = {
@@ -162,7 +162,10 @@ def read_flags(request: ReadFlags, report) -> Nothing:
 
 def supported(request: ListOperations, report) -> OperationTable:
     """The table of operations that a model may contain."""
-    return OperationTable(operations={name: kernels for name, kernels in compilable().items() if is_allowed(name)})
+    found = {name: kernels for name, kernels in compilable().items() if is_allowed(name)}
+    return OperationTable(
+        operations={**found, **{name: [] for name, (kind, _) in classes().items() if kind == "rewritten"}}
+    )
 
 
 def unsupported_nodes(graph_def) -> list:

@@ -1,0 +1,256 @@
+"""Complex arithmetic as arithmetic of real and imaginary parts, which programs and all of XLA's types know.
+
+Operations on complex tensors get two real ones beside them, as far as all that they read has parts; what makes real
+numbers of complex ones then reads those. Complex operations that nothing reads any more are left out.
+"""
+
+from carriers import type_number
+from messages.carriers import MADE, PARTS
+from reached import node_name
+
+_MOVING = frozenset(
+    "BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 Identity Pack Pad Reshape ReverseV2 Roll Slice Snapshot Squeeze "
+    "StridedSlice Sum Tile Transpose".split()
+)
+"""Of these, each part is the same operation of that part. Inputs that are not complex are the same."""
+_SINGLE = frozenset("Add AddV2 Neg Sub".split())
+_BINARY = frozenset("Add AddV2 BatchMatMulV2 MatMul Mul Sub".split())
+_KNOWN = _MOVING | _SINGLE | _BINARY | {"Conj", "Exp"}
+
+
+def split(graph_def, outputs) -> None:
+    """Replace what can be replaced in `graph_def`, whose `outputs` are real."""
+    if _Split(graph_def).run():
+        _prune(graph_def, [each.node for each in outputs])
+
+
+class _Split:
+    def __init__(self, graph_def) -> None:
+        self._graph_def = graph_def
+        self._nodes = {node.name: node for node in graph_def.node}
+        self._parts: dict = {}  # names of nodes -> (real, imaginary part, their type); None if it has none
+
+    def run(self) -> bool:
+        """Whether anything was replaced."""
+        found = False
+        for node in list(self._graph_def.node):
+            if node.op in _REAL and (parts := self._of(node.input[0])) is not None:
+                _REAL[node.op](self, node, *parts)
+                found = True
+        return found
+
+    def _of(self, text: str):
+        """The parts of a complex tensor, made when first asked for; None if it has none."""
+        name, _, index = text.partition(":")
+        if index not in ("", "0"):
+            return None
+        waiting = [name]
+        while waiting:  # graphs are deeper than Python's stack
+            name = waiting[-1]
+            if name not in self._parts:
+                missing = [each for each in self._complex_inputs(name) if each not in self._parts]
+                if missing and len(waiting) < len(self._nodes):
+                    waiting += missing
+                    continue
+                self._parts[name] = self._made(self._nodes[name])
+            waiting.pop()
+        return self._parts[node_name(text)]
+
+    def _complex_inputs(self, name: str) -> list:
+        node = self._nodes[name]
+        is_known = node.op in _KNOWN and self._is_complex(node)
+        return [node_name(text) for text in self._data(node)] if is_known else []
+
+    def _data(self, node) -> list:
+        """Inputs of the type T."""
+        texts = [text for text in node.input if text[0] != "^"]
+        if node.op == "ConcatV2":
+            return texts[:-1]
+        if node.op in _BINARY or node.op == "Pack":
+            return texts
+        return texts[:1]
+
+    def _is_complex(self, node) -> bool:
+        name = "Tparams" if node.op in ("GatherV2", "GatherNd") else "T"
+        return node.attr[name].type in _parts_by_number()
+
+    def _made(self, node):
+        texts = [text for text in node.input if text[0] != "^"]
+        if node.op == "Complex":
+            return self._of_pair(node, *texts)
+        if node.op == "Const":
+            return self._of_constant(node)
+        if node.op == "Cast":
+            return self._of_cast(node, texts[0])
+        if node.op not in _KNOWN or not self._is_complex(node):
+            return None
+        data = [self._parts.get(node_name(text)) if self._is_first(text) else None for text in self._data(node)]
+        if any(each is None for each in data):
+            return None
+        real = data[0][2]
+        if node.op in _BINARY - _SINGLE:
+            return self._product(node, data, real)
+        if node.op == "Conj":
+            return data[0][0], self.add(node, "Neg", real, data[0][1]), real
+        if node.op == "Exp":
+            size, angle = self.add(node, "Exp", real, data[0][0]), data[0][1]
+            turned = [self.add(node, op, real, angle) for op in ("Cos", "Sin")]
+            return *(self.add(node, "Mul", real, size, each) for each in turned), real
+        return *(self._copied(node, [each[part] for each in data], real) for part in (0, 1)), real
+
+    def _of_pair(self, node, re: str, im: str) -> tuple:
+        """Of a `Complex`, which gives both parts one shape."""
+        real = node.attr["T"].type
+        sources = {node_name(re), node_name(im)}
+        if len(sources) == 1 or MADE in node.name:
+            return re, im, real
+        shape = self.add(node, "BroadcastArgs", _int32(), *(self._shape(node, real, each) for each in (re, im)))
+        return *(self._broadcast(node, real, each, shape) for each in (re, im)), real
+
+    def _shape(self, node, real: int, text: str) -> str:
+        made = self._new(node, "Shape")
+        made.input.append(text)
+        made.attr["T"].type, made.attr["out_type"].type = real, _int32()
+        return made.name
+
+    def _broadcast(self, node, real: int, text: str, shape: str) -> str:
+        name = self.add(node, "BroadcastTo", real, text, shape)
+        self._nodes[name].attr["Tidx"].type = _int32()
+        return name
+
+    def _product(self, node, data: list, real: int) -> tuple:
+        """Of numbers or matrices; adjoint ones are conjugated as well."""
+        (a, b, _), (c, d, _) = data
+        if node.attr["adj_x"].b:
+            b = self.add(node, "Neg", real, b)
+        if node.attr["adj_y"].b:
+            d = self.add(node, "Neg", real, d)
+        ac, bd, ad, bc = (self._copied(node, [*pair], real) for pair in ((a, c), (b, d), (a, d), (b, c)))
+        return self.add(node, "Sub", real, ac, bd), self.add(node, "AddV2", real, ad, bc), real
+
+    @staticmethod
+    def _is_first(text: str) -> bool:
+        return text.partition(":")[2] in ("", "0")
+
+    def _copied(self, node, data: list, real: int) -> str:
+        """The same operation of one part."""
+        made = self._new(node, node.op)
+        rest = [text for text in node.input if text[0] != "^"][len(data) :]
+        made.input.extend([*data, *rest])
+        for name, value in node.attr.items():
+            if name[0] != "_":
+                made.attr[name].CopyFrom(value)
+        made.attr["Tparams" if node.op in ("GatherV2", "GatherNd") else "T"].type = real
+        return made.name
+
+    def _of_constant(self, node):
+        import numpy as np
+        from tensorflow.python.framework import tensor_util
+
+        real = _parts_by_number().get(node.attr["dtype"].type)
+        if real is None:
+            return None
+        values = tensor_util.MakeNdarray(node.attr["value"].tensor)
+        parts = []
+        for part in (np.real(values), np.imag(values)):
+            made = self._new(node, "Const")
+            made.attr["dtype"].type = real
+            made.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(part))
+            parts.append(made.name)
+        return *parts, real
+
+    def _of_cast(self, node, text: str):
+        """Of real numbers to complex ones."""
+        real = _parts_by_number().get(node.attr["DstT"].type)
+        if real is None or node.attr["SrcT"].type in _parts_by_number():
+            return None
+        made = self._new(node, "Cast")
+        made.input.append(text)
+        made.attr["SrcT"].type, made.attr["DstT"].type = node.attr["SrcT"].type, real
+        return made.name, self.add(node, "ZerosLike", real, made.name), real
+
+    def add(self, beside, op: str, real: int, *inputs: str) -> str:
+        made = self._new(beside, op)
+        made.input.extend(inputs)
+        made.attr["T"].type = real
+        return made.name
+
+    def constant(self, beside, real: int, value: float) -> str:
+        from tensorflow.python.framework import dtypes, tensor_util
+
+        made = self._new(beside, "Const")
+        made.attr["dtype"].type = real
+        values = tensor_util.make_tensor_proto(value, dtypes.as_dtype(real))
+        made.attr["value"].tensor.CopyFrom(values)
+        return made.name
+
+    def _new(self, beside, op: str):
+        name = f"{beside.name}{MADE}part_{len(self._nodes)}"
+        while name in self._nodes:
+            name += "_"
+        made = self._graph_def.node.add(name=name, op=op)
+        self._nodes[name] = made
+        return made
+
+
+def _become(node, op: str, real: int, *inputs: str) -> None:
+    waits = [text for text in node.input if text[0] == "^"]
+    node.op = op
+    node.input[:] = [*inputs, *waits]
+    node.attr.clear()
+    node.attr["T"].type = real
+
+
+def _real(split: _Split, node, re: str, im: str, real: int) -> None:
+    _become(node, "Identity", real, re)
+
+
+def _imag(split: _Split, node, re: str, im: str, real: int) -> None:
+    _become(node, "Identity", real, im)
+
+
+def _abs(split: _Split, node, re: str, im: str, real: int) -> None:
+    """The larger part times sqrt(1 + (smaller / larger)^2), because squares overflow; 0 and infinities are exact."""
+    sizes = [split.add(node, "Abs", real, each) for each in (re, im)]
+    large, small = (split.add(node, op, real, *sizes) for op in ("Maximum", "Minimum"))
+    one = split.constant(node, real, 1)
+    ratio = split.add(node, "Div", real, small, large)
+    root = split.add(
+        node, "Sqrt", real, split.add(node, "AddV2", real, one, split.add(node, "Mul", real, ratio, ratio))
+    )
+    size = split.add(node, "Mul", real, large, root)
+    for tested, value in ((small, 0.0), (large, float("inf"))):  # 0 / 0 and inf / inf are NaN
+        is_exact = split.add(node, "Equal", real, tested, split.constant(node, real, value))
+        size = split.add(node, "SelectV2", real, is_exact, large, size)
+    _become(node, "Identity", real, size)
+
+
+def _angle(split: _Split, node, re: str, im: str, real: int) -> None:
+    _become(node, "Atan2", real, im, re)
+
+
+_REAL = {"Angle": _angle, "Real": _real, "Imag": _imag, "ComplexAbs": _abs}
+"""Operations that make real numbers of complex ones."""
+
+
+def _int32() -> int:
+    return type_number("int32")
+
+
+def _parts_by_number() -> dict:
+    return {type_number(name): type_number(part) for name, part in PARTS.items()}
+
+
+def _prune(graph_def, names: list) -> None:
+    """Remove what `names` do not need, except placeholders."""
+    nodes = {node.name: node for node in graph_def.node}
+    seen: set = set()
+    waiting = [*names, *(node.name for node in graph_def.node if node.op == "Placeholder")]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += map(node_name, nodes[name].input)
+    for index in reversed(range(len(graph_def.node))):
+        if graph_def.node[index].name not in seen:
+            del graph_def.node[index]

@@ -1,0 +1,314 @@
+"""Operations that XLA cannot compile, or not in every toolchain, in terms of others that it can.
+
+TensorFlow's own answers, for validation, come from the operations as they were. Each rule builds its replacement of
+tensors of known shape; the batch may be unknown. Operations inside of branches and loops have no known shapes, and
+stay.
+"""
+
+from dataclasses import dataclass
+
+import fourier
+import interface
+import specialize
+from messages.carriers import MADE
+from messages.requests import ModelFault
+
+_MOST_PIVOTS = 64
+
+
+@dataclass(frozen=True)
+class _Cannot(Exception):
+    """A rule does not hold: why not, and what to do."""
+
+    why: str
+    advice: str
+
+
+def rewrite(graph_def, inputs, symbols) -> None:
+    """Put replacements in the place of nodes of `graph_def` for which there are rules."""
+    wanted = [node for node in graph_def.node if node.op in _RULES]
+    if not wanted:
+        return
+    known = _Shapes(graph_def, inputs, symbols)
+    for node in wanted:
+        try:
+            _replace(graph_def, node, known)
+        except _Cannot as found:
+            raise ModelFault(f"{node.op} (node {node.name}) cannot be compiled: {found.why}", found.advice) from found
+
+
+class _Shapes:
+    """What is known of tensors of a graph: their types, and sizes that depend neither on the batch nor on symbols."""
+
+    def __init__(self, graph_def, inputs, symbols) -> None:
+        import tensorflow as tf
+
+        self._graphs = []
+        points = [(size, {}) for size in specialize.PROBES]
+        points += [(specialize.PROBES[0], interface.distinct_sizes(symbols))] if symbols else []
+        for point in points:
+            graph = tf.Graph()
+            with graph.as_default():
+                tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, *point), name="")
+            self._graphs.append(graph)
+
+    def inputs_of(self, name: str) -> list:
+        """(dtype, shape or None, value or None) of each input of a node."""
+        import tensorflow as tf
+
+        found = zip(*(graph.get_operation_by_name(name).inputs for graph in self._graphs), strict=True)
+        return [
+            (each[0].dtype, _common([tensor.shape for tensor in each]), _same([*map(tf.get_static_value, each)]))
+            for each in found
+        ]
+
+
+def _common(shapes: list):
+    """Sizes, None for those that differ; None if the number of axes is not known."""
+    if any(shape.rank is None or shape.rank != shapes[0].rank for shape in shapes):
+        return None
+    return [sizes[0] if len({*sizes}) == 1 else None for sizes in zip(*(s.as_list() for s in shapes), strict=True)]
+
+
+def _same(values: list):
+    """The one value that all are; None if there is none."""
+    import numpy as np
+
+    first = values[0]
+    return None if first is None or any(v is None or not np.array_equal(v, first) for v in values) else first
+
+
+def _replace(graph_def, node, known: _Shapes) -> None:
+    import tensorflow as tf
+
+    graph, texts = tf.Graph(), [text for text in node.input if text[0] != "^"]
+    with graph.as_default():
+        given = [
+            tf.compat.v1.placeholder(dtype, shape, name=f"input_{i}") if value is None else tf.constant(value, dtype)
+            for i, (dtype, shape, value) in enumerate(known.inputs_of(node.name))
+        ]
+        results = _RULES[node.op](node, *given)
+    results = results if isinstance(results, tuple) else (results,)
+    prefix = f"{node.name}{MADE}"
+
+    def renamed(text: str) -> str:
+        name, mark = text.lstrip("^"), "^" * text.startswith("^")
+        return mark + (texts[int(name.split("_")[1])] if name.startswith("input_") else prefix + name)
+
+    for made in graph.as_graph_def().node:
+        if made.op != "Placeholder":
+            copy = graph_def.node.add()
+            copy.CopyFrom(made)
+            copy.name = prefix + made.name
+            copy.input[:] = [renamed(text) for text in made.input]
+    waits = [text for text in node.input if text[0] == "^"]
+    types = [tensor.dtype.as_datatype_enum for tensor in results]
+    node.op = "IdentityN" if len(types) > 1 else "Identity"
+    node.input[:] = [*(renamed(tensor.name.removesuffix(":0")) for tensor in results), *waits]
+    node.attr.clear()
+    if len(types) > 1:
+        node.attr["T"].list.type.extend(types)
+    else:
+        node.attr["T"].type = types[0]
+
+
+def _parts(x) -> tuple:
+    import tensorflow as tf
+
+    return tf.math.real(x), tf.math.imag(x)
+
+
+def _axis_length(x, axis: int) -> int:
+    size = None if x.shape.rank is None else x.shape[axis]
+    if size is None:
+        raise _Cannot("the length of an axis is not known", "give it a number in model.shapes, or in the model")
+    return size
+
+
+def _lengths(value, count: int) -> list:
+    import tensorflow as tf
+
+    found = tf.get_static_value(value)
+    if found is None:
+        raise _Cannot("fft_length is not constant", "make it a constant of the model")
+    return [int(each) for each in found][-count:]
+
+
+def _fft(count: int, inverse: bool):
+    def rule(node, x):
+        import tensorflow as tf
+
+        re, im = _parts(x)
+        for axis in range(-1, -count - 1, -1):
+            _axis_length(x, axis)
+            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+            re, im = fourier.transformed(re, im, inverse)
+            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+        return tf.complex(re, im)
+
+    return rule
+
+
+def _rfft(count: int):
+    def rule(node, x, fft_length):
+        import tensorflow as tf
+
+        lengths = _lengths(fft_length, count)
+        for axis, length in zip(range(-count, 0), lengths, strict=True):
+            _axis_length(x, axis)
+            x = fourier.swapped_with_last(fourier.fitted(fourier.swapped_with_last(x, axis), length), axis)
+        re, im = fourier.of_real(x, lengths[-1])
+        for axis in range(-2, -count - 1, -1):
+            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+            re, im = fourier.transformed(re, im, False)
+            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+        return tf.complex(re, im)
+
+    return rule
+
+
+def _irfft(count: int):
+    def rule(node, x, fft_length):
+        re, im = _parts(x)
+        lengths = _lengths(fft_length, count)
+        for axis, length in zip(range(-count, -1), lengths, strict=False):
+            _axis_length(x, axis)
+            re, im = (fourier.fitted(fourier.swapped_with_last(each, axis), length) for each in (re, im))
+            re, im = fourier.transformed(re, im, True)
+            re, im = (fourier.swapped_with_last(each, axis) for each in (re, im))
+        _axis_length(x, -1)
+        return fourier.to_real(re, im, lengths[-1])
+
+    return rule
+
+
+def _eliminated(x) -> tuple:
+    """Pivots of Gaussian elimination with row exchanges, as a list, and the sign of the permutation."""
+    import tensorflow as tf
+
+    size = _axis_length(x, -1)
+    if size > _MOST_PIVOTS:
+        raise _Cannot(f"of matrices of {size} rows", f"at most {_MOST_PIVOTS} are; compute it from a decomposition")
+    sign, pivots = tf.ones(tf.shape(x)[:-2], x.dtype), []
+    for left in range(size, 0, -1):
+        chosen = tf.argmax(tf.abs(x[..., 0]), -1)
+        mask = tf.one_hot(chosen, left, dtype=x.dtype)
+        row = tf.reduce_sum(tf.where(mask[..., None] > 0, x, tf.zeros_like(x)), -2)
+        pivot = row[..., 0]
+        # The first row takes the place of the chosen one.
+        rest = tf.where(mask[..., None] > 0, x[..., :1, :], x)[..., 1:, :]
+        pivots.append(pivot)
+        sign = tf.where(tf.equal(chosen, 0), sign, -sign)
+        safe = tf.where(tf.equal(pivot, 0), tf.ones_like(pivot), pivot)
+        x = (rest - rest[..., :1] / safe[..., None, None] * row[..., None, :])[..., 1:]
+    return pivots, sign
+
+
+def _determinant(node, x):
+    pivots, product = _eliminated(x)
+    for pivot in pivots:
+        product = product * pivot
+    return product
+
+
+def _log_determinant(node, x):
+    import tensorflow as tf
+
+    pivots, sign = _eliminated(x)
+    for pivot in pivots:
+        sign = sign * tf.sign(pivot)
+    return sign, tf.add_n([tf.math.log(tf.abs(pivot)) for pivot in pivots])
+
+
+def _euclidean_norm(node, x, axes):
+    import tensorflow as tf
+
+    return tf.sqrt(tf.reduce_sum(x * tf.math.conj(x), axes, keepdims=node.attr["keep_dims"].b))
+
+
+def _resized(node, images, size):
+    """Resizing is linear, and along one axis after the other: its weights are what it makes of unit vectors."""
+    import tensorflow as tf
+
+    wanted = tf.get_static_value(size)
+    if wanted is None:
+        raise _Cannot("the size of the result is not constant", "make it a constant of the model")
+    x = tf.cast(images, tf.float32)
+    height, width = (_weights(node, _axis_length(images, axis), int(wanted[axis - 1])) for axis in (1, 2))
+    rows = tf.tensordot(x, height, [[1], [0]])  # batch, width, channels, new height
+    return tf.transpose(tf.tensordot(rows, width, [[1], [0]]), [0, 2, 3, 1])
+
+
+def _weights(node, old: int, new: int):
+    import numpy as np
+    import tensorflow as tf
+
+    options = {name: node.attr[name].b for name in ("align_corners", "half_pixel_centers") if name in node.attr}
+    run = {"ResizeBicubic": tf.raw_ops.ResizeBicubic, "ResizeArea": tf.raw_ops.ResizeArea}[node.op]
+    units = np.eye(old, dtype=np.float32)[:, :, None, None]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        return session.run(run(images=units, size=[new, 1], **options))[:, :, 0, 0]
+
+
+def _sparse_product(node, indices, values, shape, other):
+    import tensorflow as tf
+
+    if node.attr["adjoint_b"].b:
+        other = tf.linalg.adjoint(other)
+    rows, columns = indices[:, 0], indices[:, 1]
+    number = shape[0]
+    if node.attr["adjoint_a"].b:
+        rows, columns, number, values = columns, rows, shape[1], tf.math.conj(values)
+    return tf.math.unsorted_segment_sum(values[:, None] * tf.gather(other, columns), rows, number)
+
+
+def _dense_of_ragged(node, shape, values, default, *partitions):
+    import tensorflow as tf
+
+    kinds = [kind.decode() for kind in node.attr["row_partition_types"].list.s]
+    wanted = tf.get_static_value(shape)
+    if kinds != ["ROW_SPLITS"] or wanted is None or len(wanted) < 2 or wanted[1] < 0:
+        raise _Cannot(
+            "the length of its rows depends on values",
+            "give the longest: to_tensor(shape=[None, 32]); only one ragged axis is known here",
+        )
+    (splits,) = partitions
+    length = int(wanted[1])
+    places = splits[:-1, None] + tf.range(length, dtype=splits.dtype)
+    inside = places < splits[1:, None]
+    count = _axis_length(values, 0)
+    found = tf.gather(values, tf.clip_by_value(places, 0, max(count - 1, 0)))
+    inner = len(values.shape) - 1
+    return tf.where(tf.reshape(inside, tf.concat([tf.shape(inside), [1] * inner], 0)), found, default)
+
+
+def _nth_element(node, x, n):
+    import tensorflow as tf
+
+    direction = "DESCENDING" if node.attr["reverse"].b else "ASCENDING"
+    return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
+
+
+_RULES = {
+    "FFT": _fft(1, False),
+    "FFT2D": _fft(2, False),
+    "FFT3D": _fft(3, False),
+    "IFFT": _fft(1, True),
+    "IFFT2D": _fft(2, True),
+    "IFFT3D": _fft(3, True),
+    "RFFT": _rfft(1),
+    "RFFT2D": _rfft(2),
+    "RFFT3D": _rfft(3),
+    "IRFFT": _irfft(1),
+    "IRFFT2D": _irfft(2),
+    "IRFFT3D": _irfft(3),
+    "EuclideanNorm": _euclidean_norm,
+    "LogMatrixDeterminant": _log_determinant,
+    "MatrixDeterminant": _determinant,
+    "NthElement": _nth_element,
+    "RaggedTensorToTensor": _dense_of_ragged,
+    "ResizeArea": _resized,
+    "ResizeBicubic": _resized,
+    "SparseTensorDenseMatMul": _sparse_product,
+}
+REWRITTEN = frozenset(_RULES)
