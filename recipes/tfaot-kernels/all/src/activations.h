@@ -79,12 +79,18 @@ TFAOT_INLINE Vector expMinusOne(Vector x) {
   return multiplyAdd(scale, inner, scale - 1.0f);
 }
 
-/// exp(x) as a product whose first factor is a normal number: what is multiplied by it before the second factor
-/// loses no digits where exp(x) itself is denormal or zero.
+/// exp(x) as a product whose first factor is a normal number or zero: what is multiplied by it before the second one, a
+/// power of two, loses no digits where exp(x) itself is denormal.
 struct Exponential {
   Vector large;
+#if defined(TFAOT_AVX512)
+  Vector exponent;
+  TFAOT_INLINE Vector scaled(Vector value) const { return _mm512_maskz_scalef_ps(kAllLanes, value, exponent); }
+#else
   Vector scale;
-  TFAOT_INLINE Vector value() const { return large * scale; }
+  TFAOT_INLINE Vector scaled(Vector value) const { return value * scale; }
+#endif
+  TFAOT_INLINE Vector value() const { return scaled(large); }
 };
 
 /// exp(x), or exp(x + correction), for x <= 0 and a small correction; zero below -110, also when multiplied by 10^3.
@@ -93,12 +99,18 @@ TFAOT_INLINE Exponential exponential(Vector x, Correction... correction) {
   const Vector limited = larger(broadcast(-110.0f), x);
   const Power power = nearestPower(limited);
   const Vector r = (reducedBy(power, limited) + ... + correction);
+  const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
+#if defined(TFAOT_AVX512)
+  // One instruction multiplies by any power of two, with the same rounding as the two factors below.
+  return {x <= -110.0f ? Vector{} : mantissa, power.n};
+#else
   // n = -2 * half - odd: both factors are normal numbers for all n down to -160.
   const Unsigned minus = (127u - power.biased) & 0xffu;
   const Unsigned half = minus >> 1;
-  const Vector large = (1.0f + multiplyAdd(r * r, polynomial(r, kExp), r)) * bitsAs<Vector>((127u - half) << 23);
+  const Vector large = mantissa * bitsAs<Vector>((127u - half) << 23);
   const Vector scale = bitsAs<Vector>((127u - (minus - half)) << 23);
   return {large, bitsAs<Vector>(bitsAs<Unsigned>(scale) & bitsAs<Unsigned>(x > -110.0f))};
+#endif
 }
 
 /// exp(-|x|) - 1 is not below x unless that is above zero: the larger one of them is x there, and its zero where it is
@@ -121,7 +133,8 @@ TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
   const Exponential e = exponential(-magnitude(x));
   const Mask negative = x < 0.0f;
   const Vector one = broadcast(1.0f);
-  return factor * (negative ? e.large : one) / (1.0f + e.value()) * (negative ? e.scale : one);
+  const Vector value = factor * (negative ? e.large : one) / (1.0f + e.value());
+  return negative ? e.scaled(value) : value;
 }
 
 TFAOT_INLINE Vector softplus(Vector x) {
@@ -139,7 +152,7 @@ TFAOT_INLINE Vector geluErf(Vector x) {
   const Exponential e = exponential(-0.5f * root * root, -0.5f * (t - root) * (t + root));
   const Vector u = 1.0f / multiplyAdd(kTailSlope, t, 1.0f);
   const Mask negative = x < 0.0f;
-  const Vector tail = (negative ? x : t) * (u * polynomial(u, kTail) * e.large) * e.scale;
+  const Vector tail = e.scaled((negative ? x : t) * (u * polynomial(u, kTail) * e.large));
   return negative ? tail : x - tail;
 }
 

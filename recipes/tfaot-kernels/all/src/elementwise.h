@@ -216,10 +216,15 @@ TFAOT_INLINE Vector exponentialOf(Vector x) {
   const Vector limited = smaller(broadcast(kLargestExponent), larger(broadcast(-110.0f), x));
   const Power power = nearestPower(limited);
   const Vector r = reducedBy(power, limited);
+  const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
+#if defined(TFAOT_AVX512)
+  const Vector value = _mm512_maskz_scalef_ps(kAllLanes, mantissa, power.n);
+#else
   const Mask n = bitsAs<Mask>(power.biased & 0x1ffu) - 127;
   const Mask half = n >> 1;
   const Vector first = bitsAs<Vector>((half + 127) << 23), second = bitsAs<Vector>((n - half + 127) << 23);
-  const Vector value = (1.0f + multiplyAdd(r * r, polynomial(r, kExp), r)) * first * second;
+  const Vector value = mantissa * first * second;
+#endif
   return chosen(x != x, x, value);
 }
 

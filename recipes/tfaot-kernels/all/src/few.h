@@ -14,6 +14,10 @@ inline namespace TFAOT_KERNELS_TARGET {
 /// Floats of packed weights: with more, what a call costs does not matter.
 inline constexpr std::size_t kFewWeights = 1 << 15;
 
+/// Floats of packed weights that stay in the first cache: any number of rows is computed here, kFewRows at a time. An
+/// autoencoder of 9 KB took 0.69 of its time for 16 rows (benchmarks/families.py).
+inline constexpr std::size_t kTinyWeights = 1 << 12;
+
 /// Most rows that code is made for, and panels of columns at once for each number of rows: the registers hold all sums,
 /// an input of each row and a weight.
 #if defined(__AVX512F__)
@@ -30,9 +34,11 @@ inline constexpr std::size_t kFewRows = 3;
 inline constexpr std::size_t kFewPanels[kFewRows + 1] = {0, 3, 1, 1};
 #endif
 
-/// Whether few rows of a layer are computed here.
-constexpr bool isForFew(std::size_t inputs, std::size_t outputs) {
-  return packedSize(inputs, outputs) <= kFewWeights && !isChained(inputs, outputs);
+/// The most rows of a layer that are computed here.
+constexpr std::size_t mostFew(std::size_t inputs, std::size_t outputs) {
+  const std::size_t size = packedSize(inputs, outputs);
+  if (size > kFewWeights || isChained(inputs, outputs)) return 0;
+  return size <= kTinyWeights ? static_cast<std::size_t>(-1) : kFewRows;
 }
 
 /// Rows of a small layer's input and output.
@@ -45,7 +51,7 @@ struct FewRows {
 /// `kRows` rows times `kColumns` columns of packed weights, of `kOutputs` in all. The order of additions is that of
 /// `sumBlocks`.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
-void sumFew(const float* weights, const float* bias, FewRows rows) {
+TFAOT_INLINE void sumFew(const float* weights, const float* bias, FewRows rows) {
   constexpr std::size_t kWidth = (kColumns + kLanes - 1) / kLanes, kLast = kColumns - (kWidth - 1) * kLanes;
   Vector sums[kRows][kWidth];
   TFAOT_UNROLL
@@ -82,17 +88,36 @@ void sumFew(const float* weights, const float* bias, FewRows rows) {
   }
 }
 
+/// Sums from which on a loop has the registers for itself. Inlined into a program, GCC kept 24 sums of 64 x 256 weights
+/// on the stack: 731 microseconds instead of 395 for 16 rows of an LSTM (AVX-512); a call takes 5 ns, a sixth of a tiny
+/// layer (benchmarks/families.py: lstm, autoencoder).
+inline constexpr std::size_t kSumsAlone = 12;
+
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
+TFAOT_ALONE void sumFewAlone(const float* weights, const float* bias, FewRows rows) {
+  sumFew<kRows, kInputs, kOutputs, kColumns>(weights, bias, rows);
+}
+
+template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs, std::size_t kColumns>
+TFAOT_INLINE void multiplyFewColumns(const float* weights, const float* bias, FewRows rows) {
+  if constexpr (kRows * ((kColumns + kLanes - 1) / kLanes) < kSumsAlone) {
+    sumFew<kRows, kInputs, kOutputs, kColumns>(weights, bias, rows);
+  } else {
+    sumFewAlone<kRows, kInputs, kOutputs, kColumns>(weights, bias, rows);
+  }
+}
+
 /// The same times all columns.
 template <std::size_t kRows, std::size_t kInputs, std::size_t kOutputs>
 void multiplyFew(const float* weights, const float* bias, FewRows rows) {
   constexpr std::size_t kStrip = kFewPanels[kRows] * kPanel, kRest = kOutputs % kStrip;
   for (std::size_t column = 0; column + kStrip <= kOutputs; column += kStrip) {
-    sumFew<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
+    multiplyFewColumns<kRows, kInputs, kOutputs, kStrip>(weights, bias, rows);
     weights += kStrip * kInputs;
     if (bias != nullptr) bias += kStrip;
     rows.out += kStrip;
   }
-  if constexpr (kRest != 0) sumFew<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
+  if constexpr (kRest != 0) multiplyFewColumns<kRows, kInputs, kOutputs, kRest>(weights, bias, rows);
 }
 
 template <std::size_t kInputs, std::size_t kOutputs, std::size_t... kRow>
@@ -101,19 +126,29 @@ TFAOT_INLINE void multiplyFewOf(const float* weights, const float* bias, std::si
   ((count == kRow + 1 ? multiplyFew<kRow + 1, kInputs, kOutputs>(weights, bias, rows) : void()), ...);
 }
 
-/// A dense layer (kernels.h) whose sizes are known when the program is compiled: few rows are computed here.
+/// A dense layer (kernels.h) whose sizes are known when the program is compiled.
 template <std::size_t kInputs, std::size_t kOutputs>
 inline void dense(const Dispatch& dispatch, const float* weights, const float* bias, Activation activation,
                   std::size_t batch, const float* in, float* out) {
-  if constexpr (isForFew(kInputs, kOutputs)) {
-    if (batch <= kFewRows) {
+  constexpr std::size_t kMost = mostFew(kInputs, kOutputs);
+  if constexpr (kMost > 0) {
+    if (batch <= kMost) {
       const bool rectified = activation == Activation::relu;
-      multiplyFewOf<kInputs, kOutputs>(weights, bias, batch, {in, out, rectified}, std::make_index_sequence<kFewRows>{});
+      FewRows rows = {in, out, rectified};
+      std::size_t left = batch;
+      if constexpr (kMost > kFewRows) {
+        for (; left > kFewRows; left -= kFewRows, rows.in += kFewRows * kInputs, rows.out += kFewRows * kOutputs) {
+          multiplyFew<kFewRows, kInputs, kOutputs>(weights, bias, rows);
+        }
+      }
+      multiplyFewOf<kInputs, kOutputs>(weights, bias, left, rows, std::make_index_sequence<kFewRows>{});
       if (activation != Activation::none && !rectified) activate(dispatch, activation, batch * kOutputs, out, out);
       return;
     }
   }
-  dense(dispatch, {kInputs, kOutputs, weights, bias, activation}, batch, in, kInputs, out, kOutputs);
+  if constexpr (kMost <= kFewRows) {
+    dense(dispatch, {kInputs, kOutputs, weights, bias, activation}, batch, in, kInputs, out, kOutputs);
+  }
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

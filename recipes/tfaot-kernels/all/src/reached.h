@@ -32,8 +32,7 @@ class Reached {
  public:
   /// Of `dense` (few.h).
   constexpr Reached dense(std::size_t inputs, std::size_t outputs, Activation activation, Rows rows) const {
-    return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows,
-                     isForFew(inputs, outputs) ? kFewRows : 0);
+    return withDense({inputs, outputs, isChained(inputs, outputs)}, activation, rows, mostFew(inputs, outputs));
   }
 
   /// Of `dense` (dispatch.h).
@@ -104,10 +103,11 @@ class Reached {
       has[rows % kRowsAtATime] = true;
     }
 
-    constexpr void add(Rows rows, std::size_t fewest = 1) {
+    /// Those above `few`.
+    constexpr void add(Rows rows, std::size_t few = 0) {
       for (std::size_t i = 1; i <= rows.most; ++i) {
         const std::size_t count = rows.constant + i * rows.perRow;
-        if (count >= fewest) add(count);
+        if (count > few) add(count);
       }
     }
   };
@@ -116,7 +116,7 @@ class Reached {
 
   constexpr Reached withDense(const Extent& extent, Activation activation, Rows rows, std::size_t few) const {
     Counts counts;
-    counts.add(rows, few + 1);
+    counts.add(rows, few);
     Reached all = with(extent, counts);
     all.activations_[activation] = true;
     return all;

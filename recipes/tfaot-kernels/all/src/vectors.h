@@ -22,6 +22,8 @@
 #define TFAOT_UNROLL _Pragma("GCC unroll 16")
 #endif
 #define TFAOT_INLINE inline __attribute__((always_inline))
+// For loops that fill the registers.
+#define TFAOT_ALONE __attribute__((noinline))
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
@@ -53,10 +55,10 @@ inline namespace TFAOT_KERNELS_TARGET {
 // results do not depend on the width.
 #if defined(__AVX512F__) || defined(TFAOT_KERNELS_SIXTEEN)
 inline constexpr int kLanes = 16;
-inline constexpr int kBlockRows = 8;
-inline constexpr int kRowsOfOne = 8, kRowsOfFewOdd = 8, kRowsOfMany = 8;
-inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4, 5, 4, 3, 3};
-inline constexpr int kSteps[kBlockRows + 1] = {0, 4, 4, 1, 1, 1, 1, 1, 1};
+inline constexpr int kBlockRows = 12;
+inline constexpr int kRowsOfOne = 12, kRowsOfFewOdd = 8, kRowsOfMany = 8;
+inline constexpr int kBlockWidth[kBlockRows + 1] = {0, 8, 8, 4, 4, 5, 4, 3, 3, 2, 2, 2, 2};
+inline constexpr int kSteps[kBlockRows + 1] = {0, 4, 4, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2};
 inline constexpr int kChainSums = 24;
 inline constexpr int kAskingRows = 4;
 inline constexpr std::size_t kAhead = 384;
