@@ -1,4 +1,4 @@
-"""Commands that make packages: init, check, build, publish."""
+"""Commands that make packages: init, check, convert, build, publish."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    for each in (init, check, build, publish):
+    for each in (init, check, convert, build, publish):
         app.command()(each)
 
 
@@ -84,6 +84,37 @@ def check(
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
     result = check_model(spec, session.pipeline(), table=table)
     return Result(document=result, text=_check_text(result), exit_code=0 if result.compilable else ModelError.exit_code)
+
+
+@command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
+def convert(
+    session: Session,
+    model: Annotated[
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or the file of a model.", metavar="SPEC|MODEL")
+    ],
+    output: Annotated[
+        Path,
+        typer.Argument(help="What to write: a .mlir file, a .pb file, or a folder for a SavedModel.", metavar="OUTPUT"),
+    ],
+    *,
+    signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
+    tensorflow: Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")] = None,
+) -> Result:
+    """Write a model in another form, with the same names and answers. Nothing is overwritten.
+
+    FILE.mlir gets functions of MLIR's TensorFlow dialect, FILE.pb a GraphDef, both with variables as constants; any
+    other name is the folder of a SavedModel.
+
+    Examples: tfaot-pkg convert exported/tagger tagger.mlir; tfaot-pkg convert tagger.mlir saved_model
+    """
+    from tfaot_pkg.check import spec_of
+    from tfaot_pkg.convert import convert as write
+    from tfaot_pkg.convert import form_of
+
+    form_of(output)  # before the toolchain is made
+    spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
+    form = write(spec, output, session.pipeline())
+    return Result(document={"output": str(output), "form": form}, text=f"wrote {output}")
 
 
 def _check_text(result: CheckResult) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
@@ -15,7 +16,7 @@ from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.conversions import ConvertGraph, ConvertKeras, Expose, GraphFiles, Pin, Rename
 from tfaot_pkg.worker_program.messages.requests import Nothing
-from tfaot_pkg.worker_program.messages.sources import BuildOnnx, SourceModel
+from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, SourceModel
 
 _GRAPH = "saved_model.pb"
 _CONVERTER = -1
@@ -48,8 +49,9 @@ class SavedModel:
     def original(self) -> Original:
         """What gives the right answers: the file in the framework that it is from, or the SavedModel."""
         folder = self.folder
-        if self._source is None:
-            return Original.saved_model(self._model, folder)
+        if self._source is None or not self._source.has_answers:
+            origin = "" if self._source is None else self._source.origin
+            return replace(Original.saved_model(self._model, folder), origin=origin)
         return Original.of(self._model, FRONTENDS[self._model.format], self._source)
 
     @contextmanager
@@ -84,13 +86,20 @@ class SavedModel:
             case "graph":
                 return self._made_by(self._from_graph)
             case "onnx":
-                graph = self._pool.new_folder("onnx")
-                self._source = read_source(
-                    "onnx", self._snapshot.model, self._pool, shapes=source_shapes(self._model), out=graph
-                )
-                given = self._pool.given_folder("onnx")
-                self._pool.take(graph, given)
-                return self._made_by(lambda out: BuildOnnx(graph=str(given), out=out))
+                parts = self._read()
+                return self._made_by(lambda out: BuildOnnx(graph=parts, out=out))
+            case "jax" | "mlir":
+                parts = self._read()
+                return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
+
+    def _read(self) -> str:
+        """The folder of what a front-end made of the model's file."""
+        made, given = self._pool.new_folder("read"), self._pool.given_folder("read")
+        self._source = read_source(
+            self._model.format, self._snapshot.model, self._pool, shapes=source_shapes(self._model), out=made
+        )
+        self._pool.take(made, given)
+        return str(given)
 
     def _made_by(self, request: Callable[[str], object]) -> Path:
         """The folder that a worker of its own fills; it ends with this request."""

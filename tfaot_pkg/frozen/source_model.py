@@ -13,7 +13,7 @@ from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
 from tfaot_pkg.worker_program.messages.requests import Reference
-from tfaot_pkg.worker_program.messages.sources import ReadOnnx, Sizes, SourceModel, SourceTensor
+from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, Sizes, SourceModel, SourceTensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,8 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
 
 _REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str], object]] = {
     "onnx": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
+    "jax": lambda path, _, out: ReadMlir(path=path, out=out),
+    "mlir": lambda path, _, out: ReadMlir(path=path, out=out),
 }
 
 

@@ -230,6 +230,17 @@ class ModelForm(Form):
         "saved_model; answers are compared with ONNX Runtime's.",
         examples=["./tagger.onnx"],
     )
+    jax: FilePath | None = Field(
+        None,
+        description="Artifact of jax.export (.jax), in the place of saved_model; answers are compared with JAX's.",
+        examples=["./tagger.jax"],
+    )
+    mlir: FilePath | None = Field(
+        None,
+        description="MLIR module, in the place of saved_model: StableHLO as text or bytecode, compared with "
+        "the answers of JAX's XLA, or functions of the TensorFlow dialect as text.",
+        examples=["./tagger.mlir"],
+    )
     graph: FilePath | None = Field(
         None,
         description="File of a graph (GraphDef .pb or .pbtxt, or .meta), in the place of saved_model; inputs and "

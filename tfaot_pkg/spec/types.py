@@ -44,7 +44,7 @@ _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.I
 class ModelInfo:
     """The model and its description.
 
-    `saved_model`, or the one of `keras`, `onnx` and `graph` that is not empty, is relative to the root of the source,
+    `saved_model`, or the field of FILE_FORMATS that is not empty, is relative to the root of the source,
     with `/`, and does not lead out of it; only a SavedModel has signatures and tags. Beside a graph, `config` is the
     file of a tf2xla Config, `checkpoint` what the names of a checkpoint's files begin with; "" for none. `constants`
     are values of inputs or placeholders, which are no inputs then; `feeds` are constants or variables that are inputs.
@@ -61,6 +61,8 @@ class ModelInfo:
     saved_model: str = DEFAULT_SAVED_MODEL
     keras: str = ""
     onnx: str = ""
+    jax: str = ""
+    mlir: str = ""
     graph: str = ""
     config: str = ""
     checkpoint: str = ""

@@ -30,14 +30,14 @@ class Frontend:
     """
 
     format: Format
-    framework: Literal["onnx"]
+    framework: Literal["onnx", "jax"]
     title: str
     reference: str
 
     @property
     def requirements(self) -> Path:
         """The pinned and hashed requirements of its environment."""
-        return _REQUIREMENTS / f"{self.format}.txt"
+        return _REQUIREMENTS / f"{self.framework}.txt"
 
     @property
     def identity(self) -> str:
@@ -47,6 +47,9 @@ class Frontend:
 
 FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     "onnx": Frontend(format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX"),
+    # MLIR's Python bindings come with JAX, and its XLA runs StableHLO.
+    "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX"),
 })  # fmt: skip
 """By format; TensorFlow itself reads the others."""
 
@@ -71,7 +74,7 @@ class FrontendEnvironments:
         """
         pins = Pins(
             title=frontend.title,
-            stem=f"frontend-{frontend.format}",
+            stem=f"frontend-{frontend.framework}",
             requirements=frontend.requirements,
             identity=frontend.identity,
         )

@@ -64,6 +64,11 @@ class Tried:
     fault: str = ""
 
     @property
+    def kind(self) -> str:
+        """The class whose rules tell which differences are faults: `boundary` of "boundary n=64"."""
+        return self.name.partition(" ")[0]
+
+    @property
     def most(self) -> int | None:
         """Batches of each size; None for all."""
         return None if self.name in (MAIN, ARRANGED) else MOST

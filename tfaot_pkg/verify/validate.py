@@ -345,7 +345,7 @@ class _Validation:
         validation = self._spec.validation
         return any(
             disagreements(
-                self._answers(tried, ours, {}, size, tensor), class_name=tried.name,
+                self._answers(tried, ours, {}, size, tensor), class_name=tried.kind,
                 rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
             ).any()
             for size in self._spec.compilation.batch_sizes for tensor in self._frozen.signature.outputs
@@ -360,7 +360,7 @@ class _Validation:
             for size in self._spec.compilation.batch_sizes
             for tensor in self._frozen.signature.outputs
             for one in differences(
-                self._answers(tried, ours, flushed, size, tensor), class_name=tried.name, target=target,
+                self._answers(tried, ours, flushed, size, tensor), class_name=tried.kind, target=target,
                 batch_size=size, output=tensor.name, rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
                 operations=tried.operations,
             )

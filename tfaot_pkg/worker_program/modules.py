@@ -20,7 +20,7 @@ _REACHING_OUT = frozenset(
     """.split()
 )
 """Of StableHLO: they talk to the host or to other devices."""
-_KNOWN_CALLS = frozenset(
+KNOWN_CALLS = frozenset(
     """
     Sharding SPMDFullToShardShape SPMDShardToFullShape shape_assertion tf.call_tf_function mhlo.topk mhlo.erf
     stablehlo.dynamic_reduce_window stablehlo.dynamic_rng_bit_generator stablehlo.dynamic_top_k
@@ -78,7 +78,7 @@ def _faults(text: str):
         if "custom_call" in name:
             calls += 1
             target = _target_of(bare)
-            if target not in _KNOWN_CALLS:
+            if target not in KNOWN_CALLS:
                 yield f"custom call of {target!r}"
         elif name and not _is_known(name):
             yield f"operation {name}"

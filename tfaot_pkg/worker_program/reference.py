@@ -9,7 +9,11 @@ from messages.requests import Reference, Referenced
 _SHIFT = 2
 """Perturbed inputs are off by at most this many units in the last place."""
 
-_MODELS = {"tensorflow": ("reference_tensorflow", "TensorFlowModel"), "onnx": ("from_onnx.answers", "OnnxModel")}
+_MODELS = {
+    "tensorflow": ("reference_tensorflow", "TensorFlowModel"),
+    "onnx": ("from_onnx.answers", "OnnxModel"),
+    "jax": ("from_mlir.answers", "JaxModel"),
+}
 """Framework -> the module and the class of a model that it runs, made of the request.
 
 Such a model has `run` (held arrays by name -> numbers by name, elements.py), `dtypes` of its inputs, `exactly()`,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .conversions import ConvertGraph, ConvertKeras, Expose, Pin, ProposedGraph, ProposeGraph, Rename
+from .convert import Convert
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
-from .sources import BuildOnnx, ReadOnnx, SourceModel
+from .sources import BuildMlir, BuildOnnx, ReadMlir, ReadOnnx, SourceModel
 
 
 class ModelFault(Exception):
@@ -180,7 +181,7 @@ class Reference:
     jit: bool = False
     perturbed: int = 0
     tolerant: bool = False
-    framework: Literal["tensorflow", "onnx"] = "tensorflow"
+    framework: Literal["tensorflow", "onnx", "jax"] = "tensorflow"
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
@@ -262,6 +263,9 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "keras": (ConvertKeras, Nothing),
     "read onnx": (ReadOnnx, SourceModel),
     "build onnx": (BuildOnnx, Nothing),
+    "read mlir": (ReadMlir, SourceModel),
+    "build mlir": (BuildMlir, Nothing),
+    "convert": (Convert, Nothing),
     "graph": (ConvertGraph, Nothing),
     "propose": (ProposeGraph, ProposedGraph),
     "rename": (Rename, Nothing),

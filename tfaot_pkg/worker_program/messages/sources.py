@@ -27,7 +27,8 @@ class SourceModel:
     """A model as its framework describes it. `origin` says what made it, such as "opset 17, pytorch 2.1.0".
 
     `file` is the model's own file, which may stand in a folder. If it is `by_row`, the batch is an axis of size 1 in
-    the file: its framework computes one row at a time.
+    the file: its framework computes one row at a time. If it has no answers of its own (`has_answers`), the SavedModel
+    that is made of it gives them.
     """
 
     file: str
@@ -35,6 +36,7 @@ class SourceModel:
     inputs: tuple[SourceTensor, ...]
     outputs: tuple[SourceTensor, ...]
     by_row: bool
+    has_answers: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,4 +56,23 @@ class BuildOnnx:
     """Write the SavedModel of the graph in the folder `graph`, which ReadOnnx made, to the folder `out`."""
 
     graph: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMlir:
+    """Read the file `path`: an artifact of jax.export, a StableHLO module, or functions of TensorFlow's dialect.
+
+    Write its parts to the folder `out` if there is one.
+    """
+
+    path: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildMlir:
+    """Write the SavedModel of the parts in the folder `parts`, which ReadMlir made, to the folder `out`."""
+
+    parts: str
     out: str

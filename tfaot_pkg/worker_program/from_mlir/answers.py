@@ -1,0 +1,101 @@
+"""JAX's own answers: artifacts of jax.export are called, other modules compiled for the sizes of each batch."""
+
+import numpy as np
+from from_mlir import loading
+from messages import elements
+from messages.requests import Reference
+
+_loaded: dict = {}
+"""The file that was asked for last: one validation asks many times."""
+
+
+class JaxModel:
+    """The model in `request.folder`, a file."""
+
+    def __init__(self, request: Reference) -> None:
+        import jax
+
+        self.version = jax.__version__
+        # Without it JAX would make float32 of float64 inputs. What was exported already has its types.
+        jax.config.update("jax_enable_x64", True)
+        self.rejections = (ValueError, TypeError, jax.errors.JaxRuntimeError)
+        if _loaded.get("file") != request.folder:
+            _loaded.clear()
+            _loaded["model"] = loading.loaded(request.folder)
+            _loaded["compiled"] = {}
+            _loaded["file"] = request.folder
+        self._model, self._compiled = _loaded["model"], _loaded["compiled"]
+        self._feeds = {key: name for name, key in request.feeds.items()}
+        self._fetches = request.fetches
+        self.dtypes = {self._feeds[tensor.key]: tensor.dtype for tensor in self._model.inputs}
+        self.operations = _operations(self._model.module)
+
+    def run(self, feeds: dict) -> dict:
+        given = [feeds[self._feeds[tensor.key]].view(loading.numpy_type(tensor.dtype)) for tensor in self._model.inputs]
+        found = [np.asarray(each) for each in self._call(given)]
+        return {
+            name: elements.numbers(found[int(key)], found[int(key)].dtype.name) for name, key in self._fetches.items()
+        }
+
+    def exactly(self) -> None:
+        return None
+
+    def _call(self, given: list) -> list:
+        import jax
+
+        exported = self._model.exported
+        if exported is None:
+            shapes = tuple(values.shape for values in given)
+            if shapes not in self._compiled:
+                self._compiled[shapes] = _compiled(self._model, given)
+            return self._compiled[shapes](given)
+        positional, keywords = jax.tree_util.tree_unflatten(exported.in_tree, given)
+        return jax.tree_util.tree_leaves(exported.call(*positional, **keywords))
+
+
+def _operations(module) -> list:
+    """The names of all operations of StableHLO in it."""
+    found = set()
+
+    def visit(operation):
+        found.add(operation.name)
+        for region in operation.regions:
+            for block in region.blocks:
+                for each in block.operations:
+                    visit(each.operation)
+
+    visit(module.operation)
+    return sorted(found)
+
+
+def _compiled(model, given: list):
+    """A function from arrays to arrays: the module with the shapes of `given`, compiled by XLA for CPUs."""
+    import jax
+    from jax._src import compiler
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir, passmanager
+    from jax._src.lib.mlir.dialects import hlo
+
+    hlo.register_stablehlo_passes()
+    with model.context, ir.Location.unknown():
+        module = ir.Module.parse(model.module.operation.get_asm(enable_debug_info=False))
+        main = loading.main_of(module)
+        main.attributes["sym_name"] = ir.StringAttr.get("main")
+        kinds = [
+            ir.RankedTensorType.get(values.shape, ir.RankedTensorType(argument.type).element_type)
+            for values, argument in zip(given, main.regions[0].blocks[0].arguments, strict=True)
+        ]
+        passes = f"builtin.module(stablehlo-refine-arguments{{types={','.join(map(str, kinds))}}})"
+        passmanager.PassManager.parse(passes).run(module.operation)
+        code = mlir.module_to_bytecode(mlir.refine_polymorphic_shapes(module))
+    client = jax.devices("cpu")[0].client
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+    executable = client.compile_and_load(code, devices, options)
+
+    def run(arrays: list) -> list:
+        found = executable.execute_sharded([jax.device_put(each, client.local_devices()[0]) for each in arrays])
+        return [each[0] for each in found.disassemble_into_single_device_arrays()]
+
+    return run

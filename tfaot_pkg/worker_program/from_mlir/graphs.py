@@ -1,0 +1,177 @@
+"""Write the SavedModel of functions of the TensorFlow dialect: their operations, one by one."""
+
+import os
+
+from from_mlir import functions
+from messages.requests import ModelFault
+
+
+def function_of(folder: str, found: functions.Functions):
+    """A tf.function of the model: its arguments by the names of inputs, its results by those of outputs."""
+    import tensorflow as tf
+
+    builder = _Builder(folder, found)
+    main = found.functions[found.main]
+    specs = [
+        tf.TensorSpec(kind.shape, kind.dtype, name=name)
+        for name, kind in zip(found.inputs, main.arguments, strict=True)
+    ]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def serve(*values):
+        results = builder.results(main, values, ())
+        return {name: tf.identity(result) for name, result in zip(found.outputs, results, strict=True)}
+
+    return serve
+
+
+class _Builder:
+    """Adds operations of functions to TensorFlow's graphs."""
+
+    def __init__(self, folder: str, found: functions.Functions) -> None:
+        self._folder, self._found = folder, found
+        self._concrete: dict = {}
+
+    def results(self, function: functions.Function, arguments, callers: tuple) -> list:
+        """The results of `function` for `arguments`, in the default graph; `callers` are functions that it is in."""
+        values = list(arguments)
+        for operation in function.operations:
+            values += self._outputs(operation, [values[number] for number in operation.operands], callers)
+        return [values[number] for number in function.returned]
+
+    def _outputs(self, operation: functions.Operation, operands: list, callers: tuple) -> list:
+        import tensorflow as tf
+        from tensorflow.python.framework import op_def_registry, ops
+
+        definition = op_def_registry.get(_graph_name(operation))
+        if definition is None:
+            raise ModelFault(f"TensorFlow {tf.__version__} has no operation {operation.name}", "correct its name")
+        _require_number(definition.input_arg, operands, f"operands of tf.{operation.name}")
+        _require_number(definition.output_arg, operation.types, f"results of tf.{operation.name}")
+        types = [tf.as_dtype(each.dtype) for each in operation.types]
+        attributes = _inferred(definition, operands, types)
+        for attribute in definition.attr:
+            if attribute.name in operation.attributes:
+                value = operation.attributes[attribute.name]
+                attributes[attribute.name] = self._attribute(attribute.type, value, callers)
+        try:
+            made = ops.get_default_graph().create_op(
+                definition.name, operands, types, name=operation.name, attrs=attributes, op_def=definition
+            )
+        except (ValueError, TypeError, tf.errors.OpError) as error:
+            raise ModelFault(
+                f"the operation tf.{operation.name} is not right: {' '.join(str(error).split())[:300]}",
+                "correct it; docs of tf.raw_ops list what each operation takes",
+            ) from error
+        return made.outputs
+
+    def _attribute(self, kind: str, value, callers: tuple):
+        """As the protobuf of a node's attribute, of the `kind` that the operation's definition says."""
+        from tensorflow.core.framework import attr_value_pb2
+
+        made = attr_value_pb2.AttrValue()
+        if kind.startswith("list("):
+            items = value if isinstance(value, tuple) else (value,)
+            for item in items:
+                self._set(made.list, kind[5:-1], item, callers, is_list=True)
+            made.list.SetInParent()
+            return made
+        self._set(made, kind, value, callers, is_list=False)
+        return made
+
+    def _set(self, holder, kind: str, value, callers: tuple, *, is_list: bool) -> None:
+        import tensorflow as tf
+
+        field, plain = {
+            "int": ("i", lambda: int(value)),
+            "float": ("f", lambda: float(value)),
+            "bool": ("b", lambda: bool(value)),
+            "string": ("s", lambda: value.encode() if isinstance(value, str) else bytes.fromhex(value.digits)),
+            "type": ("type", lambda: tf.as_dtype(value.dtype).as_datatype_enum),
+            "shape": ("shape", lambda: tf.TensorShape(value.sizes).as_proto()),
+            "tensor": ("tensor", lambda: tf.make_tensor_proto(values_of(self._folder, value))),
+            "func": ("func", lambda: self._called(value.function, callers)),
+        }[kind]
+        try:
+            content = plain()
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ModelFault(f"an attribute of type {kind} has the value {str(value)[:100]}", "correct it") from error
+        if is_list and field in ("i", "f", "b", "s", "type"):
+            getattr(holder, field).append(content)
+        elif is_list:
+            getattr(holder, field).add().CopyFrom(content)
+        elif field in ("i", "f", "b", "s", "type"):
+            setattr(holder, field, content)
+        else:
+            getattr(holder, field).CopyFrom(content)
+
+    def _called(self, name: str, callers: tuple):
+        """The name of the function in TensorFlow's form, which is added to the default graph."""
+        import tensorflow as tf
+        from tensorflow.core.framework import attr_value_pb2
+        from tensorflow.python.framework import ops
+
+        if name not in self._found.functions or name in callers:
+            raise ModelFault(f"the function @{name} is not in the module, or calls itself")
+        if name not in self._concrete:
+            function = self._found.functions[name]
+            specs = [tf.TensorSpec(kind.shape, kind.dtype) for kind in function.arguments]
+
+            def body(*values):
+                return [tf.identity(each) for each in self.results(function, values, (*callers, name))]
+
+            self._concrete[name] = tf.function(body, input_signature=specs, autograph=False).get_concrete_function()
+        concrete = self._concrete[name]
+        concrete.add_to_graph(ops.get_default_graph())
+        return attr_value_pb2.NameAttrList(name=concrete.name)
+
+
+def _graph_name(operation: functions.Operation) -> str:
+    """MLIR has one operation for two of graphs, with and without state."""
+    if operation.name in ("If", "While", "Case") and operation.attributes.get("is_stateless"):
+        return f"Stateless{operation.name}"
+    return operation.name
+
+
+def _require_number(arguments, given, what: str) -> None:
+    """ModelFault unless there are as many values as an operation has arguments; a list of them takes any number."""
+    lists = sum(bool(each.number_attr or each.type_list_attr) for each in arguments)
+    least = len(arguments) - lists
+    if len(given) < least or (not lists and len(given) > least):
+        raise ModelFault(f"{what}: {len(given)} are given, it has {least}{' or more' if lists else ''}", "correct them")
+
+
+def _inferred(definition, operands: list, types: list) -> dict:
+    """The attributes that types and numbers of operands and results determine."""
+    given = [operand.dtype.base_dtype.as_datatype_enum for operand in operands]
+    results = [each.as_datatype_enum for each in types]
+    return _of_border(definition.output_arg, results) | _of_border(definition.input_arg, given)
+
+
+def _of_border(arguments, kinds: list) -> dict:
+    """As `_inferred`, from the definitions of inputs or outputs and the `kinds` of all of them."""
+    from tensorflow.core.framework import attr_value_pb2
+
+    found: dict = {}
+    start = 0
+    for place, argument in enumerate(arguments):
+        is_list = argument.number_attr or argument.type_list_attr
+        end = len(kinds) - (len(arguments) - place - 1) if is_list else start + 1
+        taken, start = kinds[start:end], end
+        if argument.number_attr:
+            found.setdefault(argument.number_attr, attr_value_pb2.AttrValue(i=len(taken)))
+        if argument.type_list_attr:
+            listed = attr_value_pb2.AttrValue.ListValue(type=taken)
+            found.setdefault(argument.type_list_attr, attr_value_pb2.AttrValue(list=listed))
+        if argument.type_attr and taken:
+            found.setdefault(argument.type_attr, attr_value_pb2.AttrValue(type=taken[0]))
+    return found
+
+
+def values_of(folder: str, values: functions.Values):
+    """The constant as an array."""
+    import numpy as np
+    import tensorflow as tf
+
+    array = np.fromfile(os.path.join(folder, values.file), tf.as_dtype(values.dtype).as_numpy_dtype)
+    return np.broadcast_to(array.reshape(()), values.shape) if values.is_splat else array.reshape(values.shape)

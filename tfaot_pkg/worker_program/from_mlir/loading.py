@@ -1,0 +1,304 @@
+"""Load an artifact of jax.export, or a StableHLO module as text or bytecode: its module, and names for its border."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from messages.requests import ModelFault
+from messages.sources import SourceTensor
+
+_BYTECODE = b"ML\xefR"
+"""The first bytes of MLIR's bytecode."""
+_PLATFORM_INDEX = '"_platform_index"'
+_GIVEN_NAME = re.compile(r'^loc\("([^"]+)"')
+_MADE_UP = re.compile(r"arg\d*|\d+")
+"""Names of arguments that MLIR gives."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """`module` of MLIR in `context`; `kept` are the places among `inputs` of what its main function takes.
+
+    `exported` is JAX's own form of the model, None for a StableHLO module of other origin.
+    """
+
+    context: object
+    module: object
+    exported: object
+    origin: str
+    platforms: tuple
+    calling_convention: int
+    inputs: tuple
+    outputs: tuple
+    kept: tuple
+
+
+def loaded(path: str) -> Loaded:
+    """ModelFault if the file is neither, cannot be read, or is for more than one device or other ones."""
+    with open(path, "rb") as file:
+        content = file.read()
+    text = text_of(path)
+    if text is None and not content.startswith(_BYTECODE):
+        return _artifact(path, content)
+    return _module(path, content, text)
+
+
+def functions_of(module) -> list:
+    return [each for each in module.body.operations if each.operation.name == "func.func"]
+
+
+def main_of(module):
+    """The function that is called; ModelFault if there is none."""
+    functions = functions_of(module)
+    named = [each for each in functions if each.attributes["sym_name"].value == "main"]
+    public = [each for each in functions if _visibility(each) != "private"]
+    found = named or (public if len(public) == 1 else [])
+    if not found:
+        names = ", ".join(each.attributes["sym_name"].value for each in public) or "none"
+        raise ModelFault(
+            f"the module has no function named main, and not one public function: {names}", "name the function @main"
+        )
+    return found[0]
+
+
+def text_of(path: str):
+    """The text of a module; None for other files."""
+    with open(path, "rb") as file:
+        try:
+            text = file.read().decode()
+        except UnicodeDecodeError:
+            return None
+    return text if "func" in text else None
+
+
+def write_values(path: str, array, dtype: str) -> None:
+    """Write a constant, row-major. MLIR's arrays of bfloat16 hold numbers of another type."""
+    with open(path, "wb") as file:
+        file.write(np.ascontiguousarray(array).astype(numpy_type(dtype)).tobytes())
+
+
+def numpy_type(dtype: str):
+    import ml_dtypes
+
+    return getattr(ml_dtypes, dtype) if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def _visibility(function) -> str:
+    attributes = function.attributes
+    return attributes["sym_visibility"].value if "sym_visibility" in attributes else "public"
+
+
+def _artifact(path: str, content: bytes) -> Loaded:
+    import jax
+    from jax import export
+
+    try:
+        exported = export.deserialize(bytearray(content))
+    except Exception as error:  # whatever flatbuffers or JAX make of it
+        raise ModelFault(
+            f"{path} is no artifact of jax.export that JAX {jax.__version__} can read: {line(error)}",
+            "write it with jax.export.export(...)(...).serialize(), with this or an older JAX",
+        ) from error
+    if "cpu" not in exported.platforms:
+        raise ModelFault(
+            f"{path} was exported for {', '.join(exported.platforms)}, not for CPUs",
+            "export it for them: jax.export.export(function, platforms=['cpu'])",
+        )
+    if exported.nr_devices != 1:
+        raise ModelFault(f"{path} was exported for {exported.nr_devices} devices", "export it for one")
+    if exported.ordered_effects or exported.unordered_effects:
+        raise ModelFault(f"{path} has effects, such as prints or calls of Python", "export it without them")
+    context, module = _parsed(path, exported.mlir_module_serialized)
+    inputs = _input_names(exported, module)
+    outputs = unique([_path_name(each, "output") for each in _paths(exported.out_tree)])
+    return Loaded(
+        context=context,
+        module=module,
+        exported=exported,
+        origin=f"jax.export, calling convention {exported.calling_convention_version}",
+        platforms=tuple(exported.platforms),
+        calling_convention=exported.calling_convention_version,
+        inputs=tuple(map(_tensor, inputs, exported.in_avals, range(len(inputs)))),
+        outputs=tuple(map(_tensor, outputs, exported.out_avals, range(len(outputs)))),
+        kept=tuple(exported.module_kept_var_idx),
+    )
+
+
+def _input_names(exported, module) -> list:
+    """Keys of dictionaries, names of keywords, or the names of parameters, which the module keeps as locations."""
+    given = dict(zip(exported.module_kept_var_idx, _parameters(module), strict=True))
+    names = []
+    for place, path in enumerate(_paths(exported.in_tree)):
+        keys = [_key(step) for step in path[1:]]
+        is_keyword = _key(path[0]) == "1"
+        inner = keys if is_keyword else keys[1:]
+        word = [key for key in inner if not key.isdigit()]
+        names.append("_".join(word) if word else given.get(place) or f"input_{place}")
+    return unique(names)
+
+
+def _parameters(module) -> list:
+    """The names of the exported function's parameters, "" for unknown ones."""
+    main = main_of(module)
+    count = sum(not _is_platform(main, each) for each in _arguments(main))
+    # With symbols of sizes, main computes them and calls what was exported, with the parameters behind them.
+    wrapped = [each for each in module.body.operations if _is_wrapped(each)]
+    arguments = _arguments(wrapped[0] if wrapped else main)
+    return [_given_name(each) for each in arguments[len(arguments) - count :]]
+
+
+def _is_wrapped(function) -> bool:
+    return str(function.attributes["sym_name"]) == '"_wrapped_jax_export_main"'
+
+
+def _paths(tree) -> list:
+    """The path of each leaf, as JAX's keys."""
+    import jax
+
+    leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    return [path for path, _ in jax.tree_util.tree_flatten_with_path(leaves)[0]]
+
+
+def _key(step) -> str:
+    """`x` of ['x'] and .x, `0` of [0]."""
+    return next(str(getattr(step, field)) for field in ("key", "idx", "name") if hasattr(step, field))
+
+
+def _path_name(path, what: str) -> str:
+    keys = [_key(step) for step in path]
+    if all(key.isdigit() for key in keys):
+        return f"{what}_{'_'.join(keys) or 0}"
+    first = next(place for place, key in enumerate(keys) if not key.isdigit())
+    return "_".join(keys[first:])
+
+
+def _module(path: str, content: bytes, text) -> Loaded:
+    context, module = _parsed(path, content if text is None else text)
+    main = main_of(module)
+    kinds = main.attributes["function_type"].value
+    arguments = _arguments(main)
+    names = _parameters(module)
+    if text is not None and len(written := written_names(text)) == len(arguments):
+        names = [mine or given for mine, given in zip(written, names, strict=True)]
+    inputs = unique([name or f"input_{place}" for place, name in enumerate(names)])
+    results = [_result_name(main, place) or f"output_{place}" for place in range(len(kinds.results))]
+    return Loaded(
+        context=context,
+        module=module,
+        exported=None,
+        origin="StableHLO",
+        platforms=("cpu",),
+        calling_convention=9,
+        inputs=tuple(map(_typed, inputs, kinds.inputs, range(len(inputs)))),
+        outputs=tuple(map(_typed, unique(results), kinds.results, range(len(results)))),
+        kept=tuple(range(len(inputs))),
+    )
+
+
+def _parsed(path: str, content) -> tuple:
+    """A context and the module in it, from an artifact, bytecode or text."""
+    from jax._src.interpreters import mlir
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects import hlo
+
+    context = mlir.make_ir_context()
+    try:
+        with context:
+            if isinstance(content, bytes):
+                try:
+                    return context, hlo.deserialize_portable_artifact(context, content)
+                except Exception:  # bytecode of StableHLO itself, which is no portable artifact
+                    return context, ir.Module.parse(content)
+            return context, ir.Module.parse(content)
+    except Exception as error:  # MLIR raises several kinds
+        raise ModelFault(
+            f"{path} is no StableHLO that can be read: {line(error)}",
+            "write portable bytecode (stablehlo-translate --serialize), or text of StableHLO and no other dialects",
+        ) from error
+
+
+def _arguments(main) -> list:
+    return list(main.regions[0].blocks[0].arguments)
+
+
+def _is_platform(main, argument) -> bool:
+    if "arg_attrs" not in main.attributes:
+        return False
+    attributes = main.attributes["arg_attrs"][argument.arg_number]
+    return "jax.global_constant" in attributes and str(attributes["jax.global_constant"]) == _PLATFORM_INDEX
+
+
+def platform_argument(main):
+    """The argument that takes the number of the platform; None if the module is for one platform."""
+    return next((each for each in _arguments(main) if _is_platform(main, each)), None)
+
+
+def _given_name(argument) -> str:
+    """The name of a parameter in its location; "" if that is one of a file, or made up."""
+    found = _GIVEN_NAME.match(str(argument.location))
+    return "" if found is None or ":" in found[1] or _MADE_UP.fullmatch(found[1]) else found[1]
+
+
+def written_names(text: str) -> list:
+    """The names of main's arguments in the text, which MLIR forgets; "" for those that were made up."""
+    head = re.search(r"func\.func\s+(?:public\s+)?@\"?[\w$.-]+\"?\s*\(([^)]*)\)", text)
+    names = re.findall(r"%([\w$.-]+)\s*:", head[1]) if head else []
+    return ["" if _MADE_UP.fullmatch(name) else name for name in names]
+
+
+def _result_name(main, place: int) -> str:
+    """What JAX says of a result: `a` of "result['a']" and "['a']"; "" if that is no name."""
+    if "res_attrs" not in main.attributes:
+        return ""
+    attributes = main.attributes["res_attrs"][place]
+    if "jax.result_info" not in attributes:
+        return ""
+    keys = re.findall(r"\['([^']+)'\]", attributes["jax.result_info"].value)
+    return "_".join(keys)
+
+
+def unique(names: list) -> list:
+    """As names of TensorFlow's tensors; a number behind those that occur again."""
+    found: list = []
+    for name in names:
+        plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "tensor"
+        plain = plain if plain[0].isalpha() else f"t_{plain}"
+        number, unique = 0, plain
+        while unique in found:
+            number += 1
+            unique = f"{plain}_{number}"
+        found.append(unique)
+    return found
+
+
+def _tensor(name: str, aval, place: int) -> SourceTensor:
+    sizes = [size if isinstance(size, int) else str(size) for size in aval.shape]
+    if sizes and isinstance(sizes[0], str):
+        sizes[0] = None
+    return SourceTensor(name=name, key=str(place), dtype=str(aval.dtype), shape=tuple(sizes))
+
+
+_DTYPES = {
+    "i1": "bool", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    "complex<f32>": "complex64", "complex<f64>": "complex128",
+    **{f"{sign}i{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+def _typed(name: str, kind, place: int) -> SourceTensor:
+    from jax._src.lib.mlir import ir
+
+    if not isinstance(kind, ir.RankedTensorType):
+        raise ModelFault(f"{name!r} of the module is {kind}, which a compiled model cannot take or give")
+    tensor = ir.RankedTensorType(kind)
+    sizes = [None if tensor.is_dynamic_dim(axis) else tensor.get_dim_size(axis) for axis in range(tensor.rank)]
+    return SourceTensor(name=name, key=str(place), dtype=dtype_of(tensor.element_type), shape=tuple(sizes))
+
+
+def dtype_of(element) -> str:
+    """TensorFlow's name of a type of elements; MLIR's for others."""
+    return _DTYPES.get(str(element), str(element))
+
+
+def line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

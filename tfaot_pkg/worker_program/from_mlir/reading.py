@@ -1,0 +1,218 @@
+"""Read artifacts of jax.export and StableHLO modules of any origin, as text or bytecode, and write them for TensorFlow.
+
+JAX's MLIR reads all versions of StableHLO and writes older ones. Calls are inlined, and large constants become
+arguments: so they are weights of the model, and not a part of its code.
+"""
+
+import math
+import os
+
+import numpy as np
+from from_mlir import dialect, loading, modules
+from messages.requests import ModelFault
+from messages.sources import ReadMlir, SourceModel
+from modules import KNOWN_CALLS
+
+_WEIGHTS_FROM = 256
+"""As specialize.py: constants of at least this many elements count as weights."""
+_NEWEST_CONVENTION = 9
+"""Of jax.export: the next one differs in what it says about several devices, and a module here is for one."""
+_OLDEST_MINOR = 1
+"""StableHLO 1.1 is that of TensorFlow 2.17.1, the oldest toolchain."""
+_MOST_INLINED = 20_000
+"""Calls: a function that calls another one twice, which calls a third one twice and so on, never ends otherwise."""
+
+
+def read(request: ReadMlir, report) -> SourceModel:
+    """The module of one function, without locations, for the version of StableHLO that the toolchain reads."""
+    text = loading.text_of(request.path)
+    if text is not None and dialect.is_dialect(text):
+        return dialect.read(request.path, text, request.out)
+    model = loading.loaded(request.path)
+    if request.out:
+        _take_apart(model, request.out)
+    return SourceModel(file=request.path, origin=model.origin, inputs=model.inputs, outputs=model.outputs, by_row=False)
+
+
+def _take_apart(model, out: str) -> None:
+    """Write the module and its large constants to the folder `out`."""
+    from jax._src.lib.mlir import ir
+
+    with model.context:
+        _choose_platform(model)
+        main = loading.main_of(model.module)
+        _inline(model.module, main)
+        _refuse_calls(main)
+        constants = _lifted(main, out)
+        main.attributes["sym_name"] = ir.StringAttr.get("main")  # the name that TensorFlow looks for
+        _write(model.module, os.path.join(out, modules.MODULE))
+    kept = {place: _argument(tensor) for place, tensor in enumerate(model.inputs)}
+    modules.write(
+        out,
+        modules.Description(
+            calling_convention=min(model.calling_convention, _NEWEST_CONVENTION),
+            arguments=(*(kept[place] for place in model.kept), *constants),
+            unused=tuple(each for place, each in kept.items() if place not in model.kept),
+            results=tuple(map(_argument, model.outputs)),
+        ),
+    )
+
+
+def _argument(tensor) -> modules.Argument:
+    sizes = tuple(size if isinstance(size, int) else None for size in tensor.shape)
+    return modules.Argument(name=tensor.name, dtype=tensor.dtype, shape=sizes, is_constant=False)
+
+
+def _inline(module, main) -> None:
+    """Put what functions compute in the place of their calls, in all regions of `main`; drop the functions."""
+    from jax._src.lib.mlir import ir
+
+    functions = {each.attributes["sym_name"].value: each for each in module.body.operations if each != main}
+    waiting, count = [main.operation], 0
+    while waiting:
+        for operation in list(_operations_in(waiting.pop())):
+            if operation.name != "func.call":
+                continue
+            count += 1
+            callee = functions.get(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
+            if callee is None or count > _MOST_INLINED:
+                raise ModelFault("the module calls a function that it does not have, or calls without an end")
+            waiting += _inlined(operation, callee)
+    for each in functions.values():
+        each.operation.erase()
+
+
+def _refuse_calls(main) -> None:
+    """ModelFault for calls of code that is not in the module, such as LAPACK's."""
+    found = {
+        each.attributes["call_target_name"].value
+        for each in _operations_in(main.operation)
+        if each.name == "stablehlo.custom_call"
+    }
+    if unknown := sorted(found - KNOWN_CALLS):
+        raise ModelFault(
+            f"the model calls code that is not in it: {', '.join(unknown)}",
+            "JAX computes decompositions of matrices, and kernels of its author, by such calls: do it without them",
+        )
+
+
+def _inlined(call, callee) -> list:
+    """The operations that replace `call`: those of a copy of `callee`."""
+    body = callee.operation.clone().regions[0].blocks[0]
+    for argument, value in zip(list(body.arguments), list(call.operands), strict=True):
+        argument.replace_all_uses_with(value)
+    *operations, last = [each.operation for each in body.operations]
+    for each in operations:
+        each.move_before(call)
+    for result, value in zip(list(call.results), list(last.operands), strict=True):
+        result.replace_all_uses_with(value)
+    call.erase()
+    return operations
+
+
+def _operations_in(operation):
+    """`operation` and those in its regions, at any depth."""
+    waiting = [operation]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += [inner.operation for region in each.regions for block in region.blocks for inner in block.operations]
+
+
+def _choose_platform(model) -> None:
+    """A module for several platforms takes the number of one as its first argument: it becomes a constant."""
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects import hlo
+
+    main = loading.main_of(model.module)
+    argument = loading.platform_argument(main)
+    if argument is None:
+        return
+    block = main.regions[0].blocks[0]
+    with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
+        number = ir.IntegerAttr.get(argument.type.element_type, model.platforms.index("cpu"))
+        constant = hlo.constant(ir.DenseElementsAttr.get_splat(argument.type, number))
+    argument.replace_all_uses_with(constant)
+    place = argument.arg_number
+    block.erase_argument(place)
+    _set_arguments(main, [each for at, each in enumerate(_attributes(main)) if at != place])
+
+
+def _attributes(main) -> list:
+    """The attributes of each argument, as they were given."""
+    return list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else []
+
+
+def _set_arguments(main, attributes: list) -> None:
+    """Let the type of `main` be that of its block's arguments, which have `attributes`."""
+    from jax._src.lib.mlir import ir
+
+    arguments = main.regions[0].blocks[0].arguments
+    results = main.attributes["function_type"].value.results
+    kind = ir.FunctionType.get([each.type for each in arguments], results)
+    main.attributes["function_type"] = ir.TypeAttr.get(kind)
+    if attributes:
+        empty = ir.DictAttr.get({})
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, *([empty] * (len(arguments) - len(attributes)))])
+
+
+def _lifted(main, folder: str) -> list:
+    """Arguments in the place of large constants of `main`, whose values are written to files; equal ones are one."""
+    from jax._src.lib.mlir import ir
+
+    block = main.regions[0].blocks[0]
+    attributes, found, known = _attributes(main), [], {}
+    for operation in list(_operations_in(main.operation)):
+        if operation.name != "stablehlo.constant" or not _is_large(operation):
+            continue
+        result, value = operation.results[0], operation.attributes["value"]
+        if value not in known:
+            known[value] = block.add_argument(result.type, ir.Location.unknown())
+            found.append(_written(value, f"constant_{len(found)}.bin", folder))
+        result.replace_all_uses_with(known[value])
+        operation.erase()
+    _set_arguments(main, attributes)
+    return found
+
+
+def _written(value, name: str, folder: str) -> modules.Argument:
+    from jax._src.lib.mlir import ir
+
+    kind = ir.RankedTensorType(value.type)
+    dtype = loading.dtype_of(kind.element_type)
+    loading.write_values(os.path.join(folder, name), np.array(value), dtype)
+    return modules.Argument(name=name, dtype=dtype, shape=tuple(kind.shape), is_constant=True)
+
+
+def _is_large(operation) -> bool:
+    values = operation.attributes["value"]
+    return not values.is_splat and math.prod(values.type.shape) >= _WEIGHTS_FROM
+
+
+def _write(module, path: str) -> None:
+    """As portable bytecode of the oldest version that has all operations, so that most toolchains read it.
+
+    Without locations: older readers do not know all of them.
+    """
+    from jax._src.lib.mlir import ir
+    from jax._src.lib.mlir.dialects import hlo
+
+    plain = ir.Module.parse(module.operation.get_asm(enable_debug_info=False))
+    with plain.context:
+        # Without this mark TensorFlow does not put the sizes of a call in the place of unknown ones.
+        plain.operation.attributes["jax.uses_shape_polymorphism"] = ir.BoolAttr.get(True)
+    newest = hlo.get_current_version()
+    fault = ""
+    for version in (*(f"1.{minor}.0" for minor in range(_OLDEST_MINOR, int(newest.split(".")[1]) + 1)), newest):
+        try:
+            content = hlo.serialize_portable_artifact(plain, version)
+        except Exception as error:  # MLIR raises several kinds
+            fault = " ".join(str(error).split())[:300]
+            continue
+        with open(path, "wb") as file:
+            file.write(content)
+        return
+    raise ModelFault(
+        f"the model's StableHLO cannot be written as portable bytecode: {fault}",
+        "remove what is not StableHLO from the module",
+    )
