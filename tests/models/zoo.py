@@ -851,8 +851,18 @@ def string_inside(path):
 def lookup(path):
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1, 2], [3, 4], N, N), -1)
     module = tf.Module()
-    module.table = table
-    module.body = tf.function(lambda i: {"y": table.lookup(i)})
+    module.kept = [table]
+    # Keys far apart, and more than a few: found by halving.
+    keys = np.unique(np.random.default_rng(0).integers(-(2**62), 2**62, 3000))
+    wide = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, noise(len(keys))), 0.5)
+    module.kept.append(wide)
+    some = tf.constant(keys[:64:9])
+
+    def body(i):
+        asked = tf.gather(some, tf.clip_by_value(i, 0, 7)) + tf.cast(i > 1, L)
+        return {"y": table.lookup(i), "wide": wide.lookup(asked), "size": tf.zeros_like(i, L) + wide.size()}
+
+    module.body = tf.function(body)
     spec = tf.TensorSpec([None, 4], N, name="i")
     tf.saved_model.save(module, path, signatures=module.body.get_concrete_function(i=spec))
 

@@ -55,6 +55,7 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     "fft_lengths-2.21.0",
     "complex_arithmetic-2.17.1",
     "rewritten-2.17.1",
+    "lookup-2.17.1",
     "wide_output-2.17.1",
     "counter-2.17.1",
     "python_function-2.17.1",

@@ -23,7 +23,7 @@ def expose(request: Expose, report) -> Nothing:
     made = meta_graph.signature_def[request.signature]
     made.method_name = "tensorflow/serving/predict"
     for infos, names, tensors in (
-        (made.inputs, signature.inputs, frozen.inputs),
+        (made.inputs, signature.inputs, freeze.inputs_of(frozen)),
         (made.outputs, signature.outputs, frozen.outputs),
     ):
         for name, tensor in zip(names, tensors, strict=True):

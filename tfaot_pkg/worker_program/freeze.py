@@ -3,6 +3,7 @@
 import math
 import os
 from dataclasses import dataclass
+from functools import partial
 
 import carriers
 import hlo
@@ -57,10 +58,9 @@ def freeze(request: Freeze, report) -> Frozen:
     meta_graph, found = _reached(request.model)
     # Before the import: TensorFlow never sees an operation that is not allowed (docs/decisions/028).
     operations.require_none(found.faults)
-    graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
+    graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found), found.tables)
     graph_def = graph.graph_def
-    warnings = _warnings(graph_def, graph.inputs, graph.outputs)
-    rewrites.rewrite(graph_def, graph.inputs, request.model.symbols)
+    warnings = _warnings(graph.original, graph.inputs, graph.outputs)
     operations.require_compilable(graph_def)
     inputs, outputs = carriers.carried(graph_def, graph.inputs, graph.outputs)
     parts.split(graph_def, outputs)
@@ -114,9 +114,8 @@ def check(request: Check, report) -> Checked:
             unsupported=_unsupported(found.faults),
             hlo=None,
         )
-    graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found))
-    warnings, counts = _warnings(graph.graph_def, graph.inputs, graph.outputs), _operation_counts(graph.graph_def)
-    rewrites.rewrite(graph.graph_def, graph.inputs, request.model.symbols)
+    graph = _freeze_signature(request.model, signatures.imported(request.model.folder, meta_graph, found), found.tables)
+    warnings, counts = _warnings(graph.original, graph.inputs, graph.outputs), _operation_counts(graph.original)
     faults = operations.unsupported_nodes(graph.graph_def)
     inputs, outputs = carriers.carried(graph.graph_def, graph.inputs, graph.outputs)
     parts.split(graph.graph_def, outputs)
@@ -156,9 +155,13 @@ def _require_border(signature) -> None:
 
 @dataclass(frozen=True)
 class _Graph:
-    """TensorFlow's `graph`, the same as `graph_def`, and its border in the order that was asked for."""
+    """TensorFlow's `graph`, the same as `original`, and its border in the order that was asked for.
+
+    `graph_def` has replacements for what XLA cannot compile (rewrites.py).
+    """
 
     graph: object
+    original: object
     graph_def: object
     inputs: tuple
     outputs: tuple
@@ -174,21 +177,32 @@ def frozen_function(name: str, signature):
         frozen = convert_to_constants.convert_variables_to_constants_v2(signature.function, lower_control_flow=False)
     except (ValueError, KeyError, TypeError) as error:
         raise _cannot_freeze(name, signature.function, error) from error
-    if len(signature.inputs) != len(frozen.inputs):
+    if len(signature.inputs) != len(inputs_of(frozen)):
         raise ModelFault(
-            f"the signature {name!r} has {len(signature.inputs)} inputs, its frozen graph {len(frozen.inputs)}",
+            f"the signature {name!r} has {len(signature.inputs)} inputs, its frozen graph {len(inputs_of(frozen))}",
             "a variable could not be frozen: mutable state cannot be compiled",
         )
     return frozen
 
 
-def _freeze_signature(model: Chosen, signature) -> _Graph:
+def inputs_of(frozen) -> list:
+    """The inputs of a frozen function, without the handles of lookup tables."""
+    import tensorflow as tf
+
+    return [tensor for tensor in frozen.inputs if tensor.dtype != tf.resource]
+
+
+def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
     frozen = frozen_function(model.signature, signature)
     graph_def = frozen.graph.as_graph_def()
-    inputs = _feeds(signature.inputs, frozen.inputs, model)
-    outputs = _fetches(signature.outputs, frozen, inputs, graph_def, model.symbols)
+    inputs = _feeds(signature.inputs, inputs_of(frozen), model)
+    rewrites.rewrite(graph_def, inputs, model.symbols, tables)
+    handles = [signature.tables[each.op.name] for each in frozen.inputs if each.op.name in signature.tables]
+    run = partial(_run, frozen, handles)
+    outputs = _fetches(signature.outputs, frozen.outputs, run, inputs, graph_def, model.symbols)
     return _Graph(
         graph=frozen.graph,
+        original=frozen.graph.as_graph_def(),
         graph_def=graph_def,
         inputs=tuple(interface.in_order("inputs", inputs, model.inputs)),
         outputs=tuple(interface.in_order("outputs", outputs, model.outputs)),
@@ -233,17 +247,21 @@ def _feeds(names: list, tensors: list, model: Chosen) -> list:
     ]
 
 
-def _fetches(names: list, frozen, inputs: list, graph_def, symbols) -> list:
+def _run(frozen, handles: list, *inputs) -> list:
+    return frozen(*inputs, *handles)
+
+
+def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) -> list:
     """The outputs, None in shapes for the batch axis; ModelFault if one grows with the batch in another way."""
     light, _ = specialize.without_weights(graph_def)
-    asked = [(tensor.op.name, tensor.value_index) for tensor in frozen.outputs]
+    asked = [(tensor.op.name, tensor.value_index) for tensor in results]
     first, second = specialize.PROBES
     # All symbols at their maxima, then each at a size of its own.
     smaller = interface.distinct_sizes(symbols)
     points = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
     known = [_inferred(light, inputs, asked, *point) for point in points]
     if any(shape is None or None in shape for shapes in known for shape in shapes):
-        known = [_observed(names, frozen, inputs, *point) for point in points]
+        known = [_observed(names, run, inputs, *point) for point in points]
     axes = [interface.output_axes(name, at_most, at, symbols, smaller)
             for name, at_most, at in zip(names, known[0], known[-1], strict=True)]  # fmt: skip
     return [
@@ -255,7 +273,7 @@ def _fetches(names: list, frozen, inputs: list, graph_def, symbols) -> list:
             shape=interface.output_shape(name, specialize.PROBES, (first, second)),
             axes=found,
         )
-        for name, tensor, found, first, second in zip(names, frozen.outputs, axes, *known[:2], strict=True)
+        for name, tensor, found, first, second in zip(names, results, axes, *known[:2], strict=True)
     ]
 
 
@@ -266,7 +284,7 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: di
         return [None] * len(outputs)
 
 
-def _observed(names: list, frozen, inputs: list, batch_size: int, sizes: dict) -> list:
+def _observed(names: list, run, inputs: list, batch_size: int, sizes: dict) -> list:
     """The shapes of what the model gives; ModelFault if they depend on the inputs' values."""
     import tensorflow as tf
 
@@ -275,9 +293,7 @@ def _observed(names: list, frozen, inputs: list, batch_size: int, sizes: dict) -
     for fill in (tf.zeros, tf.ones):
         shapes = [specialize.sized(tensor, batch_size, sizes) for tensor in inputs]
         try:
-            results = frozen(
-                *[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)]
-            )
+            results = run(*[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)])
             seen.append([result.shape.as_list() for result in results])
         except (tf.errors.OpError, ValueError) as error:  # the model's own checks may reject such values
             failures.append(" ".join(str(error).split())[:300])

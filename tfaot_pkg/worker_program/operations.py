@@ -35,16 +35,18 @@ OUTSIDE = {
 }
 """Families of rejected operations that reach out of the model."""
 
+TABLES_ADVICE = "lookup tables cannot be compiled, except those of numbers with constant content (StaticHashTable)"
 _UNCOMPILED = {
     "kernel": "XLA has no kernel for it",
     "queues": "XLA has no kernel for it: queues keep state between calls",
-    "tables": "lookup tables cannot be compiled: their content is loaded when the model is, and nothing runs then",
+    "tables": TABLES_ADVICE,
     "text": "XLA has no kernel for it: text cannot be compiled",
     "training": "XLA has no kernel for it: it changes variables",
     "unclassified": "no operation that this version of the tool knows",
 }
 _PLACEHOLDERS = frozenset("Placeholder PlaceholderV2".split())
 VARIABLES = frozenset("VarHandleOp VariableV2 Variable".split())
+TABLES = frozenset({"HashTableV2"})
 _MOST_SHOWN = 20
 
 
@@ -93,6 +95,8 @@ def _misplaced(node, function: str) -> str:
     """Why an operation that is allowed elsewhere is not at this place; "" if it is."""
     if node.op in _PLACEHOLDERS:
         return "no input feeds it: name it in model.inputs, or give it a value in model.constants"
+    if function and node.op in TABLES:
+        return "a table that a function makes for itself has no content in the file"
     if function and node.op in VARIABLES:
         return "a variable that a function makes for itself has no value in the checkpoint"
     return ""

@@ -5,9 +5,10 @@ operations of other signatures, of the saver, of training and of the model's ini
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import operations
+import tables
 from messages.requests import ModelFault
 
 # A small file can describe a graph without end: functions that call others twice, constants of one repeated value.
@@ -42,6 +43,8 @@ class Reached:
     fetched: dict
     faults: list
     """[(operation, node, why)] of what cannot be compiled; with any, the graph must not be imported."""
+    tables: dict = field(default_factory=dict)
+    """The contents of lookup tables (tables.Table) by their nodes, which are fed as variables are."""
 
 
 def reached_by(meta_graph, name: str, signature) -> Reached:
@@ -51,11 +54,12 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
     graph.walk_from([info.name for info in outputs.values()], {tensor_name(info.name) for info in inputs.values()})
     _require_complete(name, graph)
     faults = operations.faults_of(name, list(graph.placed_nodes()), graph.functions())
+    contents = _contents(meta_graph.graph_def, graph.tables, faults)
     _require_finite(name, graph)
     graph_def = graph.as_graph_def()
     fetched = {key: tensor_name(info.name) for key, info in outputs.items()}
     if not faults:
-        fed = {node_name(info.name) for info in inputs.values()} | set(graph.variables)
+        fed = {node_name(info.name) for info in inputs.values()} | set(graph.variables) | set(graph.tables)
         graph_def, fetched = _unwrapped(graph_def, fetched, fed)
     return Reached(
         graph_def=graph_def,
@@ -64,7 +68,19 @@ def reached_by(meta_graph, name: str, signature) -> Reached:
         variables=graph.variables,
         fetched=fetched,
         faults=faults,
+        tables=contents,
     )
+
+
+def _contents(graph_def, nodes: dict, faults: list) -> dict:
+    """The contents of tables by name; a fault for each that is not known."""
+    found = {}
+    for name, node in sorted(nodes.items()):
+        try:
+            found[name] = tables.content(graph_def, node)
+        except tables.Unknown as unknown:
+            faults.append((node.op, name, f"{operations.TABLES_ADVICE}: {unknown}"))
+    return found
 
 
 def _unwrapped(graph_def, fetched: dict, fed: set) -> tuple:
@@ -107,13 +123,14 @@ class _Walk:
         self._bodies: dict = {}
         self._fed: set = set()
         self.variables: dict = {}
+        self.tables: dict = {}
 
     def walk_from(self, outputs: list, fed: set) -> None:
         self._fed = fed
         waiting = [node_name(text) for text in outputs if tensor_name(text) not in fed]
         while waiting:
             name = waiting.pop()
-            if name in self._reached or name in self.variables:
+            if name in self._reached or name in self.variables or name in self.tables:
                 continue
             if name not in self._nodes:
                 raise ModelFault(
@@ -124,6 +141,8 @@ class _Walk:
             node = self._nodes[name]
             if node.op in operations.VARIABLES:
                 self.variables[name] = node
+            elif node.op in operations.TABLES:
+                self.tables[name] = node
             else:
                 self._reached[name] = node
                 waiting += [node_name(text) for text in node.input if not self._is_given(text)]
@@ -160,7 +179,7 @@ class _Walk:
 
     def placed_nodes(self):
         """(node, the function that it lies in or ""), of all that is reached; variables too."""
-        for node in (*self._reached.values(), *self.variables.values()):
+        for node in (*self._reached.values(), *self.variables.values(), *self.tables.values()):
             yield node, ""
         for name, body in sorted(self._bodies.items()):
             for node in body:
@@ -188,7 +207,9 @@ class _Walk:
         return graph_def
 
     def _keeps_input(self, text: str) -> bool:
-        return not (text.startswith("^") and (self._is_given(text) or node_name(text) in self.variables))
+        return not (
+            text.startswith("^") and (self._is_given(text) or node_name(text) in {**self.variables, **self.tables})
+        )
 
     def _copy_function(self, name: str, copy) -> None:
         function = self._library[name]

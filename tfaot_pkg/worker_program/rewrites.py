@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 import fourier
 import interface
+import operations
 import specialize
 from messages.carriers import MADE
 from messages.requests import ModelFault
+from reached import node_name
 
 _MOST_PIVOTS = 64
+_DENSE, _DENSE_LEAST = 4, 4096
+"""Places of a table for each key, and places of any table, that are cheaper than a search."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +28,19 @@ class _Cannot(Exception):
     advice: str
 
 
-def rewrite(graph_def, inputs, symbols) -> None:
-    """Put replacements in the place of nodes of `graph_def` for which there are rules."""
-    wanted = [node for node in graph_def.node if node.op in _RULES]
+def rewrite(graph_def, inputs, symbols, tables) -> None:
+    """Put replacements in the place of nodes of `graph_def` for which there are rules; `tables` are contents."""
+    wanted = [node for node in graph_def.node if node.op in _RULES or node.op in _OF_TABLES]
     if not wanted:
         return
     known = _Shapes(graph_def, inputs, symbols)
     for node in wanted:
         try:
-            _replace(graph_def, node, known)
+            _replace(graph_def, node, known, tables)
         except _Cannot as found:
             raise ModelFault(f"{node.op} (node {node.name}) cannot be compiled: {found.why}", found.advice) from found
+    if tables and not any(node.op in _OF_TABLES for node in operations.nodes_of(graph_def)):
+        _remove_handles(graph_def, tables)
 
 
 class _Shapes:
@@ -78,7 +84,7 @@ def _same(values: list):
     return None if first is None or any(v is None or not np.array_equal(v, first) for v in values) else first
 
 
-def _replace(graph_def, node, known: _Shapes) -> None:
+def _replace(graph_def, node, known: _Shapes, tables: dict) -> None:
     import tensorflow as tf
 
     graph, texts = tf.Graph(), [text for text in node.input if text[0] != "^"]
@@ -87,7 +93,10 @@ def _replace(graph_def, node, known: _Shapes) -> None:
             tf.compat.v1.placeholder(dtype, shape, name=f"input_{i}") if value is None else tf.constant(value, dtype)
             for i, (dtype, shape, value) in enumerate(known.inputs_of(node.name))
         ]
-        results = _RULES[node.op](node, *given)
+        if node.op in _OF_TABLES:
+            results = _OF_TABLES[node.op](_content(graph_def, node.input[0], tables), *given[1:])
+        else:
+            results = _RULES[node.op](node, *given)
     results = results if isinstance(results, tuple) else (results,)
     prefix = f"{node.name}{MADE}"
 
@@ -110,6 +119,28 @@ def _replace(graph_def, node, known: _Shapes) -> None:
         node.attr["T"].list.type.extend(types)
     else:
         node.attr["T"].type = types[0]
+
+
+def _content(graph_def, text: str, tables: dict):
+    """The table that a handle is of; functions that were put in the place of their calls leave copies of it."""
+    nodes = {node.name: node for node in graph_def.node}
+    name = node_name(text)
+    while name not in tables and nodes[name].op == "Identity":
+        name = node_name(nodes[name].input[0])
+    if name not in tables:
+        raise _Cannot("which table it reads depends on values", "read both tables, and choose among their answers")
+    return tables[name]
+
+
+def _remove_handles(graph_def, tables: dict) -> None:
+    """Remove what stood for tables, which nothing reads now."""
+    import tensorflow as tf
+
+    resource = tf.resource.as_datatype_enum
+    for index in reversed(range(len(graph_def.node))):
+        node = graph_def.node[index]
+        if node.name in tables or (node.op == "Identity" and node.attr["T"].type == resource):
+            del graph_def.node[index]
 
 
 def _parts(x) -> tuple:
@@ -289,6 +320,44 @@ def _nth_element(node, x, n):
     return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
 
 
+def _looked_up(table, keys, default):
+    """By the places of a table of all keys between the smallest and the largest, or else by halving."""
+    import tensorflow as tf
+
+    known = table.keys
+    span = int(known[-1]) - int(known[0]) + 1
+    if span <= max(_DENSE * len(known), _DENSE_LEAST):
+        return _dense(table, keys, default, span)
+    place = tf.zeros_like(keys, tf.int32)
+    step = 1 << (len(known) - 1).bit_length() >> 1
+    last = len(known) - 1
+    while step:  # the last known key that is not larger
+        further = tf.minimum(place + step, last)
+        place = tf.where(tf.gather(known, further) <= keys, further, place)
+        step >>= 1
+    return tf.where(tf.equal(tf.gather(known, place), keys), tf.gather(table.values, place), default)
+
+
+def _dense(table, keys, default, span: int):
+    import numpy as np
+    import tensorflow as tf
+
+    least, most = table.keys[0], table.keys[-1]
+    values, held = np.zeros(span, table.values.dtype), np.zeros(span, bool)
+    places = (table.keys - least).astype(np.int64)
+    values[places], held[places] = table.values, True
+    inside = (keys >= least) & (keys <= most)
+    place = tf.where(inside, keys, tf.constant(least)) - tf.constant(least)
+    return tf.where(inside & tf.gather(held, place), tf.gather(values, place), default)
+
+
+def _table_size(table):
+    import tensorflow as tf
+
+    return tf.constant(len(table.keys), tf.int64)
+
+
+_OF_TABLES = {"LookupTableFindV2": _looked_up, "LookupTableSizeV2": _table_size}
 _RULES = {
     "FFT": _fft(1, False),
     "FFT2D": _fft(2, False),
@@ -311,4 +380,3 @@ _RULES = {
     "ResizeBicubic": _resized,
     "SparseTensorDenseMatMul": _sparse_product,
 }
-REWRITTEN = frozenset(_RULES)

@@ -18,14 +18,15 @@ class LoadedSignature:
     """One signature, run by TensorFlow as it was exported: `signature(x=tensor)` gives its outputs by name.
 
     `inputs` and `outputs` are names, sorted; `function` is the concrete function, of the inputs in that order, which
-    gives the outputs in theirs.
+    gives the outputs in theirs. `tables` are handles of lookup tables, by the names of what stands for them.
     """
 
-    def __init__(self, function, inputs: list, outputs: list, variables: list) -> None:
+    def __init__(self, function, inputs: list, outputs: list, variables: list, tables: dict) -> None:
         self.function = function
         self.inputs = inputs
         self.outputs = outputs
-        self._variables = variables  # a function does not keep its variables alive
+        self.tables = {name: table.resource_handle for name, table in tables.items()}
+        self._kept = [*variables, *tables.values()]  # a function does not keep these alive
 
     def __call__(self, /, **feeds) -> dict:
         """Outputs by name. Inputs that are not given by name are a TypeError, as are unknown ones."""
@@ -54,14 +55,15 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
     modules.refuse_hidden_code(found.graph_def)
     values = checkpoint.values_of(folder, meta_graph, found.variables)
     variables = {name: _variable(name, node, values[name]) for name, node in sorted(found.variables.items())}
+    tables = {name: _table(table) for name, table in sorted(found.tables.items())}
     try:
         function = tf.compat.v1.wrap_function(
-            lambda *feeds: _import(found, variables, feeds), _specs(found), name="signature"
+            lambda *feeds: _import(found, variables, tables, feeds), _specs(found), name="signature"
         )
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
         text = saved_model.one_line(error)
         raise ModelFault(f"TensorFlow cannot load {folder}: {text}", "copy or export the model again") from error
-    return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), list(variables.values()))
+    return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), list(variables.values()), tables)
 
 
 def _variable(name: str, node, values):
@@ -82,7 +84,7 @@ def _specs(found) -> list:
     """The inputs, sorted by name; each is the node of its name, if that is free."""
     import tensorflow as tf
 
-    taken = {node.name for node in found.graph_def.node} | set(found.variables)
+    taken = {node.name for node in found.graph_def.node} | set(found.variables) | set(found.tables)
     specs = []
     for name in sorted(found.inputs):
         info = found.inputs[name]
@@ -96,7 +98,15 @@ def _specs(found) -> list:
     return specs
 
 
-def _import(found, variables: dict, feeds: tuple) -> list:
+def _table(table):
+    import tensorflow as tf
+
+    with tf.init_scope():
+        filled = tf.lookup.KeyValueTensorInitializer(tf.constant(table.keys), tf.constant(table.values))
+        return tf.lookup.StaticHashTable(filled, tf.zeros([], table.values.dtype))
+
+
+def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
     import tensorflow as tf
 
     given = {
@@ -104,6 +114,8 @@ def _import(found, variables: dict, feeds: tuple) -> list:
         for name, feed in zip(sorted(found.inputs), feeds, strict=True)
     }
     given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})
+    graph = tf.compat.v1.get_default_graph()
+    given.update({f"{name}:0": graph.capture(table.resource_handle, name=name) for name, table in tables.items()})
     wanted = [found.fetched[name] for name in sorted(found.fetched)]
     # TensorFlow rejects inputs that nothing in the graph uses.
     used = {reached.tensor_name(text) for node in found.graph_def.node for text in node.input}

@@ -1,0 +1,87 @@
+"""Contents of lookup tables: TensorFlow fills them when a model is loaded, here they are read from the file.
+
+A table is filled by an initializer: an operation beside it, or in a function that gets the table, its keys and its
+values. Only constant numbers are taken; nothing of an initializer runs.
+"""
+
+import math
+from dataclasses import dataclass
+
+_FILLING = frozenset("InitializeTable InitializeTableV2 LookupTableImport LookupTableImportV2".split())
+_MOST_ENTRIES = 1 << 24
+_NO_NUMBERS = "its keys or values are text: look them up in the calling program, and pass numbers"
+
+
+class Unknown(Exception):
+    """The content of a table cannot be told; the message says why."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`keys`, ascending and each once, and the values of each, as NumPy arrays."""
+
+    keys: object
+    values: object
+
+
+def content(graph_def, table) -> Table:
+    """What the node `table` of `graph_def` (a whole file's) is filled with. Raises Unknown."""
+    from tensorflow.python.framework import dtypes
+
+    for name in ("key_dtype", "value_dtype"):
+        dtype = dtypes.as_dtype(table.attr[name].type)
+        if not (dtype.is_integer or (name == "value_dtype" and (dtype.is_floating or dtype.is_bool))):
+            raise Unknown(_NO_NUMBERS if dtype == dtypes.string else f"its {name} is {dtype.name}")
+    nodes = {node.name: node for node in graph_def.node}
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    found = [entries for node in graph_def.node for entries in _filling(node, table.name, functions)]
+    if len(found) != 1:
+        raise Unknown(f"it is filled {len(found)} times by constants, or by a file, when the model is loaded")
+    return _sorted(*(_constant(nodes.get(_name(text))) for text in found[0]))
+
+
+def _filling(node, table: str, functions: dict):
+    """(keys, values), as tensors of the graph, if `node` fills the table; or calls a function that does."""
+    inputs = [text for text in node.input if text[0] != "^"]
+    if node.op in _FILLING and _name(inputs[0]) == table:
+        yield inputs[1], inputs[2]
+    function = functions.get(node.attr["f"].func.name if "f" in node.attr else node.op)
+    if function is None or len(inputs) != len(function.signature.input_arg):
+        return
+    given = {arg.name: text for arg, text in zip(function.signature.input_arg, inputs, strict=True)}
+    for inner in function.node_def:
+        if inner.op in _FILLING and _name(given.get(inner.input[0], "")) == table:
+            yield tuple(given.get(text, "") for text in inner.input[1:3])
+
+
+def _name(text: str) -> str:
+    return text.partition(":")[0]
+
+
+def _constant(node):
+    from tensorflow.python.framework import tensor_util
+
+    if node is None or node.op != "Const":
+        raise Unknown("its content is not constant")
+    tensor = node.attr["value"].tensor
+    # By the shape: a file stores a constant of one repeated value once.
+    if math.prod(dim.size for dim in tensor.tensor_shape.dim) > _MOST_ENTRIES:
+        raise Unknown(f"it has more than {_MOST_ENTRIES:,} entries")
+    try:
+        return tensor_util.MakeNdarray(tensor)
+    except (ValueError, TypeError) as error:
+        raise Unknown("its content is damaged") from error
+
+
+def _sorted(keys, values) -> Table:
+    import numpy as np
+
+    if keys.ndim != 1 or keys.shape != values.shape or not len(keys):
+        raise Unknown("it has no entries, or not a value for each key")
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    again = keys[1:] == keys[:-1]
+    if np.any(again & (values[1:] != values[:-1])):
+        raise Unknown("a key has two values")
+    first = np.concatenate([[True], ~again])
+    return Table(keys=keys[first], values=values[first])
