@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.compiler.tf2xla import tf2xla_pb2
+from tensorflow.python.ops.rnn import dynamic_rnn
 
 v1 = tf.compat.v1
 _SEED = 3
@@ -88,6 +89,32 @@ def recurrent():
     return {"x": (5, 3)}, {}, ["last"]
 
 
+class Cell:
+    """What dynamic_rnn takes for a cell; those of TensorFlow 1 are gone with Keras 3."""
+
+    output_size, state_size = 4, (4, 4)
+
+    def zero_state(self, batch, dtype):
+        return tf.zeros([batch, 4], dtype), tf.zeros([batch, 4], dtype)
+
+    def __call__(self, x, state, scope=None):
+        with v1.variable_scope("lstm", reuse=v1.AUTO_REUSE):
+            gates = tf.matmul(tf.concat([x, state[1]], 1), weights("kernel", 7, 16)) + weights("bias", 16)
+        i, j, f, o = tf.split(gates, 4, axis=1)
+        carry = state[0] * tf.sigmoid(f + 1.0) + tf.sigmoid(i) * tf.tanh(j)
+        hidden = tf.tanh(carry) * tf.sigmoid(o)
+        return hidden, (carry, hidden)
+
+
+def lengths():
+    """dynamic_rnn with TensorArrays and the length of each sequence."""
+    x, length = v1.placeholder(tf.float32, [None, 6, 3], name="x"), v1.placeholder(tf.int32, [None], name="length")
+    outputs, state = dynamic_rnn(Cell(), x, sequence_length=length, dtype=tf.float32)
+    tf.identity(outputs, name="sequence")
+    tf.identity(state[1], name="last")
+    return {"x": (6, 3), "length": ()}, {}, ["last", "sequence"]
+
+
 def fixed():
     """The shapes of an example of tfcompile: a batch of one."""
     x = v1.placeholder(tf.float32, [1, 4], name="x")
@@ -108,7 +135,7 @@ def variables():
 
 MODELS = {each.__name__: each for each in (convolutional, tagger, recurrent, fixed, variables)}
 # As most such graphs were made, with Switch, Merge and Enter; and as later releases made them, with If and While.
-MODELS |= {"switched_tagger": tagger, "switched_recurrent": recurrent}
+MODELS |= {"switched_tagger": tagger, "switched_recurrent": recurrent, "switched_lengths": lengths}
 
 
 def write(folder, name, make):
@@ -123,6 +150,8 @@ def write(folder, name, make):
             key: random.normal(size=(6, *shape) if batched else shape).astype(np.float32)
             for key, shape in inputs.items()
         }
+        if "length" in feeds:
+            feeds["length"] = np.arange(1, 7, dtype=np.int32)
         given = {**{f"{key}:0": value for key, value in feeds.items()}, **constants}
         answers = session.run([f"{key}:0" for key in outputs], given)
         np.savez(os.path.join(folder, f"{name}.npz"), **feeds)
@@ -187,11 +216,40 @@ def write_module(folder):
     np.savez(os.path.join(folder, "module.answers.npz"), **module.score(x))
 
 
+class Noisy(tf.Module):
+    """Inference and training in one signature."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = tf.Variable(np.random.default_rng(5).normal(size=(4, 2)).astype(np.float32), name="top/kernel")
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, 4], tf.float32, name="x"),
+            tf.TensorSpec([], tf.bool, name="training"),
+            tf.TensorSpec([], tf.float32, name="scale"),
+        ]
+    )
+    def score(self, x, training, scale):
+        x = tf.cond(training, lambda: x + tf.random.normal(tf.shape(x)), lambda: x * scale)
+        return {"score": tf.tanh(x @ self.kernel)}
+
+
+def write_noisy(folder):
+    module = Noisy()
+    tf.saved_model.save(module, os.path.join(folder, "noisy"), signatures=module.score)
+    x = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
+    np.savez(os.path.join(folder, "noisy.npz"), x=x)
+    answers = module.score(x, tf.constant(False), tf.constant(2.0))
+    np.savez(os.path.join(folder, "noisy.answers.npz"), **answers)
+
+
 def main():
     folder = sys.argv[1]
     for name, make in MODELS.items():
         write(folder, name, make)
     write_module(folder)
+    write_noisy(folder)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 
 _PROGRAM = Path(__file__).with_name("graph_files.py")
 _OFF = Values(shape=(), values=(False,))
+_TWO = Values(shape=(), values=(2,))
 _SWITCHES = {"is_training": _OFF, "keep_prob": Values(shape=(), values=(1.0,))}
 _TAGGER = {"outputs": ("ID_pred/Softmax", "regression_pred/BiasAdd"), "constants": {"keras_learning_phase": _OFF}}
 _RESULT = {"graph": "unfrozen.pb", "outputs": ("result",)}
@@ -39,10 +40,12 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "by default": ("switched_tagger", {"graph": "switched_tagger.pb"}),
     "loop": ("recurrent", {"graph": "recurrent.pb"}),
     "old loop": ("switched_recurrent", {"graph": "switched_recurrent.pb"}),
+    "dynamic_rnn": ("switched_lengths", {"graph": "switched_lengths.pb"}),
     "V2": ("variables", {**_RESULT, "checkpoint": "v2.ckpt-7"}),
     "V1": ("variables", {**_RESULT, "checkpoint": "v1.ckpt"}),
     "objects": ("variables", {**_RESULT, "checkpoint": "objects"}),
     "meta": ("variables", {**_RESULT, "graph": "v2.ckpt-7.meta", "checkpoint": "v2.ckpt-7"}),
+    "training": ("noisy", {"saved_model": "noisy", "constants": {"training": _OFF, "scale": _TWO}}),
     "module": ("module", {"saved_model": "module", "serving_key": "score"}),
 }
 """What the files are called, and what a spec says of them."""
@@ -152,10 +155,10 @@ def test_a_config_names_feeds_and_fetches_and_fixes_the_batch(config: str, pool:
 
 @pytest.mark.sweep("2.17.1")
 def test_what_training_switches_off_is_not_compiled(pool: WorkerPool, files: Path) -> None:
-    for name in ("convolutional", "switched_tagger", "tagger"):
-        said = {"constants": _SWITCHES} if name == "convolutional" else _TAGGER
-        found = checked(pool, saved(pool, files, graph=f"{name}.pb", **said), files, graph=f"{name}.pb")
-        left = {"RandomUniform", "StatelessIf", "If", "Switch", "Merge", "SquaredDifference"}
+    for name in ("convolutional", "switched", "tagger", "training"):
+        said = MODELS[name][1]
+        found = checked(pool, saved(pool, files, **said), files, **said)
+        left = {"RandomUniform", "RandomStandardNormal", "StatelessIf", "If", "Switch", "Merge", "SquaredDifference"}
         assert not left & set(found.operations), name
 
 
@@ -185,6 +188,7 @@ def test_placeholders_that_nothing_feeds_are_named(pool: WorkerPool, files: Path
         pytest.param({**_RESULT}, id="no checkpoint"),
         pytest.param({**_RESULT, "graph": "unfrozen.pb", "checkpoint": "other"}, id="another checkpoint"),
         pytest.param({**_RESULT, "checkpoint": "v2.ckpt-7", "feeds": ("new/kernl",)}, id="no such variable"),
+        pytest.param({"saved_model": "noisy", "constants": {"trainin": _OFF}}, id="no such input"),
         pytest.param({"graph": "fixed.pb", "config": "fixed.pbtxt"}, id="a graph as config"),
         pytest.param({"graph": "damaged.pb"}, id="damaged"),
         pytest.param({"saved_model": "module"}, id="no signature"),

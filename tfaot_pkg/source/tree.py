@@ -118,7 +118,13 @@ def local_files(root: Path, model: ModelInfo) -> list[Path]:
 def _named(root: Path, place: str, *, what: str) -> list[Path]:
     """The file `root / place`, and the files of the checkpoint whose names begin with it. Raises SourceError."""
     above = inside(root, Path(place).parent, what=what)
-    return _files_of(above / Path(place).name) or [inside(root, place, what=what)]
+    found = _files_of(above / Path(place).name)
+    if not found and (checkpoints := sorted(file.stem for file in above.glob("*.index"))):
+        raise SourceError(
+            f"{what}: there is no file or checkpoint {place!r} in {root}",
+            hint=f"checkpoints there: {', '.join(ascii(name)[1:-1] for name in checkpoints[:8])}",
+        )
+    return found or [inside(root, place, what=what)]
 
 
 def _files_of(place: Path) -> list[Path]:

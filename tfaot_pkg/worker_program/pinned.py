@@ -1,7 +1,7 @@
 """Inputs that become constants, and what they decide: the branches that they turn off are taken out of the graph.
 
 Old graphs know training from inference by a placeholder. Once it is a constant, XLA would still compile both sides.
-Only the graph itself is changed, no function of it; nothing runs.
+The file is only changed; nothing runs.
 """
 
 import collections
@@ -9,16 +9,13 @@ import collections
 import dropouts
 import reached
 import saved_model
+import taken
 from graph_border import Border
+from known import SWITCHES, Known
 from messages.conversions import Pin
 from messages.requests import ModelFault, Nothing
 
-_SWITCHES = frozenset("Switch RefSwitch".split())
 _MERGES = frozenset("Merge RefMerge".split())
-_PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
-_DEEPEST = 100
-"""A condition that is computed through more operations than this is not known."""
-_BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
 
 
 def pin(request: Pin, report) -> Nothing:
@@ -109,7 +106,7 @@ def without_dead_branches(graph_def, border: Border) -> Border:
             node.attr["T"].CopyFrom(node.attr["dtype"])
             del node.attr["dtype"]
             del node.attr["shape"]
-    _call_chosen_functions(graph_def, border, fed)
+    taken.call_taken(graph_def, list(border.fetches.values()), fed)
     flow = _Flow(graph_def, fed)
     if flow.taken:
         _take_out(flow, border)
@@ -128,102 +125,6 @@ def _take_out(flow, border: Border) -> None:
         info.name = renamed.get(info.name, info.name)
 
 
-def _call_chosen_functions(graph_def, border: Border, fed: set) -> None:
-    """Let each `If` whose condition is known call the function that it takes."""
-    nodes = {node.name: node for node in graph_def.node}
-    known, renamed = Known(nodes, fed), {}
-    for node in graph_def.node:
-        condition = known.value(node.input[0]) if node.op in _BRANCHES and node.input else None
-        if isinstance(condition, bool):
-            branch = node.attr["then_branch" if condition else "else_branch"].func
-            node.attr["f"].func.CopyFrom(branch)
-            node.op = _BRANCHES[node.op]
-            del node.input[0]
-            for name in [name for name in node.attr if name not in ("f", "Tin", "Tout")]:
-                del node.attr[name]
-            # TensorFlow puts a function's nodes below the name of its call, where an `If` has nodes of the graph.
-            renamed[node.name] = _free(f"{node.name}_taken", nodes)
-            node.name = renamed[node.name]
-    if renamed:
-        _rename_nodes(graph_def, border, renamed)
-
-
-def _free(wanted: str, taken) -> str:
-    number, unique = 0, wanted
-    while unique in taken:
-        number += 1
-        unique = f"{wanted}_{number}"
-    return unique
-
-
-def _rename_nodes(graph_def, border: Border, renamed: dict) -> None:
-    def new(text: str) -> str:
-        name = reached.node_name(text)
-        return text.replace(name, renamed[name], 1) if name in renamed else text
-
-    for node in graph_def.node:
-        node.input[:] = [new(text) for text in node.input]
-    for info in border.fetches.values():
-        info.name = new(info.name)
-
-
-class Known:
-    """Single numbers of a graph whose values follow from its constants."""
-
-    def __init__(self, nodes: dict, fed: set) -> None:
-        self._nodes, self._fed = nodes, fed
-        self._values: dict = {}
-
-    def value(self, text: str, depth: int = 0):
-        """The value of a tensor; None if it is not known."""
-        name = reached.node_name(text)
-        node = self._nodes.get(name)
-        if node is None or depth > _DEEPEST or reached.tensor_name(text) in self._fed:
-            return None
-        if name not in self._values:
-            self._values[name] = self._computed(node, depth + 1)
-        return self._values[name]
-
-    def _computed(self, node, depth: int):
-        if node.op == "Const":
-            return _scalar(node)
-        given = [self.value(text, depth) for text in node.input if text[:1] != "^"]
-        if (node.op in _PASSING or node.op in _SWITCHES) and given:
-            return given[0]
-        if node.op not in _COMPUTED or not given or None in given:
-            return None
-        return _COMPUTED[node.op](*given)
-
-
-_COMPUTED = {
-    "Add": lambda one, two: one + two,
-    "AddV2": lambda one, two: one + two,
-    "Mul": lambda one, two: one * two,
-    "Sub": lambda one, two: one - two,
-    "LogicalNot": lambda value: not value,
-    "LogicalAnd": lambda one, two: one and two,
-    "LogicalOr": lambda one, two: one or two,
-    "Equal": lambda one, two: one == two,
-    "NotEqual": lambda one, two: one != two,
-    "Greater": lambda one, two: one > two,
-    "GreaterEqual": lambda one, two: one >= two,
-    "Less": lambda one, two: one < two,
-    "LessEqual": lambda one, two: one <= two,
-}
-
-
-def _scalar(node):
-    from tensorflow.python.framework import tensor_util
-
-    tensor = node.attr["value"].tensor
-    if any(axis.size != 1 for axis in tensor.tensor_shape.dim) or tensor.string_val:
-        return None
-    try:
-        return tensor_util.MakeNdarray(tensor).item()
-    except (TypeError, ValueError):  # a damaged constant: TensorFlow says so when the graph is imported
-        return None
-
-
 class _Flow:
     """The control flow of TensorFlow 1 (Switch and Merge): which tensors get a value.
 
@@ -236,7 +137,7 @@ class _Flow:
         self.taken: dict = {}
         known = Known(self._nodes, fed)
         for node in graph_def.node:
-            if node.op in _SWITCHES and len(node.input) > 1:
+            if node.op in SWITCHES and len(node.input) > 1:
                 condition = known.value(node.input[1])
                 if isinstance(condition, bool):
                     self.taken[node.name] = int(condition)

@@ -125,6 +125,16 @@ class _Adding:
     def __init__(self, graph, function: str) -> None:
         self._graph, self._function = graph, function
         self._taken = {node.name for node in graph.graph_def.node}
+        variables = {
+            (each.variable.name.removesuffix(":0"), each.variable.dtype)
+            for each in graph.object_graph_def.nodes
+            if each.WhichOneof("kind") == "variable"
+        }
+        self._handles = {
+            node.name
+            for node in graph.graph_def.node
+            if node.op == "VarHandleOp" and (node.name, node.attr["dtype"].type) in variables
+        }
 
     def placeholder(self, key: str, spec) -> str:
         node = self._node(f"input_{key}", "Placeholder")
@@ -143,7 +153,11 @@ class _Adding:
                 f"the function {self._function!r} uses what is neither a variable nor a constant ({kind})",
                 "lookup tables and assets cannot be compiled: pass what they give as inputs",
             )
-        node = self._node(captured.variable.name.removesuffix(":0") or f"variable_{number}", "VarHandleOp")
+        name = captured.variable.name.removesuffix(":0") or f"variable_{number}"
+        if name in self._handles:  # the saver's: which value it gets follows from the call
+            self._handles.remove(name)
+            return name
+        node = self._node(name, "VarHandleOp")
         node.attr["dtype"].type = captured.variable.dtype
         node.attr["shape"].shape.CopyFrom(captured.variable.shape)
         return node.name

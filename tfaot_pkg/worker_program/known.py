@@ -1,0 +1,70 @@
+"""What is known of a graph without running it: numbers that follow from its constants."""
+
+import reached
+
+SWITCHES = frozenset("Switch RefSwitch".split())
+_PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
+_DEEPEST = 100
+"""A number that is computed through more operations than this is not known."""
+
+
+class Known:
+    """Single numbers of a graph, or of a function's body, whose values follow from its constants.
+
+    `nodes` are by name, `fed` are tensors that get another value; `given` are values of a function's arguments.
+    """
+
+    def __init__(self, nodes: dict, fed: set, given: dict | None = None) -> None:
+        self._nodes, self._fed = nodes, fed
+        self._values: dict = dict(given or {})
+
+    def value(self, text: str, depth: int = 0):
+        """The value of a tensor; None if it is not known."""
+        name = reached.node_name(text)
+        node = self._nodes.get(name)
+        if node is None:
+            return self._values.get(name)
+        if depth > _DEEPEST or reached.tensor_name(text) in self._fed:
+            return None
+        if name not in self._values:
+            self._values[name] = self._computed(node, depth + 1)
+        return self._values[name]
+
+    def _computed(self, node, depth: int):
+        if node.op == "Const":
+            return _scalar(node)
+        given = [self.value(text, depth) for text in node.input if text[:1] != "^"]
+        if (node.op in _PASSING or node.op in SWITCHES) and given:
+            return given[0]
+        if node.op not in _COMPUTED or not given or None in given:
+            return None
+        return _COMPUTED[node.op](*given)
+
+
+_COMPUTED = {
+    "Add": lambda one, two: one + two,
+    "AddV2": lambda one, two: one + two,
+    "Mul": lambda one, two: one * two,
+    "Sub": lambda one, two: one - two,
+    "LogicalNot": lambda value: not value,
+    "LogicalAnd": lambda one, two: one and two,
+    "LogicalOr": lambda one, two: one or two,
+    "Equal": lambda one, two: one == two,
+    "NotEqual": lambda one, two: one != two,
+    "Greater": lambda one, two: one > two,
+    "GreaterEqual": lambda one, two: one >= two,
+    "Less": lambda one, two: one < two,
+    "LessEqual": lambda one, two: one <= two,
+}
+
+
+def _scalar(node):
+    from tensorflow.python.framework import tensor_util
+
+    tensor = node.attr["value"].tensor
+    if any(axis.size != 1 for axis in tensor.tensor_shape.dim) or tensor.string_val:
+        return None
+    try:
+        return tensor_util.MakeNdarray(tensor).item()
+    except (TypeError, ValueError):  # a damaged constant: TensorFlow says so when the graph is imported
+        return None

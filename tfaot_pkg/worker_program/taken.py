@@ -1,0 +1,98 @@
+"""Branches of TensorFlow 2 (`If`) whose condition is a constant: the function that is taken is called.
+
+Functions are followed as far as each is called once: then what a call gives it is all that it ever gets.
+"""
+
+import collections
+
+import reached
+from known import Known
+
+_BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
+_CALLS = frozenset(_BRANCHES.values())
+_DEEPEST = 100
+"""Functions nested deeper than this are left as they are."""
+
+
+def call_taken(graph_def, fetches: list, fed: set) -> None:
+    """Let each `If` of a known condition call its branch; `fetches` (TensorInfo) follow what gets another name."""
+    calls = _Calls(graph_def)
+    nodes = graph_def.node
+    renamed = calls.take(nodes, Known({node.name: node for node in nodes}, fed), 0)
+    _rename(nodes, renamed)
+    for info in fetches:
+        info.name = _renamed(info.name, renamed)
+
+
+class _Calls:
+    """The functions of a graph, and how often each is called."""
+
+    def __init__(self, graph_def) -> None:
+        self._library = {function.signature.name: function for function in graph_def.library.function}
+        bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+        self._uses = collections.Counter(
+            called.name
+            for nodes in bodies
+            for node in nodes
+            for value in node.attr.values()
+            for called in (value.func, *value.list.func)
+            if called.name
+        )
+
+    def take(self, nodes, known: Known, depth: int) -> dict:
+        """Change `nodes`, and what they call; the new names of nodes by their old ones."""
+        names, renamed = {node.name for node in nodes}, {}
+        for node in nodes:
+            condition = known.value(node.input[0]) if node.op in _BRANCHES and node.input else None
+            values = [known.value(text) for text in node.input if text[:1] != "^"]
+            if isinstance(condition, bool):
+                _become_call(node, condition)
+                values = values[1:]
+                # TensorFlow puts a function's nodes below the name of its call, where an `If` has nodes of the graph.
+                renamed[node.name] = _free(f"{node.name}_taken", names)
+                node.name = renamed[node.name]
+            if node.op in _CALLS and depth < _DEEPEST:
+                self._follow(node.attr["f"].func.name, values, depth + 1)
+        return renamed
+
+    def _follow(self, name: str, values: list, depth: int) -> None:
+        function = self._library.get(name)
+        if function is None or self._uses[name] != 1 or len(values) != len(function.signature.input_arg):
+            return
+        arguments = [argument.name for argument in function.signature.input_arg]
+        given = {argument: value for argument, value in zip(arguments, values, strict=True) if value is not None}
+        if not given:
+            return
+        known = Known({node.name: node for node in function.node_def}, set(), given)
+        renamed = self.take(function.node_def, known, depth)
+        _rename(function.node_def, renamed)
+        for results in (function.ret, function.control_ret):
+            for key, text in list(results.items()):
+                results[key] = _renamed(text, renamed)
+
+
+def _become_call(node, condition: bool) -> None:
+    branch = node.attr["then_branch" if condition else "else_branch"].func
+    node.attr["f"].func.CopyFrom(branch)
+    node.op = _BRANCHES[node.op]
+    del node.input[0]
+    for name in [name for name in node.attr if name not in ("f", "Tin", "Tout")]:
+        del node.attr[name]
+
+
+def _free(wanted: str, taken: set) -> str:
+    number, unique = 0, wanted
+    while unique in taken:
+        number += 1
+        unique = f"{wanted}_{number}"
+    return unique
+
+
+def _rename(nodes, renamed: dict) -> None:
+    for node in nodes if renamed else ():
+        node.input[:] = [_renamed(text, renamed) for text in node.input]
+
+
+def _renamed(text: str, renamed: dict) -> str:
+    name = reached.node_name(text)
+    return text.replace(name, renamed[name], 1) if name in renamed else text
