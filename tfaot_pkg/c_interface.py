@@ -40,6 +40,15 @@ class CSymbol(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("minimum", ctypes.c_size_t), ("maximum", ctypes.c_size_t))
 
 
+class CState(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("input", ctypes.c_size_t),
+        ("output", ctypes.c_int64),
+        ("initial", ctypes.c_void_p),
+    )
+
+
 class CInfo(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_uint32),
@@ -63,6 +72,8 @@ class CInfo(ctypes.Structure):
         ("symbols", ctypes.POINTER(CSymbol)),
         ("input_axes", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
         ("output_axes", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+        ("num_states", ctypes.c_size_t),
+        ("states", ctypes.POINTER(CState)),
     )
 
 
@@ -95,6 +106,11 @@ class CModel(ctypes.Structure):
             ctypes.c_void_p, ctypes.c_size_t, *_Message)),
         ("run_sized", ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_size_t), _Pointers, _Pointers)),
+        ("state_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t)),
+        ("save_state", ctypes.CFUNCTYPE(
+            ctypes.c_int32, _Pointers, ctypes.c_void_p, ctypes.c_size_t, *_Message)),
+        ("restore_state", ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_char_p, ctypes.c_size_t, _Pointers, *_Message)),
     )  # fmt: skip
 
 
@@ -213,6 +229,30 @@ class Instance:
             f"model {self._name}: its library is of a version that takes no scratch memory",
             hint="build the model again",
         )
+
+
+def initial_state(info: Any, number: int) -> Array:
+    """A copy of the trained value of the state `number`, as bytes."""
+    tensor = info.inputs[info.states[number].input]
+    size = tensor.row_elements * tensor.element_size
+    values: Array = np.frombuffer(ctypes.string_at(info.states[number].initial, size), np.uint8).copy()
+    return values
+
+
+def saved_state(table: Any, tensors: list[Array]) -> bytes:
+    """The state as bytes; `tensors` are contiguous. Raises RunError with the library's words."""
+    made = ctypes.create_string_buffer(table.state_bytes())
+    message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+    if table.save_state(_addresses(tensors), made, len(made), message, _MESSAGE_SIZE) != 0:
+        raise RunError(message.value.decode(errors="replace"))
+    return made.raw
+
+
+def restore_state(table: Any, content: bytes, tensors: list[Array]) -> None:
+    """Read a saved state into `tensors`, which are contiguous. Raises RunError with the library's words."""
+    message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+    if table.restore_state(content, len(content), _addresses(tensors), message, _MESSAGE_SIZE) != 0:
+        raise RunError(message.value.decode(errors="replace"))
 
 
 def caller_of(path: Path, table: Any, target: str | None) -> Caller:

@@ -120,8 +120,9 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
         # `check` compiles nothing, so XLA itself would not read the flags.
         require_flags(spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
-            with SavedModel(spec.model, source, pool).named() as model:
-                answer = pool.get().call(Check(model=chosen(spec, model)), Checked)
+            saved = SavedModel(spec.model, source, pool, spec.compilation.variables)
+            with saved.named() as model:
+                answer = pool.get().call(Check(model=chosen(spec, model, saved.state[0])), Checked)
             listing = pool.get().call(ListOperations(), OperationTable).operations if table else None
     with from_worker():
         signature = signature_of(answer)

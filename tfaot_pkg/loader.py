@@ -20,8 +20,9 @@ from tfaot_pkg.c_interface import CInfo, caller_of, table_of
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import package_meant_by, spellings
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.signature import DType, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
+from tfaot_pkg.state import State
 from tfaot_pkg.wording import counted
 from tfaot_pkg.worker_program.messages.elements import held, held_type, numbers
 
@@ -63,6 +64,7 @@ class Model:
             inputs=tuple(_tensor(info, info.inputs, info.input_axes, i) for i in range(info.num_inputs)),
             outputs=tuple(_tensor(info, info.outputs, info.output_axes, i) for i in range(info.num_outputs)),
             symbols=_symbols(info),
+            state=_state(info),
         )
         self.batch_sizes: tuple[int, ...] = tuple(info.batch_sizes[i] for i in range(info.num_batch_sizes))
         self.targets: tuple[str, ...] = tuple(info.targets[i].decode() for i in range(info.num_targets))
@@ -80,6 +82,7 @@ class Model:
 
         True for libraries of versions that do not tell.
         """
+        self._table = table
         self._caller = caller_of(path, table, target)
         # Without costs, one fixed unit per run and one per row: large batches are then preferred.
         self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
@@ -101,6 +104,18 @@ class Model:
     def scratch_bytes(self, batch_size: int) -> int:
         """Bytes of an array of `uint8` that `run` takes as scratch memory for this batch size. Raises RunError."""
         return self._caller.scratch_bytes(batch_size)
+
+    def state(self) -> State:
+        """The variables of the model, with their trained values; `step` of it carries them over.
+
+        Raises RunError if the model has none.
+        """
+        if not self.signature.state:
+            raise RunError(
+                f"model {self.name} has no state",
+                hint="list variables in compilation.variables of the model's spec, and build it again",
+            )
+        return State(self, self._table)
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.signature.inputs))
@@ -314,6 +329,21 @@ def _any_batch_size(info: Any) -> bool:
 def _rows_independent(info: Any) -> bool:
     known = info.struct_size >= CInfo.rows_independent.offset + CInfo.rows_independent.size
     return bool(info.rows_independent) if known else True
+
+
+def _state(info: Any) -> tuple[StateTensor, ...]:
+    if info.struct_size < CInfo.states.offset + CInfo.states.size:
+        return ()  # older libraries end before these fields
+    found = (info.states[i] for i in range(info.num_states))
+    return tuple(
+        StateTensor(
+            name=each.name.decode(),
+            input=info.inputs[each.input].name.decode(),
+            output=info.outputs[each.output].name.decode() if each.output >= 0 else "",
+            offset=0,
+        )
+        for each in found
+    )
 
 
 def _symbols(info: Any) -> tuple[Symbol, ...]:

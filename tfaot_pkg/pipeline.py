@@ -27,7 +27,7 @@ from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Key, key_of, sha256_file
 from tfaot_pkg.native.build import build_native, native_key
 from tfaot_pkg.native.library import NativeLibrary, library_uid
-from tfaot_pkg.native.model_source import ModelSource
+from tfaot_pkg.native.model_source import ModelSource, state_offset
 from tfaot_pkg.native.source_form import code_files
 from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
@@ -177,7 +177,7 @@ class Pipeline:
         plan.compiler.log.unlink(missing_ok=True)
         with self.workers(environment) as pool:
             require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
-            saved = SavedModel(spec.model, plan.source, pool)
+            saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
             frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
             compiled = compile_model(
                 spec, frozen,
@@ -213,7 +213,10 @@ class Pipeline:
         """
         spec, keys = plan.spec, plan.keys
         # In a folder that workers cannot write: a hostile model must not change what is compared later.
-        saved, cache = SavedModel(spec.model, plan.source, pool), BuildCache(root=pool.given_folder("cache"))
+        saved, cache = (
+            SavedModel(spec.model, plan.source, pool, spec.compilation.variables),
+            BuildCache(root=pool.given_folder("cache")),
+        )
         frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
         made = pool.given_folder("program")
         engine = make_program(spec, frozen, pool.environment.toolchain, made)
@@ -362,6 +365,7 @@ def _code(
         symbol=library.symbol,
         any_batch_size=True,
         weight_offsets=(0,),
+        state_offset=state_offset(program.constants.stat().st_size, frozen),
     )
     return code_files(model, program)
 

@@ -139,6 +139,22 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateTensor:
+    """A variable of the model: the input and the output (by name) that have its value before and behind a step.
+
+    Steps do not change it if there is no output (""). Its trained value begins at `offset` in the file of such values.
+    """
+
+    name: str
+    input: str
+    output: str
+    offset: int
+
+    def as_dict(self) -> dict[str, object]:
+        return {"name": self.name, "input": self.input, **({"output": self.output} if self.output else {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
     """All inputs and outputs in the order of their positions: that of the spec's lists, otherwise that of their names.
 
@@ -148,6 +164,7 @@ class Signature:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     symbols: tuple[Symbol, ...] = ()
+    state: tuple[StateTensor, ...] = ()
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -156,7 +173,25 @@ class Signature:
 
     def as_dict(self) -> dict[str, object]:
         written: dict[str, object] = {"inputs": self.inputs, "outputs": self.outputs}
-        return {**written, **({"symbols": self.symbols} if self.symbols else {})}
+        if self.symbols:
+            written["symbols"] = self.symbols
+        return {**written, **({"state": self.state} if self.state else {})}
+
+    @property
+    def step_inputs(self) -> tuple[Tensor, ...]:
+        """The inputs that are no state."""
+        state = {each.input for each in self.state}
+        return tuple(tensor for tensor in self.inputs if tensor.name not in state)
+
+    def without_state(self) -> Signature:
+        """Of a step: the inputs and outputs that are no state."""
+        return replace(self, inputs=self.step_inputs, outputs=self.step_outputs, state=())
+
+    @property
+    def step_outputs(self) -> tuple[Tensor, ...]:
+        """The outputs that are no state."""
+        state = {each.output for each in self.state}
+        return tuple(tensor for tensor in self.outputs if tensor.name not in state)
 
     def at(self, sizes: Mapping[str, int]) -> Signature:
         """The same with `sizes` for symbols."""

@@ -750,6 +750,7 @@ const tfaot_model_table* model_table() {
   static const tfaot_model_table table = {
       TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
       &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release, &compute_sized, &run_sized,
+      &state_bytes,      &save_state, &restore_state,
   };
   return &table;
 }

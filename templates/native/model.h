@@ -35,6 +35,12 @@ bool runs_x86_64_v3();
 bool runs_x86_64_v4();
 bool runs_aarch64();
 
+// The state as bytes (state.cc), for the table.
+std::size_t state_bytes();
+tfaot_status save_state(const void* const* state, void* bytes, std::size_t size, char* message, std::size_t message_size);
+tfaot_status restore_state(const void* bytes, std::size_t size, void* const* state, char* message,
+                           std::size_t message_size);
+
 // The model's table; the exported entry functions return it.
 const tfaot_model_table* model_table();
 

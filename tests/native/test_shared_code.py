@@ -24,7 +24,7 @@ FLAGS = (
     f"-I{HERE.parent / 'package' / 'cpp'}",
     "-D__dso_handle=library_handle",  # programs have one of their own
 )
-SOURCES = (HERE / "cpp" / "code.cpp", NATIVE / "library.cc", NATIVE / "runtime.cc")
+SOURCES = (HERE / "cpp" / "code.cpp", NATIVE / "library.cc", NATIVE / "runtime.cc", NATIVE / "state.cc")
 CASES = ("sizes", "wrong", "threads", "during", "instances")
 COUNTED = ("-DCOUNT_ALLOCATIONS",)
 

@@ -89,7 +89,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         temporary_folder(prefix="tfaot-bench-") as folder,
         pipeline.workers(toolchain) as pool,
     ):
-        saved = SavedModel(spec.model, plan.source, pool)
+        saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
         frozen = _frozen(plan, saved, pool, pipeline)
         sha256 = plan.inputs.get("sha256")
         values = validation_inputs(spec.validation, frozen.signature, max(sizes), sha256=sha256)

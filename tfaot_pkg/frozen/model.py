@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array, mapped_arrays
@@ -18,13 +21,15 @@ from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
-from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.signature import DType, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.carriers import PARTS
+from tfaot_pkg.worker_program.messages.conversions import StateTensor as FoundState
+from tfaot_pkg.worker_program.messages.elements import held_type
 from tfaot_pkg.worker_program.messages.graph import (
     Checked,
     Chosen,
@@ -42,7 +47,7 @@ from tfaot_pkg.worker_program.messages.listing import HloListing
 from tfaot_pkg.worker_program.messages.wire import decoded, encoded, plain
 
 STAGE = "frozen"
-_LISTING = "hlo.json"
+_LISTING, _STATE = "hlo.json", "state.bin"
 _WORKER_PROGRAM = Path(__file__).resolve().parents[1] / "worker_program"
 
 SHARED_FROM = 1024
@@ -100,6 +105,21 @@ class FrozenModel:
         return mapped_arrays(path) if path.exists() else []
 
     @property
+    def state_values(self) -> bytes:
+        """The trained values of `signature.state`, each at its offset."""
+        return (self.folder / _STATE).read_bytes() if self.signature.state else b""
+
+    def trained_state(self) -> dict[str, Array]:
+        """The trained values of `signature.state`, by input."""
+        values, inputs = self.state_values, {tensor.name: tensor for tensor in self.signature.inputs}
+        return {
+            each.input: np.frombuffer(
+                values, held_type(inputs[each.input].dtype.value), math.prod(inputs[each.input].row_shape), each.offset
+            ).reshape(inputs[each.input].row_shape)
+            for each in self.signature.state
+        }
+
+    @property
     def weights_file(self) -> Path | None:
         path = self.folder / "weights.bin"
         return path if path.exists() else None
@@ -137,6 +157,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "shapes": {name: spec.model.shape_document(name) for name in spec.model.shapes},
             "order": {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)},
             "renamed": {"inputs": list(spec.model.input_keys), "outputs": list(spec.model.output_keys)},
+            "variables": {"read": spec.compilation.variables.read, "update": spec.compilation.variables.update},
             "weights": spec.compilation.weights,
             "listed": _is_listed(spec.compilation),
             "shared_from": SHARED_FROM,
@@ -166,15 +187,16 @@ def freeze(
     return _read(folder, key)
 
 
-def chosen(spec: ModelSpec, model: Path) -> Chosen:
-    """The signature that `spec` names, in the SavedModel at `model`."""
+def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Chosen:
+    """The signature that `spec` names, in the SavedModel at `model`, with its `state`."""
+    inputs, outputs = [each.input for each in state], [each.output for each in state if each.output]
     return Chosen(
         folder=str(model),
         tags=spec.model.tags,
         signature=spec.model.serving_key,
         shapes=spec.model.shapes,
-        inputs=spec.model.inputs,
-        outputs=spec.model.outputs,
+        inputs=(*spec.model.inputs, *inputs) if spec.model.inputs else (),
+        outputs=(*spec.model.outputs, *outputs) if spec.model.outputs else (),
         axes=spec.model.axes,
         symbols=tuple(messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols),
     )
@@ -183,8 +205,9 @@ def chosen(spec: ModelSpec, model: Path) -> Chosen:
 def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder: Path) -> None:
     made = pool.new_folder(STAGE)
     with saved.named() as model:
+        state, values = saved.state
         request = Freeze(
-            model=chosen(spec, model),
+            model=chosen(spec, model, state),
             weights=spec.compilation.weights,
             threshold=SHARED_FROM,
             out=str(made),
@@ -201,7 +224,18 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             rows_of(part, signature_of(each)).independent for each, part in zip(segments, frozen.parts, strict=True)
         )
         _require_weights(frozen.model, folder)
-        stored = _Stored(model=frozen.model, confinement=required().level.value, rows=rows, apart=apart, origin=origin)
+        kept = tuple(StateTensor(name=s.name, input=s.input, output=s.output, offset=s.offset) for s in state)
+        if values is not None:
+            _require_state(frozen.model, state, values)
+            shutil.copyfile(values, folder / _STATE)
+        stored = _Stored(
+            model=frozen.model,
+            confinement=required().level.value,
+            rows=rows,
+            apart=apart,
+            origin=origin,
+            state=kept,
+        )
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
             (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))
@@ -217,6 +251,20 @@ def _require_weights(model: FrozenGraph, folder: Path) -> None:
         raise ValueError("the file of weights is too short")
 
 
+def _require_state(model: FrozenGraph, state: Sequence[FoundState], values: Path) -> None:
+    """Raise ValueError if `state` does not fit the model's inputs and outputs, or the file of its `values`."""
+    signature = signature_of(model)
+    inputs, outputs = ({tensor.name: tensor for tensor in border} for border in (signature.inputs, signature.outputs))
+    for each in state:
+        for tensor in (inputs[each.input], *([outputs[each.output]] if each.output else [])):
+            if (tensor.dtype.value, tensor.shape) != (each.dtype, each.shape):
+                raise ValueError(f"the variable {each.name!r} is {each.dtype}{each.shape}, {tensor.name!r} is not")
+    # Offsets come from the worker, and the library gets their addresses.
+    sizes = (each.offset + math.prod(each.shape) * DType(each.dtype).itemsize for each in state)
+    if max(sizes, default=0) > values.stat().st_size:
+        raise ValueError("the file of variables is too short")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
     """frozen.json of the build cache."""
@@ -226,6 +274,7 @@ class _Stored:
     rows: Rows
     apart: tuple[bool, ...]
     origin: str
+    state: tuple[StateTensor, ...]
 
 
 def _read(folder: Path, key: Key) -> FrozenModel:
@@ -237,6 +286,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         signature=replace(
             signature_of(model),
             symbols=tuple(Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in model.symbols),
+            state=stored.state,
         ),
         inputs=model.inputs,
         outputs=model.outputs,

@@ -10,15 +10,25 @@ from pathlib import Path
 
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
-from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.spec.types import NO_VARIABLES, ModelInfo, Variables
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
-from tfaot_pkg.worker_program.messages.conversions import ConvertGraph, ConvertKeras, Expose, GraphFiles, Pin, Rename
+from tfaot_pkg.worker_program.messages.conversions import (
+    ConvertGraph,
+    ConvertKeras,
+    Expose,
+    GraphFiles,
+    Lift,
+    Lifted,
+    Pin,
+    Rename,
+    StateTensor,
+)
 from tfaot_pkg.worker_program.messages.requests import Nothing
 from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, SourceModel
 
-_GRAPH = "saved_model.pb"
+_GRAPH, _VALUES = "saved_model.pb", "values.bin"
 _CONVERTER = -1
 """The number of the worker that converts a file: code in the file must not run beside later requests."""
 
@@ -26,15 +36,21 @@ _CONVERTER = -1
 class SavedModel:
     """The SavedModel of `model`, a private copy of the files of `source` or what is made of them.
 
+    The `variables` that stay variables are inputs and outputs of it (worker_program/lifting.py).
+
     Nothing is copied or converted before its first use: a build from the cache reads none of the model's files.
     """
 
-    def __init__(self, model: ModelInfo, source: SourceTree, pool: WorkerPool) -> None:
+    def __init__(
+        self, model: ModelInfo, source: SourceTree, pool: WorkerPool, variables: Variables = NO_VARIABLES
+    ) -> None:
         self._model = model
+        self._variables = variables
         self._snapshot = Snapshot(source, pool.given_folder)
         self._pool = pool
         self._made: Path | None = None
         self._source: SourceModel | None = None
+        self._lifted: tuple[tuple[StateTensor, ...], Path | None] = ((), None)
 
     @property
     def folder(self) -> Path:
@@ -42,6 +58,8 @@ class SavedModel:
         if self._made is None:
             folder = self._converted()
             self._change(folder)
+            if self._variables:
+                self._lifted = self._lift(folder)
             self._made = folder
         return self._made
 
@@ -53,6 +71,15 @@ class SavedModel:
             origin = "" if self._source is None else self._source.origin
             return replace(Original.saved_model(self._model, folder), origin=origin)
         return Original.of(self._model, FRONTENDS[self._model.format], self._source)
+
+    @property
+    def state(self) -> tuple[tuple[StateTensor, ...], Path | None]:
+        """The variables that are inputs and outputs of it, and the file of their trained values, if there are any.
+
+        Raises what `folder` raises.
+        """
+        _ = self.folder
+        return self._lifted
 
     @contextmanager
     def named(self) -> Iterator[Path]:
@@ -161,3 +188,22 @@ class SavedModel:
         self._pool.take(made, taken)
         with storage_errors("change the model's border"):
             shutil.move(taken / _GRAPH, folder / _GRAPH)
+
+    def _lift(self, folder: Path) -> tuple[tuple[StateTensor, ...], Path]:
+        """Make the variables that the spec names inputs and outputs of the signature in `folder`."""
+        made, model = self._pool.new_folder("lifted"), self._model
+        request = Lift(
+            folder=str(folder),
+            tags=model.tags,
+            signature=model.serving_key,
+            read=self._variables.read,
+            update=self._variables.update,
+            out=str(made / _GRAPH),
+            values=str(made / _VALUES),
+        )
+        lifted = self._pool.get().call(request, Lifted)
+        taken = self._pool.given_folder("lifted")
+        self._pool.take(made, taken)
+        with storage_errors("keep the variables"):
+            shutil.move(taken / _GRAPH, folder / _GRAPH)
+        return lifted.state, taken / _VALUES

@@ -48,7 +48,7 @@ def frozen_stages(plan: Plan, pipeline: Pipeline) -> Iterator[Stages]:
     environment = pipeline.environment_of(plan)
     with pipeline.workers(environment) as pool:
         require_flags(plan.spec, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
-        saved = SavedModel(plan.spec.model, plan.source, pool)
+        saved = SavedModel(plan.spec.model, plan.source, pool, plan.spec.compilation.variables)
         frozen = freeze(
             plan.spec, saved, key=plan.keys.frozen, pool=pool, cache=pipeline.cache, progress=pipeline.progress
         )

@@ -145,7 +145,7 @@ def _of_tensorflow(stages: Stages, values: Mapping[str, Array], *, jit: bool) ->
     given, made = pool.given_folder("trace"), pool.new_folder("trace")
     (made / "profile").mkdir()
     _save(given / "inputs.npz", values)
-    saved = SavedModel(model, stages.plan.source, pool)
+    saved = SavedModel(model, stages.plan.source, pool, stages.plan.spec.compilation.variables)
     with saved.named() as folder:
         request = Trace(
             folder=str(folder),

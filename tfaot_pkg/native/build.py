@@ -29,7 +29,7 @@ from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.documents import plain
-from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frozen.model import FrozenModel, weight_size
 from tfaot_pkg.keys import Key, key_of
 from tfaot_pkg.native.common import SOURCES, WARNINGS, common_object
 from tfaot_pkg.native.library import (
@@ -44,7 +44,7 @@ from tfaot_pkg.native.library import (
     object_names,
     require_sound_libraries,
 )
-from tfaot_pkg.native.model_source import ModelSource
+from tfaot_pkg.native.model_source import ModelSource, state_offset
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
@@ -59,7 +59,7 @@ from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
 STAGE = "native"
 _KILL_INTERVAL = 0.02  # seconds
-_COMMON_STEPS = 11  # six sources, the common object, the whole, archive, entry, shared
+_COMMON_STEPS = 12  # seven sources, the common object, the whole, archive, entry, shared
 _NOTHING = "nothing"
 _ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # of the C library, and ours (runtime.cc)
 
@@ -239,7 +239,7 @@ class LibraryBuild:
             units.append(self._nothing)
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
-        return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "model", "units", "weights")]
+        return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "state", "model", "units", "weights")]
 
     def _link_libraries(self, objects: Sequence[Path]) -> None:
         """The static and the shared library of `objects`, and the list of what the compiler's own library gave."""
@@ -309,6 +309,7 @@ class LibraryBuild:
             symbol=self.symbol,
             any_batch_size=self.compiled.program is not None,
             weight_offsets=tuple(self.compiled.weight_offsets),
+            state_offset=state_offset(self._weights_size, self.frozen),
         )
         source = self.work / "model.cc"
         source.write_text(model.text(self._targets))
@@ -323,7 +324,18 @@ class LibraryBuild:
                 for weight, offset in zip(self.compiled.weights, self.compiled.weight_offsets, strict=True):
                     blob.write(bytes(offset - blob.tell()))
                     blob.write(self.frozen.weight(weight))
+        with path.open("ab") as blob:
+            blob.write(bytes(max(0, state_offset(self._weights_size, self.frozen) - blob.tell())))
+            blob.write(self.frozen.state_values)
         return self._compile(self._rendered("weights.S.j2", "weights.S", {}), [])
+
+    @property
+    def _weights_size(self) -> int:
+        """Bytes of the weights, without the state behind them."""
+        if self.compiled.program is not None:
+            return self.compiled.program.constants.stat().st_size
+        ends = zip(self.compiled.weights, self.compiled.weight_offsets, strict=True)
+        return max((offset + weight_size(weight) for weight, offset in ends), default=0)
 
     def _merge(self, objects: Sequence[Path], output: Path, *, keep: Sequence[str]) -> Path:
         self.compiler.merge(objects, output, keep=keep)

@@ -12,7 +12,7 @@ from tfaot_pkg.keys import key_of
 from tfaot_pkg.native.library import baseline, includes
 
 STAGE = "common"
-SOURCES = ("cpu.cc", "library.cc", "runtime.cc")
+SOURCES = ("cpu.cc", "library.cc", "runtime.cc", "state.cc")
 WARNINGS = ("-Wall", "-Wextra")
 """No errors: another compiler's warning must not fail a user's build. The tests compile these sources with -Werror."""
 

@@ -12,10 +12,16 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.targets import Target
 from tfaot_pkg.toolchain.definition import Toolchain
 
+_ALIGNMENT = 64
+"""Bytes; of the weights, and of the trained values behind them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """What the data of a library is made from. `symbol` is its entry function, `uid` the digest in that."""
+    """What the data of a library is made from. `symbol` is its entry function, `uid` the digest in that.
+
+    The trained values of the state begin at `state_offset` in the library's weights.
+    """
 
     spec: ModelSpec
     frozen: FrozenModel
@@ -24,6 +30,7 @@ class ModelSource:
     symbol: str
     any_batch_size: bool
     weight_offsets: tuple[int, ...]
+    state_offset: int
 
     def text(self, targets: Sequence[Target], *, selectable: bool = False) -> str:
         """The source for `targets`, lowest first; if `selectable`, macros choose among them (native/targets.j2)."""
@@ -51,5 +58,31 @@ class ModelSource:
                     for each in targets
                 },
                 "weight_offsets": self.weight_offsets,
+                "states": self._states(),
             },
         )
+
+    def _states(self) -> list[dict[str, object]]:
+        """The state as the library has it: positions of tensors, and offsets in the weights."""
+        signature = self.frozen.signature
+        inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))
+        return [
+            {
+                "name": each.name,
+                "input": inputs.index(each.input),
+                "output": outputs.index(each.output) if each.output else -1,
+                "offset": self.state_offset + each.offset,
+            }
+            for each in signature.state
+        ]
+
+
+def with_state(weights: bytes, frozen: FrozenModel) -> bytes:
+    """`weights` with the trained values of the state behind them, at `state_offset(len(weights), frozen)`."""
+    values = frozen.state_values
+    return weights + bytes(state_offset(len(weights), frozen) - len(weights)) + values if values else weights
+
+
+def state_offset(weights: int, frozen: FrozenModel) -> int:
+    """Where the trained values begin behind so many bytes of weights; 0 if there are none."""
+    return -(-weights // _ALIGNMENT) * _ALIGNMENT if frozen.signature.state else 0

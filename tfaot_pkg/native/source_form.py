@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tfaot_pkg import resources
 from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
-from tfaot_pkg.native.model_source import ModelSource
+from tfaot_pkg.native.model_source import ModelSource, with_state
 from tfaot_pkg.package.render import render
 from tfaot_pkg.targets import TARGETS
 
-_COPIED = ("cpu.cc", "library.cc", "model.h", "runtime.h", "unit.h")
+_COPIED = ("cpu.cc", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
 """Of templates/native: what all libraries have."""
 _OWN = ("runtime.cc", "weights.cc")
 """Of templates/source."""
@@ -47,7 +47,7 @@ def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
         **{f"kernels/{path.relative_to(resources.kernels()).as_posix()}": path.read_bytes() for path in _kernels()},
         # It covers generated code and the kernel library. A program has no code of others.
         "licenses/tfaot-pkg-LICENSE.txt": resources.licence().read_bytes(),
-        "weights.bin": program.constants.read_bytes(),
+        "weights.bin": with_state(program.constants.read_bytes(), model.frozen),
     }
 
 

@@ -68,7 +68,9 @@ MEMBER_NAMES = frozenset(
 """Members of the generated class: C++ lets no class have a member of its own name."""
 
 # Types that hold one member per tensor, and what else they hold; a tensor of such a name gets another one.
-_TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo", "get"})
+_TYPE_NAMES = frozenset({"Inputs", "Outputs", "InputInfo", "OutputInfo", "StepInputs", "StepOutputs", "get"})
+_STATE_NAMES = frozenset({"state", "step_inputs", "step_outputs"})
+"""Further members of classes of models with state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +346,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "inputs": _tensors(contents.signature.inputs),
         "outputs": _tensors(contents.signature.outputs),
         "has_complex": any(each.dtype in (DType.COMPLEX64, DType.COMPLEX128) for each in contents.signature.tensors),
+        **_state(contents.signature),
         "architecture": architecture,
         "processors": PROCESSORS[architecture],
         "headers_version": headers_version(_header_text("version.h")),
@@ -352,7 +355,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
 
 def check_class_name(spec: ModelSpec) -> None:
     """Raise SpecError if the model's name cannot name the generated class. Cheap: call it before a build."""
-    if spec.model.name in MEMBER_NAMES:
+    if spec.model.name in MEMBER_NAMES or (spec.compilation.variables and spec.model.name in _STATE_NAMES):
         raise SpecError(
             f"model.name: '{spec.model.name}' is a member of every generated class, so no class can have that name",
             hint=f"choose another name, such as {spec.model.name}_model",
@@ -378,6 +381,33 @@ def _tensors(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
         }
         for tensor in tensors
     ]
+
+
+def _state(signature: Signature) -> dict[str, object]:
+    """The state, and the inputs and outputs that are none of it, as the templates see them."""
+    if not signature.state:
+        return {"state": []}
+    inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))
+    identifiers = cpp_identifiers((each.name for each in signature.state), taken=("StateTensors",))
+    tensors = {each["name"]: each for each in _tensors(signature.inputs)}
+    steps = {"step_inputs": (signature.step_inputs, inputs), "step_outputs": (signature.step_outputs, outputs)}
+    return {
+        "state": [
+            {
+                **tensors[each.input],
+                "name": each.name,
+                "identifier": identifiers[each.name],
+                "input": inputs.index(each.input),
+                "output": outputs.index(each.output) if each.output else 0,
+                "is_updated": bool(each.output),
+            }
+            for each in signature.state
+        ],
+        **{
+            kind: [{**each, "position": names.index(str(each["name"]))} for each in _tensors(chosen)]
+            for kind, (chosen, names) in steps.items()
+        },
+    }
 
 
 def _headers() -> dict[str, bytes]:

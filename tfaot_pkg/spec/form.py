@@ -200,6 +200,7 @@ TensorNames = Annotated[
     AfterValidator(_distinct_names),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _ITEM_SCHEMA}, _RENAMED_SCHEMA]}),
 ]
+VariableNames = Annotated[list[FilledLine], _list_of("names of variables"), AfterValidator(_few), DISTINCT]
 Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
 
 
@@ -314,6 +315,21 @@ class SourceForm(Form):
     subdir: Subdir | None = Field(None, description="Folder inside the source that is its root.")
 
 
+class VariablesForm(Form):
+    """Variables of the model that stay variables."""
+
+    read: VariableNames | None = Field(
+        None,
+        description="Names of variables that callers may set, and the signature only reads; * matches any text.",
+        examples=[["learning_rate"]],
+    )
+    update: VariableNames | None = Field(
+        None,
+        description="Names of those that the signature changes, all of them; * matches any text.",
+        examples=[["*"]],
+    )
+
+
 class CompilationForm(Form):
     """How the model is compiled."""
 
@@ -357,6 +373,11 @@ class CompilationForm(Form):
         description="program: our own compiler makes one function for any number of rows of the whole model, and the "
         "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program if the model "
         "can become one and the spec has nothing to say to XLA.",
+    )
+    variables: VariablesForm | None = Field(
+        None,
+        description="Variables that stay variables: the class has a state that steps carry over. By default all of "
+        "them are constants.",
     )
 
 
@@ -440,6 +461,7 @@ _TYPES: dict[str, type] = {
 _TITLES = {
     "ModelForm": "Model",
     "SourceForm": "Source",
+    "VariablesForm": "Variables",
     "CompilationForm": "Compilation",
     "ValidationForm": "Validation",
     "PackageForm": "Package",

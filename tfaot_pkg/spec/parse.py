@@ -49,6 +49,7 @@ from tfaot_pkg.spec.types import (
     PackageOptions,
     Source,
     Validation,
+    Variables,
 )
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.wording import described
@@ -402,6 +403,9 @@ def _compilation(form: CompilationForm) -> Compilation:
     }
     # Sorted, so that the order in the file does not change the package's key.
     given["batch_sizes"] = tuple(sorted(set(form.batch_sizes)))
+    if form.variables is not None:
+        named = _given(form.variables)
+        given["variables"] = Variables(**{kind: tuple(sorted(names)) for kind, names in named.items()})
     if form.targets:
         given["targets"] = tuple(sorted(form.targets, key=lambda name: TARGETS[name].level))
     return Compilation(**given)

@@ -146,6 +146,23 @@ Source = FolderSource | ArchiveSource | GitSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variables:
+    """The variables that stay variables: names, or patterns with *, ? and [.
+
+    Those under `update` are changed by the signature, those under `read` only by callers.
+    """
+
+    read: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.update)
+
+
+NO_VARIABLES = Variables()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
     """How the model is compiled.
 
@@ -163,6 +180,7 @@ class Compilation:
     weights: Weights = "shared"
     kernels: Kernels = "auto"
     engine: Engine = "auto"
+    variables: Variables = field(default_factory=Variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,10 +291,16 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "weights": compilation.weights,
             "kernels": compilation.kernels,
             "engine": compilation.engine,
+            # Left out if there are none, so that keys of other models stay.
+            **({"variables": _variables_document(compilation.variables)} if compilation.variables else {}),
         },
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),
     }
+
+
+def _variables_document(variables: Variables) -> dict[str, list[str]]:
+    return {"read": list(variables.read), "update": list(variables.update)}
 
 
 def _names_document(names: tuple[str, ...], keys: tuple[str, ...]) -> list[str | dict[str, str]]:

@@ -118,7 +118,7 @@ def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
             plan=plan,
             frozen=freeze(
                 spec,
-                SavedModel(plan.spec.model, plan.source, pool),
+                SavedModel(plan.spec.model, plan.source, pool, plan.spec.compilation.variables),
                 key=plan.keys.frozen,
                 pool=pool,
                 cache=pipeline.cache,

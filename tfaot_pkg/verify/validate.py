@@ -48,6 +48,7 @@ from tfaot_pkg.verify.report import (
 from tfaot_pkg.verify.rows import Order, arranged, arrangement, interactions, uncompiled_size
 from tfaot_pkg.verify.runs import ENDLESS, LibraryRuns, not_run_targets, ways_to_run
 from tfaot_pkg.verify.sizes import other_sizes, repeated, unlike
+from tfaot_pkg.verify.steps import Steps
 from tfaot_pkg.verify.symbols import sized_inputs
 
 STAGE = "validation"
@@ -157,7 +158,8 @@ class _Validation:
     def make(self, folder: Path) -> None:
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
         validation, sha256 = self._spec.validation, self._inputs.get("sha256")
-        inputs = validation_inputs(validation, signature, max(sizes), sha256=sha256)
+        own = signature.without_state()
+        inputs = {**validation_inputs(validation, own, max(sizes), sha256=sha256), **self._frozen.trained_state()}
         with self._saved.named():
             oracle = Oracle(
                 spec=self._spec, frozen=self._frozen, saved=self._saved, pool=self._pool, step=self._step,
@@ -176,6 +178,7 @@ class _Validation:
             if not any(one.is_fault for each in reports for one in each.differences):
                 reports += self._rows_reports(oracle, inputs, ours)
                 reports += [self._sizes_report(oracle, each, ours) for each in other]
+                reports += self._steps_reports()
             report = self._report(oracle, ours, theirs, reports, branches)
             if report.failed:
                 raise disagreement(self._spec.model.name, report)
@@ -191,14 +194,15 @@ class _Validation:
 
     def _tried(self, oracle: Oracle, inputs: Mapping[str, Array]) -> tuple[list[Tried], tuple[Branch, ...]]:
         """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
-        signature, validation = self._frozen.signature, self._spec.validation
-        rows = max(ROWS, *self._spec.compilation.batch_sizes)
-        classes = {name: drawn(name, signature, seed=validation.seed, rows=rows) for name in validation.classes
-                   if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
+        signature, validation = self._frozen.signature.without_state(), self._spec.validation
+        rows, state = max(ROWS, *self._spec.compilation.batch_sizes), self._frozen.trained_state()
+        classes = {name: {**drawn(name, signature, seed=validation.seed, rows=rows), **state}
+                   for name in validation.classes if name != BRANCHES and is_drawn_for(name, signature)}  # fmt: skip
         tried = [oracle.tried_main(inputs), *(oracle.tried(name, arrays) for name, arrays in classes.items())]
         sized = sized_inputs(signature, validation.classes, seed=validation.seed, rows=rows)
         tried += [
-            self._answered(oracle, replace(oracle.tried(name, arrays), at_sizes=True)) for name, arrays in sized.items()
+            self._answered(oracle, replace(oracle.tried(name, {**arrays, **state}), at_sizes=True))
+            for name, arrays in sized.items()
         ]
         if BRANCHES not in validation.classes:
             return tried, ()
@@ -256,6 +260,19 @@ class _Validation:
             for one in self._interactions(target, each, expected[target], main, order)
         ]
         return [compared(tried, answers, found)]
+
+    def _steps_reports(self) -> list[ClassReport]:
+        """The report of steps that carry the state over, if there is any."""
+        if not self._frozen.signature.state:
+            return []
+        steps = Steps(
+            spec=self._spec,
+            signature=self._frozen.signature,
+            library=self._library,
+            model=self._saved.folder,
+            pool=self._pool,
+        )
+        return [steps.report([name for name in self._targets if self._ways[name] == NATIVE])]
 
     def _in_other_sizes(self, oracle: Oracle, inputs: Mapping[str, Array]) -> list[Tried]:
         """The rows of the main class in batches of other sizes, if the model is a program."""

@@ -26,6 +26,8 @@ _FUNCTIONS = {
     "rename": ("saved_model", "rename"),
     "pin": ("pinned", "pin"),
     "expose": ("exposed", "expose"),
+    "lift": ("lifting", "lift"),
+    "steps": ("stepping", "run_steps"),
     "inspect": ("saved_model", "inspect"),
     "operations": ("operations", "supported"),
     "flags": ("operations", "read_flags"),

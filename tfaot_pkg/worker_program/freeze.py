@@ -221,8 +221,9 @@ def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
     changed = sorted({node.op for node in operations.nodes_of(graph_def) if node.op in _ASSIGNMENTS})
     if changed:
         return ModelFault(
-            f"the signature {signature!r} changes variables ({', '.join(changed)}): compiled code keeps no state",
-            "pass the state in as an input and out as an output",
+            f"the signature {signature!r} changes variables ({', '.join(changed)}), which compiled code takes for "
+            "constants",
+            "list them in the spec, as in `compilation: {variables: {update: ['*']}}`: callers then keep them as state",
         )
     text = " ".join(str(error).split())[:300]
     return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {text}")

@@ -105,19 +105,20 @@ def _spreads(model, feeds: dict, answers: dict, request: Reference) -> dict:
     spreads = {f"{name}/spread": np.zeros(array.shape) for name, array in answers.items()}
     exactly = model.exactly()
     for _ in range(request.perturbed):
-        moved = {name: _moved(generator, values, model.dtypes[name]) for name, values in feeds.items()}
+        moved = {name: nudged(generator, values, model.dtypes[name]) for name, values in feeds.items()}
         try:
             theirs = _run(model.run, moved, request)
             right = theirs if exactly is None else _run(exactly, moved, request)
         except model.rejections:  # the model's own checks reject the moved inputs
             continue
         for name, array in answers.items():
-            off = np.maximum(_distance(array, theirs[name]), _distance(theirs[name], right[name]))
+            off = np.maximum(distance(array, theirs[name]), distance(theirs[name], right[name]))
             np.maximum(spreads[f"{name}/spread"], off, out=spreads[f"{name}/spread"])
     return spreads
 
 
-def _moved(generator, held, dtype: str):
+def nudged(generator, held, dtype: str):
+    """`held`, if floats, off by some roundings."""
     values = elements.numbers(held, dtype)
     if values.dtype.kind != "f":
         return held
@@ -126,7 +127,7 @@ def _moved(generator, held, dtype: str):
         return elements.held((values + values * off.astype(values.dtype)).astype(values.dtype), dtype)
 
 
-def _distance(first, second):
+def distance(first, second):
     """|first - second|; infinite between a number and none, and between other integers."""
     if first.dtype.kind != "f":
         return np.where(first == second, 0.0, np.inf)

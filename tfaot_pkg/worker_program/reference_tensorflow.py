@@ -28,7 +28,11 @@ class TensorFlowModel:
             _loaded.clear()
             signature = signatures.load_signature(*wanted)
             _loaded["signature"] = signature
-            _loaded["jit"] = tf.function(lambda **feeds: signature(**feeds), jit_compile=True)  # noqa: PLW0108 (no function)
+            # By position: names of tensors need not be names of Python's.
+            compiled = tf.function(signature.function, jit_compile=True)
+            _loaded["jit"] = lambda **feeds: dict(
+                zip(signature.outputs, compiled(*[feeds[name] for name in signature.inputs]), strict=True)
+            )
             _loaded["wanted"] = wanted
         self._function = _loaded["jit" if request.jit else "signature"]
         signature = _loaded["signature"]
@@ -55,11 +59,11 @@ class TensorFlowModel:
 
 def _run(function, feeds: dict, dtypes: dict) -> dict:
     """The answers as numbers."""
-    given = {name: _tensor(values, dtypes[name]) for name, values in feeds.items()}
+    given = {name: tensor_of(values, dtypes[name]) for name, values in feeds.items()}
     return {name: elements.numbers(tensor.numpy(), tensor.dtype.name) for name, tensor in function(**given).items()}
 
 
-def _tensor(held, dtype: str):
+def tensor_of(held, dtype: str):
     import tensorflow as tf
 
     made = tf.constant(held)

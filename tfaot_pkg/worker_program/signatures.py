@@ -21,12 +21,14 @@ class LoadedSignature:
     gives the outputs in theirs. `tables` are handles of lookup tables, by the names of what stands for them.
     """
 
-    def __init__(self, function, inputs: list, outputs: list, variables: list, tables: dict) -> None:
+    def __init__(self, function, inputs: list, outputs: list, variables: dict, tables: dict) -> None:
         self.function = function
         self.inputs = inputs
         self.outputs = outputs
+        # By node. A function keeps neither its variables nor its tables alive.
+        self.variables = variables
         self.tables = {name: table.resource_handle for name, table in tables.items()}
-        self._kept = [*variables, *tables.values()]  # a function does not keep these alive
+        self._kept = [*tables.values()]
 
     def __call__(self, /, **feeds) -> dict:
         """Outputs by name. Inputs that are not given by name are a TypeError, as are unknown ones."""
@@ -63,7 +65,7 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
         text = saved_model.one_line(error)
         raise ModelFault(f"TensorFlow cannot load {folder}: {text}", "copy or export the model again") from error
-    return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), list(variables.values()), tables)
+    return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), variables, tables)
 
 
 def _variable(name: str, node, values):

@@ -118,3 +118,45 @@ class Expose:
     signature: str
     feeds: tuple[str, ...]
     out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """Write to the file `out` the `saved_model.pb` of `folder` with variables as inputs and outputs (lifting.py).
+
+    `read` and `update` name variables, or match them; the file `values` gets their trained values.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    read: tuple[str, ...]
+    update: tuple[str, ...]
+    out: str
+    values: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTensor:
+    """The variable `name` as an input and an output of the lifted signature; no `output` ("") if it is only read.
+
+    Its trained value begins at `offset` in the file of values, row-major.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    input: str
+    output: str
+    offset: int
+
+    def __post_init__(self) -> None:
+        if min((self.offset, *self.shape)) < 0:
+            raise ValueError("offset and shape must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifted:
+    """Sorted by name."""
+
+    state: tuple[StateTensor, ...]

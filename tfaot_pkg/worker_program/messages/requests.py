@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .conversions import ConvertGraph, ConvertKeras, Expose, Pin, ProposedGraph, ProposeGraph, Rename
+from .conversions import ConvertGraph, ConvertKeras, Expose, Lift, Lifted, Pin, ProposedGraph, ProposeGraph, Rename
 from .convert import Convert
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
 from .sources import BuildMlir, BuildOnnx, ReadMlir, ReadOnnx, SourceModel
@@ -197,6 +197,23 @@ class Referenced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSteps:
+    """Run the signature as it was, with variables, step by step on the arrays in `inputs` (.npz: name -> steps).
+
+    `variables` are those whose values after the last step are written to `out`, beside the outputs of all steps
+    (stepping.py); `tries` other runs tell how much roundings of the inputs matter.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    inputs: str
+    out: str
+    variables: tuple[str, ...]
+    tries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchBranches:
     """Look for inputs that take sides of branches, for `seconds` (0 for not at all); write them to `out`."""
 
@@ -271,6 +288,8 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "rename": (Rename, Nothing),
     "pin": (Pin, Nothing),
     "expose": (Expose, Nothing),
+    "lift": (Lift, Lifted),
+    "steps": (RunSteps, Nothing),
     "inspect": (Inspect, Inspected),
     "operations": (ListOperations, OperationTable),
     "flags": (ReadFlags, Nothing),

@@ -37,6 +37,9 @@
  *     while another one is in progress fails with TFAOT_BUSY.
  * Batch sizes: if `any_batch_size` of tfaot_info is 1, `run` takes every number of rows from 1 on. If it is 0, `run` takes
  *     `batch_sizes` only.
+ * State: a model with variables is a function: it takes their values as inputs and gives the next ones as outputs. `states`
+ *     of tfaot_info tells which these are, and has the trained values. Callers keep the buffers, and exchange them after
+ *     each step: outputs must not overlap inputs.
  * Rows: a model whose rows depend on one another (`rows_independent` of tfaot_info is 0) gives right answers for whole
  *     batches of a compiled size only. A batch of another size must not be made of them, nor padded.
  * Versions: a library of ABI version V is understood by every program that was compiled for a version of at most V with
@@ -121,6 +124,14 @@ typedef struct tfaot_symbol {
   size_t maximum;   /**< the largest size: what `shape` of a tensor has in its place */
 } tfaot_symbol;
 
+/** A variable of the model, which callers keep: an input of a step, and an output that has its next value. */
+typedef struct tfaot_state {
+  const char* name;     /**< as in the model */
+  size_t input;         /**< the input that takes its value */
+  int64_t output;       /**< the output that has its next value; -1 if steps do not change it */
+  const void* initial;  /**< its trained value: dense, row-major */
+} tfaot_state;
+
 /** What a library holds. All strings are UTF-8 and end with zero. */
 typedef struct tfaot_info {
   uint32_t struct_size;       /**< sizeof(tfaot_info) of the library */
@@ -163,6 +174,12 @@ typedef struct tfaot_info {
 
   /** The same for outputs. */
   const int32_t* const* output_axes;
+
+  /** Number of `states`, 0 of most models. Libraries of versions without state end before this field. */
+  size_t num_states;
+
+  /** The variables that callers keep, sorted by name. */
+  const tfaot_state* states;
 } tfaot_info;
 
 /** Scratch memory of one thread of computation. */
@@ -235,6 +252,18 @@ typedef struct tfaot_model_table {
   /** What `run` does, with arrays of the given `sizes`. */
   tfaot_status (*run_sized)(tfaot_instance* instance, int64_t batch_size, const size_t* sizes,
                             const void* const* inputs, void* const* outputs);
+
+  /** Bytes of a saved state; 0 if the model has none. Libraries of versions without this field and the next two have no
+   * state: ask `TFAOT_HAS(model, restore_state)`. */
+  size_t (*state_bytes)(void);
+
+  /** Write the state, one pointer for each of `states` of tfaot_info, to `bytes`, of which there are `state_bytes()`: the
+   * same bytes on every machine. On failure `message` (may be NULL) holds the reason. */
+  tfaot_status (*save_state)(const void* const* state, void* bytes, size_t size, char* message, size_t message_size);
+
+  /** Read such a state, of this model or another version of it with the same variables, into buffers. Bytes of another
+   * model, another size or that were changed fail with TFAOT_INVALID_ARGUMENT, and buffers keep what they have. */
+  tfaot_status (*restore_state)(const void* bytes, size_t size, void* const* state, char* message, size_t message_size);
 } tfaot_model_table;
 
 #ifdef __cplusplus

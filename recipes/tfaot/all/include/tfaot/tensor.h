@@ -93,6 +93,16 @@ struct TensorInfo {
   }
 };
 
+/// A variable of a model, which tfaot::State (tfaot/state.h) keeps.
+struct StateInfo {
+  const char* name;     ///< as in the model
+  DType dtype;          ///< element type
+  std::size_t size;     ///< elements
+  std::size_t input;    ///< the input that takes its value
+  std::size_t output;   ///< the output that has its next value, if it is updated
+  bool is_updated;      ///< whether steps change it
+};
+
 }  // namespace v2
 }  // namespace tfaot
 

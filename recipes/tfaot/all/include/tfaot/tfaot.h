@@ -16,6 +16,7 @@
 #include <tfaot/shared.h>
 #include <tfaot/sizes.h>
 #include <tfaot/span.h>
+#include <tfaot/state.h>
 #include <tfaot/tensor.h>
 #include <tfaot/threads.h>
 #include <tfaot/version.h>

@@ -1,0 +1,185 @@
+// tfaot/state.h: the variables of a model, which steps carry over.
+#ifndef TFAOT_STATE_H_
+#define TFAOT_STATE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <tfaot/abi.h>
+#include <tfaot/aligned_bytes.h>
+#include <tfaot/arguments.h>
+#include <tfaot/error.h>
+#include <tfaot/shared.h>
+#include <tfaot/span.h>
+
+namespace tfaot {
+inline namespace v2 {
+
+/// The state of the model whose generated class is `W`: one object for each stream of frames, each training, each thread.
+///
+///     const tfaot::Shared<tfaot_model::tracker> model;             // shared by all threads
+///     tfaot::State<tfaot_model::tracker> state(model);             // trained values
+///     for (...) {
+///       const auto outputs = state.step({frame});                  // spans, valid until the next step
+///     }
+///     state.tensors().hidden[0] = 0;                               // each variable, by name
+///     const std::vector<std::byte> bytes = state.save();
+///
+/// The model stays constant. A state serves one thread at a time; it can be moved, not copied. A step that fails leaves it as
+/// it was.
+template <class W>
+class State {
+  static constexpr std::size_t kStates = std::tuple_size<typename W::StateTypes>::value;
+  static constexpr std::size_t kInputs = W::step_inputs.size();
+  static constexpr std::size_t kOutputs = W::step_outputs.size();
+
+ public:
+  using Inputs = typename W::StepInputs;    ///< spans of the inputs that are no state, by name
+  using Outputs = typename W::StepOutputs;  ///< those of the outputs
+  using Tensors = typename W::StateTensors; ///< those of the variables
+
+  /// With trained values. `model` must outlive the state.
+  explicit State(const Shared<W>& model) : model_(&model) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < kStates; ++i) {
+      offsets_[i] = size;
+      size += padded(bytes_of(i));
+    }
+    memory_.reserve(2 * size + detail::kBufferAlignment, detail::kBufferAlignment);
+    next_ = size;
+    init();
+  }
+
+  /// The trained values again.
+  void init() noexcept {
+    for (std::size_t i = 0; i < kStates; ++i) std::memcpy(at(i), W::table().info->states[i].initial, bytes_of(i));
+  }
+
+  /// The variables, to read and to write: dense, row-major. The spans stay valid as long as the state, also when it moves.
+  Tensors tensors() noexcept { return tensors(std::make_index_sequence<kStates>()); }
+
+  /// Compute one step of `batch_size` rows, into buffers of the caller, and carry the state over. Throws Error.
+  void step(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
+    compute(batch_size, inputs, outputs, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>(),
+            std::make_index_sequence<kStates>());
+    for (std::size_t i = 0; i < kStates; ++i) {
+      if (W::state[i].is_updated) std::memcpy(at(i), next(i), bytes_of(i));
+    }
+  }
+
+  /// The same of one row, or of a model whose inputs have no batch axis.
+  void step(const Inputs& inputs, const Outputs& outputs) { step(1, inputs, outputs); }
+
+  /// The same with buffers of the state's, which are valid until the next step.
+  Outputs step(const Inputs& inputs) {
+    const Outputs outputs = own_outputs(std::make_index_sequence<kOutputs>());
+    step(1, inputs, outputs);
+    return outputs;
+  }
+
+  /// The state as bytes: the same on every machine.
+  std::vector<std::byte> save() const {
+    std::vector<std::byte> bytes(W::table().state_bytes());
+    std::array<const void*, kStates> tensors{};
+    for (std::size_t i = 0; i < kStates; ++i) tensors[i] = memory() + offsets_[i];
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    check(W::table().save_state(tensors.data(), bytes.data(), bytes.size(), message, sizeof message), message);
+    return bytes;
+  }
+
+  /// What was saved, by this version of the model or another one with the same variables. Throws Error for other bytes, and
+  /// leaves the state as it was.
+  void restore(span<const std::byte> bytes) {
+    std::array<void*, kStates> tensors{};
+    for (std::size_t i = 0; i < kStates; ++i) tensors[i] = at(i);
+    char message[TFAOT_MESSAGE_SIZE] = "";
+    check(W::table().restore_state(bytes.data(), bytes.size(), tensors.data(), message, sizeof message), message);
+  }
+
+ private:
+  template <std::size_t I>
+  using Type = std::tuple_element_t<I, typename W::StateTypes>;
+
+  static constexpr std::size_t padded(std::size_t size) noexcept {
+    return (size + detail::kBufferAlignment - 1) / detail::kBufferAlignment * detail::kBufferAlignment;
+  }
+
+  static std::size_t bytes_of(std::size_t i) noexcept {
+    const tfaot_info& info = *W::table().info;
+    const tfaot_tensor& tensor = info.inputs[info.states[i].input];
+    return static_cast<std::size_t>(tensor.row_elements) * static_cast<std::size_t>(tensor.element_size);
+  }
+
+  static void check(tfaot_status status, const char* message) {
+    if (status != TFAOT_OK) throw Error(W::name, detail::without_name(message, W::name));
+  }
+
+  std::byte* memory() const noexcept { return const_cast<detail::AlignedBytes&>(memory_).reserve(0, 1); }
+  void* at(std::size_t i) noexcept { return memory() + offsets_[i]; }
+  void* next(std::size_t i) noexcept { return memory() + next_ + offsets_[i]; }
+
+  template <std::size_t I>
+  span<Type<I>> values(void* place) noexcept {
+    return {static_cast<Type<I>*>(place), W::state[I].size};
+  }
+
+  template <std::size_t... I>
+  Tensors tensors(std::index_sequence<I...>) noexcept {
+    return Tensors{values<I>(at(I))...};
+  }
+
+  template <std::size_t... I, std::size_t... O, std::size_t... S>
+  void compute(std::size_t batch_size, [[maybe_unused]] const Inputs& inputs, [[maybe_unused]] const Outputs& outputs,
+               std::index_sequence<I...>, std::index_sequence<O...>, std::index_sequence<S...>) {
+    typename W::Inputs in{};
+    typename W::Outputs out{};
+    ((in.template get<W::step_inputs[I]>() = inputs.template get<I>()), ...);
+    ((out.template get<W::step_outputs[O]>() = outputs.template get<O>()), ...);
+    ((in.template get<W::state[S].input>() = values<S>(at(S))), ...);
+    (bind_next<S>(out), ...);
+    model_->run(batch_size, in, out);
+  }
+
+  template <std::size_t S>
+  void bind_next(typename W::Outputs& out) {
+    if constexpr (W::state[S].is_updated) out.template get<W::state[S].output>() = values<S>(next(S));
+  }
+
+  template <std::size_t... O>
+  Outputs own_outputs(std::index_sequence<O...>) {
+    std::array<std::size_t, kOutputs + 1> offsets{};
+    std::size_t size = 0;
+    ((offsets[O] = size, size += padded(output_bytes<O>())), ...);
+    std::byte* const memory = outputs_.reserve(size + detail::kBufferAlignment, detail::kBufferAlignment);
+    return Outputs{own_output<O>(memory + offsets[O])...};
+  }
+
+  template <std::size_t O>
+  using OutputType = std::tuple_element_t<W::step_outputs[O], typename W::OutputTypes>;
+
+  template <std::size_t O>
+  static constexpr std::size_t output_bytes() noexcept {
+    return W::outputs[W::step_outputs[O]].row_size * sizeof(OutputType<O>);
+  }
+
+  template <std::size_t O>
+  static span<OutputType<O>> own_output(std::byte* place) noexcept {
+    return {reinterpret_cast<OutputType<O>*>(place), W::outputs[W::step_outputs[O]].row_size};
+  }
+
+  const Shared<W>* model_;
+  detail::AlignedBytes memory_;   // the state, and behind it what a step makes of it
+  detail::AlignedBytes outputs_;  // of steps whose outputs have no other place
+  std::array<std::size_t, kStates> offsets_{};
+  std::size_t next_ = 0;
+};
+
+}  // namespace v2
+}  // namespace tfaot
+
+#endif  // TFAOT_STATE_H_

@@ -1,0 +1,148 @@
+"""A model with variables: steps carry them over as TensorFlow's own function does, in Python, C++ and C."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.bad_input.conftest import CommandLine, write_spec
+from tests.state.conftest import Built, Stateful
+from tfaot_pkg.errors import RunError
+
+HERE = Path(__file__).resolve().parent
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="session")
+def counter(built: Built) -> Stateful:
+    return built("counter", {"read": ["gain"], "update": ["total", "steps", "seen", "table"]})
+
+
+def test_steps_carry_the_state_over(counter: Stateful) -> None:
+    state = counter.model.state()
+    for step, x in enumerate(counter.inputs["x"]):
+        answers = state.step(x)
+        assert sorted(answers) == sorted(counter.outputs)
+        for name, expected in counter.outputs.items():
+            np.testing.assert_allclose(answers[name], expected[step], rtol=1e-5, atol=1e-6, err_msg=f"{name} at {step}")
+    assert sorted(state.tensors) == ["gain", "seen", "steps", "table", "total"]
+    for name, expected in counter.state.items():
+        np.testing.assert_allclose(state.tensors[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_states_are_apart_and_begin_with_trained_values(counter: Stateful) -> None:
+    model = counter.model
+    first, second = model.state(), model.state()
+    first.step([1, 2])
+    assert second.tensors["total"].tolist() == [1, 2] and first.tensors["total"].tolist() != [1, 2]
+    first.init()
+    assert first.tensors["total"].tolist() == [1, 2] and int(first.tensors["steps"]) == 0
+
+
+def test_a_variable_that_is_only_read_is_the_callers(counter: Stateful) -> None:
+    state = counter.model.state()
+    state.tensors["gain"][...] = 0
+    # A sum below 1, so that nothing is halved; the loop takes (0 + 1 + 2) x away.
+    assert state.step([0.25, 0.5])["total"].tolist() == [10 * (1 - 0.75), 10 * (2 - 1.5)]
+    assert float(state.tensors["gain"]) == 0
+
+
+def test_a_saved_state_goes_on_where_it_was(counter: Stateful) -> None:
+    first = counter.model.state()
+    for x in counter.inputs["x"][:7]:
+        first.step(x)
+    second = counter.model.state()
+    second.restore(first.save())
+    for x in counter.inputs["x"][7:12]:
+        one, two = first.step(x), second.step(x)
+        assert {name: array.tobytes() for name, array in one.items()} == {n: a.tobytes() for n, a in two.items()}
+
+
+def test_other_bytes_are_no_state_and_change_nothing(counter: Stateful, built: Built) -> None:
+    state = counter.model.state()
+    state.step([1, 2])
+    good, before = state.save(), {name: array.copy() for name, array in state.tensors.items()}
+    foreign = {
+        "no saved state": [b"", b"x" * len(good), good[:20]],
+        "another model": [built("gru").model.state().save()],
+        "bytes, it must have": [good[:-1], good + b"\0"],
+        "checksum": [good[:40] + bytes([good[40] ^ 1]) + good[41:], good[:-1] + bytes([good[-1] ^ 1])],
+        "version 2 of the format": [good[:8] + b"\2" + good[9:]],
+    }
+    for reason, contents in foreign.items():
+        for content in contents:
+            with pytest.raises(RunError, match=reason):
+                state.restore(content)
+    assert all((state.tensors[name] == values).all() for name, values in before.items())
+
+
+def test_steps_with_other_inputs_fail_and_change_nothing(counter: Stateful) -> None:
+    state = counter.model.state()
+    wrong: list[tuple[list[Any], dict[str, Any]]] = [
+        ([], {}),
+        ([[1, 2], [3, 4]], {}),
+        ([], {"x": [1, 2], "y": 1}),
+        ([[1, 2, 3]], {}),
+    ]
+    for arrays, named in wrong:
+        with pytest.raises(RunError, match="counter"):
+            state.step(*arrays, **named)
+    assert state.tensors["total"].tolist() == [1, 2]
+
+
+def test_a_model_without_variables_has_no_state(dense_package: Stateful) -> None:
+    with pytest.raises(RunError, match="has no state"):
+        dense_package.model.state()
+
+
+@pytest.fixture(scope="session")
+def dense_package(built: Built) -> Stateful:
+    """Gradients of a network, whose variables are constants."""
+    return built("dense_sgd_inference", {}, serving_key="gradients")
+
+
+@pytest.mark.parametrize("program", ["counter.cpp", "counter.c"])
+def test_programs_carry_the_state_over(program: str, counter: Stateful, tmp_path: Path) -> None:
+    compiler = ["g++", "-std=c++17"] if program.endswith(".cpp") else ["gcc", "-std=c99"]
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsanitize=address,undefined"]
+    libraries = [f"-L{counter.prefix}/lib", "-ltfaot-model-counter", f"-Wl,-rpath,{counter.prefix}/lib"]
+    command: list[str | Path] = [
+        *compiler,
+        *strict,
+        f"-I{counter.prefix}/include",
+        HERE / "programs" / program,
+        "-o",
+        tmp_path / "run",
+    ]
+    subprocess.run([*command, *libraries], check=True, timeout=300)
+    given = np.ascontiguousarray(counter.inputs["x"]).tobytes()
+    done = subprocess.run([tmp_path / "run"], input=given, capture_output=True, timeout=60, check=True)
+    *lines, saved = done.stdout.decode().splitlines()
+    assert len(lines) == len(counter.inputs["x"]) and saved == "restored; foreign bytes refused"
+    for step, line in enumerate(lines):
+        expected = [*counter.outputs["total"][step], counter.outputs["steps"][step]]
+        np.testing.assert_allclose([float(word) for word in line.split()], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "variables, says",
+    [
+        ({"update": ["total", "seen"]}, ["'steps' is changed by the signature", "'table' is changed by the signature"]),
+        ({"update": ["*"], "read": ["gian"]}, ["'gian' is no variable of the signature (did you mean 'gain'?)"]),
+        ({"update": ["*", "gain"]}, ["'gain' is under update, but the signature never changes it"]),
+    ],
+)
+def test_lists_that_do_not_fit_are_told_with_the_variables(
+    variables: dict[str, list[str]], says: list[str], tfaot: CommandLine, stateful_models: Path, tmp_path: Path
+) -> None:
+    spec = write_spec(tmp_path / "spec.yaml", stateful_models / "counter", compilation={"variables": variables})
+    tfaot.fails("check", spec, code=12, says=says, hints="gain: float32[], read")
+
+
+def test_without_a_list_the_error_names_it(tfaot: CommandLine, stateful_models: Path, tmp_path: Path) -> None:
+    spec = write_spec(tmp_path / "spec.yaml", stateful_models / "counter")
+    tfaot.fails("check", spec, code=12, says=["changes variables"], hints="variables: {update: ['*']}")

@@ -1,0 +1,139 @@
+"""Steps of a model with state: the library carries it over as TensorFlow does, and gives the same answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array, read_arrays
+from tfaot_pkg.native.library import NativeLibrary
+from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.signature import Signature
+from tfaot_pkg.spec.types import ModelSpec, Validation
+from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
+from tfaot_pkg.verify.inputs import drawn
+from tfaot_pkg.verify.judgement import Difference, agreement
+from tfaot_pkg.verify.report import ClassReport
+from tfaot_pkg.worker_program.messages.elements import numbers
+from tfaot_pkg.worker_program.messages.requests import Nothing, RunSteps
+
+STEPS = "steps"
+"""The class of inputs of this module."""
+
+_COUNT = 16
+"""Steps that are run: enough for an optimizer's moments to matter, and few enough for roundings not to."""
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Steps of `library`, whose interface is `signature`; `model` is the folder of the SavedModel."""
+
+    spec: ModelSpec
+    signature: Signature
+    library: NativeLibrary
+    model: Path
+    pool: WorkerPool
+
+    def report(self, targets: Sequence[str]) -> ClassReport:
+        """The report of the class, on `targets` that run on this CPU. Raises the errors of a worker."""
+        size = self.spec.compilation.batch_sizes[0]
+        inputs = step_inputs(self.signature, self.spec.validation, size)
+        given = self.pool.given_folder(STEPS)
+        path = given / "inputs.npz"
+        np.savez(path, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+        theirs = self._reference(path)
+        found: list[Difference] = []
+        elements = 0
+        for target in targets:
+            ours = self._run(target, path, given)
+            if isinstance(ours, str):
+                found.append(_fault(target, size, "the steps do not run", ours))
+                continue
+            elements += sum(array.size for array in ours.values())
+            found += self._differences(target, size, ours, theirs)
+        reason = "" if targets else "no target runs on this CPU"
+        return ClassReport(
+            name=STEPS, rows=_COUNT, elements=elements, refused=0, not_run=reason, differences=tuple(found)
+        )
+
+    def _reference(self, inputs: Path) -> Mapping[str, Array]:
+        answers = self.pool.new_folder(STEPS) / "answers.npz"
+        request = RunSteps(
+            folder=str(self.model),
+            tags=self.spec.model.tags,
+            signature=self.spec.model.serving_key,
+            inputs=str(inputs),
+            out=str(answers),
+            variables=tuple(each.name for each in self.signature.state),
+            tries=_TRIES,
+        )
+        self.pool.get().call(request, Nothing)
+        with from_worker():
+            return read_arrays(answers)
+
+    def _run(self, target: str, inputs: Path, folder: Path) -> Mapping[str, Array] | str:
+        """The library's answers, or why there are none."""
+        job, answers = folder / f"{target}.json", folder / f"{target}.answers"
+        made = {"library": str(self.library.shared), "target": target, "inputs": str(inputs), "answers": str(answers)}
+        job.write_text(json.dumps(made))
+        box = Sandbox(readable=(self.library.shared, job, inputs), writable=(folder,), limits=Limits.of_user())
+        try:
+            box.own_python("tfaot_pkg.verify.step_runner", [job]).run()
+        except CommandFailed as error:
+            return str(error)
+        with from_worker():
+            return read_arrays(answers)
+
+    def _differences(
+        self, target: str, size: int, ours: Mapping[str, Array], theirs: Mapping[str, Array]
+    ) -> list[Difference]:
+        validation, found = self.spec.validation, []
+        for name in (name for name in theirs if not name.startswith("spread/")):
+            if name not in ours or numbers(ours[name], self._dtype(name)).shape != theirs[name].shape:
+                found.append(_fault(target, size, name, "another shape"))
+                continue
+            given = numbers(ours[name], self._dtype(name))
+            near = agreement(
+                given, theirs[name], rtol=validation.rtol, atol=validation.atol, spread=theirs[f"spread/{name}"]
+            )
+            if near.all():
+                continue
+            distance = np.abs(given.astype(np.float64) - theirs[name].astype(np.float64))[~near]
+            finite = distance[np.isfinite(distance)]
+            found.append(
+                Difference(
+                    target=target, batch_size=size, output=name, kind="real", elements=int(np.count_nonzero(~near)),
+                    max_absolute=float(finite.max()) if finite.size else None, agrees_with="", is_fault=True,
+                )
+            )  # fmt: skip
+        return found
+
+    def _dtype(self, name: str) -> str:
+        """The type of "outputs/NAME" or "state/NAME"."""
+        kind, _, own = name.partition("/")
+        tensors = {tensor.name: tensor for tensor in (*self.signature.inputs, *self.signature.outputs)}
+        names = {each.name: each.input for each in self.signature.state}
+        return tensors[names[own] if kind == "state" else own].dtype.value
+
+
+def _fault(target: str, size: int, output: str, reason: str) -> Difference:
+    return Difference(
+        target=target, batch_size=size, output=f"{output} ({reason})", kind="real", elements=1,
+        max_absolute=None, agrees_with="", is_fault=True,
+    )  # fmt: skip
+
+
+def step_inputs(signature: Signature, validation: Validation, batch_size: int) -> dict[str, Array]:
+    """Inputs of all steps on a first axis, drawn from the seed: as the main class is, one draw for each step."""
+    own = signature.without_state()
+    seeds = np.random.SeedSequence(validation.seed).generate_state(_COUNT)
+    steps = [drawn(STEPS, own, seed=int(seed), rows=batch_size) for seed in seeds]
+    if not own.inputs:  # the number of steps must be known all the same
+        return {"": np.zeros(_COUNT)}
+    return {tensor.name: np.stack([step[tensor.name] for step in steps]) for tensor in own.inputs}

@@ -1,0 +1,298 @@
+"""What operations on variables do, in operations on tensors: what is read, and the variable's next value.
+
+Formulas are those of TensorFlow's documentation of each operation (tf.raw_ops).
+"""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from messages.requests import ModelFault
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the graph: the node `key`, under the `name` that users read. If not `is_lifted` it stays one."""
+
+    key: str
+    name: str
+    dtype: int
+    shape: tuple
+    is_lifted: bool = True
+
+
+@dataclass
+class Nodes:
+    """New nodes, for `target` (nodes of a graph or of a function); names begin with `hint`."""
+
+    target: list
+    taken: set
+    in_function: bool
+    hint: str = ""
+
+    def copy(self, node):
+        """A copy of `node` among the new ones."""
+        made = self._node()
+        made.CopyFrom(node)
+        self.target.append(made)
+        return made
+
+    def waiting(self, node) -> None:
+        """What stands for `node` to those that wait for it, if its result is computed by others."""
+        made = self._node()
+        made.name, made.op = node.name, "NoOp"
+        made.input.extend(text for text in node.input if text.startswith("^"))
+        self.target.append(made)
+
+    def add(self, op: str, *inputs: str, **attributes) -> str:
+        """The first result of a new node. Attributes: types as DataType, integers as `int`, flags as `bool`."""
+        from tensorflow.python.framework import op_def_registry
+
+        made = self._node()
+        made.name, made.op = self.free(f"{self.hint}/{op}"), op
+        made.input.extend(inputs)
+        for key, value in attributes.items():
+            if isinstance(value, bool):
+                made.attr[key].b = value
+            elif key in _COUNTS:
+                made.attr[key].i = value
+            else:
+                made.attr[key].type = value
+        self.target.append(made)
+        return self.result(made.name, op_def_registry.get(op).output_arg[0].name)
+
+    def result(self, name: str, output: str, index: int = 0, position: int = 0) -> str:
+        """A result of a node: in functions the one `index` of its `output`, in graphs the one at `position`."""
+        return f"{name}:{output}:{index}" if self.in_function else f"{name}:{position}"
+
+    def constant(self, value, dtype: int) -> str:
+        import tensorflow as tf
+
+        made = self._node()
+        made.name, made.op = self.free(f"{self.hint}/Const"), "Const"
+        made.attr["dtype"].type = dtype
+        made.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.as_dtype(dtype)))
+        self.target.append(made)
+        return self.result(made.name, "output")
+
+    def free(self, wanted: str) -> str:
+        """A name that no node has; taken from now on."""
+        name, number = wanted, 0
+        while name in self.taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.taken.add(name)
+        return name
+
+    @staticmethod
+    def _node():
+        from tensorflow.core.framework import node_def_pb2
+
+        return node_def_pb2.NodeDef()
+
+
+_COUNTS = frozenset({"batch_dims"})
+
+
+class Arithmetic:
+    """Arithmetic on tensors of one type."""
+
+    def __init__(self, nodes: Nodes, dtype: int) -> None:
+        self._nodes, self._dtype = nodes, dtype
+
+    def __call__(self, op: str, *operands: str) -> str:
+        return self._nodes.add(op, *operands, T=self._dtype)
+
+    def one(self) -> str:
+        return self._nodes.constant(1, self._dtype)
+
+    def plus(self, x: str, y: str) -> str:
+        return self("AddV2", x, y)
+
+    def minus(self, x: str, y: str) -> str:
+        return self("Sub", x, y)
+
+    def times(self, x: str, y: str) -> str:
+        return self("Mul", x, y)
+
+    def over(self, x: str, y: str) -> str:
+        return self("RealDiv", x, y)
+
+
+def _read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    return inputs[0]
+
+
+def _is_initialized(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    from tensorflow.core.framework import types_pb2
+
+    return nodes.constant(True, types_pb2.DT_BOOL)
+
+
+def _read_shape(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    from tensorflow.core.framework import types_pb2
+
+    return nodes.add("Shape", inputs[0], T=variable.dtype, out_type=node.attr["out_type"].type or types_pb2.DT_INT32)
+
+
+def _gather(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    from tensorflow.core.framework import types_pb2
+
+    behind = node.attr["batch_dims"].i
+    return nodes.add(
+        "GatherV2", *inputs[:2], nodes.constant(behind, types_pb2.DT_INT32),
+        Tparams=variable.dtype, Tindices=node.attr["Tindices"].type, Taxis=types_pb2.DT_INT32, batch_dims=behind,
+    )  # fmt: skip
+
+
+def _gather_nd(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    return nodes.add("GatherNd", *inputs[:2], Tparams=variable.dtype, Tindices=node.attr["Tindices"].type)
+
+
+_READERS = {
+    "ReadVariableOp": _read,
+    "VarIsInitializedOp": _is_initialized,
+    "VariableShape": _read_shape,
+    "ResourceGather": _gather,
+    "ResourceGatherNd": _gather_nd,
+}
+READ = frozenset(_READERS)
+"""Operations that only read the variable that is their first input."""
+
+
+def read(nodes: Nodes, node, inputs: list, variable: Variable) -> str:
+    """What `node`, one of READ, reads of `variable`; `inputs` are tensors, the first one the variable's value."""
+    return _READERS[node.op](nodes, node, inputs, variable)
+
+
+def written(nodes: Nodes, node, inputs: list, variable: Variable) -> dict:
+    """The next values of the variables that `node`, one of WRITTEN, changes, by its inputs.
+
+    `inputs` are tensors, of variables their values; `variable` is the first one of these.
+    """
+    return _WRITERS[node.op](nodes, node, inputs, variable.dtype)
+
+
+def _assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    return {0: inputs[1]}
+
+
+def _assign_add(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    return {0: nodes.add("AddV2", *inputs[:2], T=dtype)}
+
+
+def _assign_sub(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    return {0: nodes.add("Sub", *inputs[:2], T=dtype)}
+
+
+def _scatter(operation: str):
+    def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+        from tensorflow.core.framework import types_pb2
+
+        kind = node.attr["Tindices"].type
+        last = nodes.constant(-1, types_pb2.DT_INT32)
+        rows = nodes.add("ExpandDims", inputs[1], last, T=kind, Tdim=types_pb2.DT_INT32)
+        return {0: nodes.add(operation, inputs[0], rows, inputs[2], T=dtype, Tindices=kind)}
+
+    return write
+
+
+def _scatter_nd(operation: str):
+    def write(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+        return {0: nodes.add(operation, *inputs[:3], T=dtype, Tindices=node.attr["Tindices"].type)}
+
+    return write
+
+
+def _slice_assign(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    begin, end, strides, value = inputs[1:5]
+    text = nodes.add(
+        "TensorStridedSliceUpdate", inputs[0], begin, end, strides, value, T=dtype, Index=node.attr["Index"].type
+    )
+    for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
+        nodes.target[-1].attr[mask].i = node.attr[mask].i
+    return {0: text}
+
+
+def _gradient_descent(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    variable, rate, gradient = inputs[:3]
+    on = Arithmetic(nodes, dtype)
+    return {0: on.minus(variable, on.times(rate, gradient))}
+
+
+def _momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    variable, kept, rate, gradient, momentum = inputs[:5]
+    on = Arithmetic(nodes, dtype)
+    kept = on.plus(on.times(kept, momentum), gradient)
+    step = on.times(kept, rate)
+    if node.attr["use_nesterov"].b:
+        step = on.plus(on.times(gradient, rate), on.times(step, momentum))
+    return {0: on.minus(variable, step), 1: kept}
+
+
+def _keras_momentum(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    variable, kept, rate, gradient, momentum = inputs[:5]
+    on = Arithmetic(nodes, dtype)
+    slope = on.times(gradient, rate)
+    kept = on.minus(on.times(kept, momentum), slope)
+    step = on.minus(on.times(kept, momentum), slope) if node.attr["use_nesterov"].b else kept
+    return {0: on.plus(variable, step), 1: kept}
+
+
+def _adam(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    variable, first, second, power1, power2, rate, beta1, beta2, epsilon, gradient = inputs[:10]
+    on = Arithmetic(nodes, dtype)
+    one = on.one()
+    rate = on.over(on.times(rate, on("Sqrt", on.minus(one, power2))), on.minus(one, power1))
+    first = on.plus(first, on.times(on.minus(gradient, first), on.minus(one, beta1)))
+    second = on.plus(second, on.times(on.minus(on("Square", gradient), second), on.minus(one, beta2)))
+    step = first
+    if node.attr["use_nesterov"].b:
+        step = on.plus(on.times(gradient, on.minus(one, beta1)), on.times(beta1, first))
+    step = on.over(on.times(step, rate), on.plus(epsilon, on("Sqrt", second)))
+    return {0: on.minus(variable, step), 1: first, 2: second}
+
+
+def _rms_prop(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
+    variable, squares, kept, rate, decay, momentum, epsilon, gradient = inputs[:8]
+    on = Arithmetic(nodes, dtype)
+    squares = on.plus(squares, on.times(on.minus(on("Square", gradient), squares), on.minus(on.one(), decay)))
+    step = on.times(on.times(gradient, rate), on("Rsqrt", on.plus(squares, epsilon)))
+    kept = on.plus(on.times(kept, momentum), step)
+    return {0: on.minus(variable, kept), 1: squares, 2: kept}
+
+
+_WRITERS = {
+    "AssignVariableOp": _assign,
+    "AssignAddVariableOp": _assign_add,
+    "AssignSubVariableOp": _assign_sub,
+    "ResourceScatterUpdate": _scatter("TensorScatterUpdate"),
+    "ResourceScatterAdd": _scatter("TensorScatterAdd"),
+    "ResourceScatterSub": _scatter("TensorScatterSub"),
+    "ResourceScatterMin": _scatter("TensorScatterMin"),
+    "ResourceScatterMax": _scatter("TensorScatterMax"),
+    "ResourceScatterNdUpdate": _scatter_nd("TensorScatterUpdate"),
+    "ResourceScatterNdAdd": _scatter_nd("TensorScatterAdd"),
+    "ResourceScatterNdSub": _scatter_nd("TensorScatterSub"),
+    "ResourceStridedSliceAssign": _slice_assign,
+    "ResourceApplyGradientDescent": _gradient_descent,
+    "ResourceApplyMomentum": _momentum,
+    "ResourceApplyKerasMomentum": _keras_momentum,
+    "ResourceApplyAdam": _adam,
+    "ResourceApplyRMSProp": _rms_prop,
+}
+
+
+WRITTEN = {
+    **dict.fromkeys(_WRITERS, (0,)),
+    **dict.fromkeys(("ResourceApplyMomentum", "ResourceApplyKerasMomentum"), (0, 1)),
+    **dict.fromkeys(("ResourceApplyAdam", "ResourceApplyRMSProp"), (0, 1, 2)),
+}
+"""Assignments, with the inputs whose variables they change."""
+
+
+def refuse(node, variable: Variable) -> NoReturn:
+    """ModelFault: `node` uses a variable in another way than reading and assigning."""
+    raise ModelFault(
+        f"{node.op} (node {node.name}) uses the variable {variable.name!r} in a way that cannot be compiled with state",
+        f"known are reading and these assignments: {', '.join(sorted(_WRITERS))}",
+    )

@@ -1,0 +1,233 @@
+"""Variables that stay variables: a SavedModel whose signature takes their values, and gives the new ones.
+
+Everything behind this sees a model without state. The signature as it was stays in the file under another name: its
+answers, step by step, are what the library's are compared with.
+"""
+
+import difflib
+import fnmatch
+import re
+
+import assignments
+import checkpoint
+import operations
+import reached
+import saved_model
+import stateless
+from messages.conversions import Lift, Lifted, StateTensor
+from messages.requests import ModelFault
+
+STATE, NEW_STATE = "state/", "new_state/"
+"""What begins the names of inputs and outputs that are state."""
+_ALIGNMENT = 64  # bytes; of values in the file of initial values
+_WILD = "*?["
+_SHOWN = 12
+
+
+def with_variables(signature: str) -> str:
+    """The name of the signature as it was, with variables."""
+    return f"{signature} with variables"
+
+
+def lift(request: Lift, report) -> Lifted:
+    """Write the SavedModel with the lifted signature, and the trained values of its state."""
+    model = saved_model.read(request.folder)
+    graph = saved_model.meta_graph(model, request.tags)
+    signature = saved_model.require_signature(graph, request.signature)
+    found = reached.reached_by(graph, request.signature, signature)
+    operations.require_none(found.faults)
+    variables = variables_of(found.variables, graph.graph_def)
+    every = {key: _lifted(each, True) for key, each in variables.items()}
+    changed = list(stateless.lift(found.graph_def, every, is_lenient=True).outputs)
+    chosen = _chosen(request, variables, changed)
+    values = checkpoint.values_of(request.folder, graph, {key: found.variables[key] for key in chosen})
+    lifted = stateless.lift(
+        found.graph_def, {key: _lifted(each, key in chosen) for key, each in _shaped(variables, values).items()}
+    )
+    state = _add(graph, request.signature, found, lifted, {key: variables[key].name for key in chosen})
+    with open(request.out, "wb") as file:
+        file.write(model.SerializeToString())
+    return Lifted(state=_written(state, values, request.values))
+
+
+def variables_of(nodes: dict, graph_def) -> dict:
+    """The variables of the signature by node, under names that a user can tell: those given in Python, if unique."""
+    from tensorflow.python.framework import tensor_shape
+
+    others = {node.name for node in graph_def.node if node.op in operations.VARIABLES} - set(nodes)
+    shared = {key: _name_in_python(node, others) for key, node in sorted(nodes.items())}
+    names = list(shared.values())
+    return {
+        key: assignments.Variable(
+            key=key,
+            name=name if name and names.count(name) == 1 else key,
+            dtype=nodes[key].attr["dtype"].type,
+            shape=saved_model.sizes_of(tensor_shape.TensorShape(nodes[key].attr["shape"].shape)) or (),
+        )
+        for key, name in shared.items()
+    }
+
+
+def _name_in_python(node, others: set) -> str:
+    """The name of a variable, without the number that an export gave it if there are others of the name."""
+    name = node.attr["shared_name"].s.decode("utf-8", "replace") or node.name
+    plain = re.sub(r"_[0-9]+$", "", name)
+    return plain if plain in others else name
+
+
+def _lifted(variable, is_lifted: bool):
+    return assignments.Variable(
+        key=variable.key, name=variable.name, dtype=variable.dtype, shape=variable.shape, is_lifted=is_lifted
+    )
+
+
+def _shaped(variables: dict, values: dict) -> dict:
+    """`variables` with the shapes of their values: a variable of unknown shape has that of its trained value."""
+    return {
+        key: assignments.Variable(
+            key=key,
+            name=each.name,
+            dtype=each.dtype,
+            shape=tuple(values[key].shape) if key in values else each.shape,
+        )
+        for key, each in variables.items()
+    }
+
+
+def _chosen(request: Lift, variables: dict, changed: list) -> list:
+    """The variables (nodes) to lift, sorted by name; ModelFault if `update` does not name those that are `changed`."""
+    names = {each.name: key for key, each in variables.items()}
+    faults = [
+        f"{text!r} is no variable of the signature{_nearest(text, names)}"
+        for text in (*request.read, *request.update)
+        if not _matching(text, names)
+    ]
+    update = {names[name] for text in request.update for name in _matching(text, names)}
+    faults += [
+        f"{text!r} is under update, but the signature never changes it: list it under read"
+        for text in request.update
+        if text in names and names[text] not in changed
+    ]
+    faults += [
+        f"{variables[key].name!r} is changed by the signature: list it under update"
+        for key in changed
+        if key not in update
+    ]
+    if faults:
+        listing = [f"  {_told(each, each.key in changed)}" for each in list(variables.values())[:_SHOWN]]
+        more = [f"  and {len(variables) - _SHOWN} more"] if len(variables) > _SHOWN else []
+        raise ModelFault(
+            "compilation.variables does not fit the model:\n" + "\n".join(f"  {fault}" for fault in faults[:_SHOWN]),
+            "\n".join(["the variables of the signature are:", *listing, *more]),
+        )
+    read = {names[name] for text in request.read for name in _matching(text, names)}
+    return sorted({*(key for key in update if key in changed), *read}, key=lambda key: variables[key].name)
+
+
+def _matching(text: str, names: dict) -> list:
+    """The names that `text` is or, with *, ? or [, matches."""
+    if text in names:
+        return [text]
+    return [name for name in names if fnmatch.fnmatchcase(name, text)] if any(c in text for c in _WILD) else []
+
+
+def _nearest(text: str, names: dict) -> str:
+    nearest = difflib.get_close_matches(text, list(names), n=1, cutoff=0.0)
+    return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+
+
+def _told(variable, is_changed: bool) -> str:
+    from tensorflow.python.framework import dtypes
+
+    how = "changed" if is_changed else "read"
+    return f"{variable.name}: {dtypes.as_dtype(variable.dtype).name}{list(variable.shape)}, {how}"
+
+
+def _add(graph, name: str, found, lifted, names: dict) -> list:
+    """Let the signature `name` of `graph` be the lifted one; [(key, input, output)] of its state."""
+    taken = {node.name for node in graph.graph_def.node}
+    new = {node.name: _free(node.name, taken) for node in lifted.graph_def.node}
+
+    def moved(text: str) -> str:
+        wait, plain = ("^", text[1:]) if text.startswith("^") else ("", text)
+        node, colon, index = plain.partition(":")
+        return f"{wait}{new.get(node, node)}{colon}{index}"
+
+    functions = {each.signature.name for each in graph.graph_def.library.function}
+    for function in lifted.graph_def.library.function:
+        if function.signature.name in functions:
+            raise ModelFault(f"the model has two functions {function.signature.name!r}", "export the model again")
+        graph.graph_def.library.function.add().CopyFrom(function)
+    for node in lifted.graph_def.node:
+        made = graph.graph_def.node.add()
+        made.CopyFrom(node)
+        made.name = new[node.name]
+        made.input[:] = [moved(text) for text in node.input]
+    former = graph.signature_def[name]
+    graph.signature_def[with_variables(name)].CopyFrom(former)
+    for key, info in former.outputs.items():
+        info.name = moved(lifted.resolve(found.fetched[key]))
+    state = []
+    for key, shown in names.items():
+        place = moved(f"{lifted.inputs[key]}:0")
+        given = _tensor_info(former.inputs, f"{STATE}{shown}", place, found.variables[key], lifted, key)
+        taken_out = ""
+        if key in lifted.outputs:
+            taken_out = f"{NEW_STATE}{shown}"
+            _copy_info(former.outputs, taken_out, given, moved(lifted.outputs[key]))
+        state.append((key, shown, f"{STATE}{shown}", taken_out))
+    return state
+
+
+def _tensor_info(infos, name: str, tensor: str, node, lifted, key: str):
+    if name in infos:
+        raise ModelFault(
+            f"the signature has an input {name!r} already", f"give it a name that does not begin with {STATE}"
+        )
+    placeholder = next(each for each in lifted.graph_def.node if each.name == lifted.inputs[key])
+    infos[name].name = tensor
+    infos[name].dtype = node.attr["dtype"].type
+    infos[name].tensor_shape.CopyFrom(placeholder.attr["shape"].shape)
+    return infos[name]
+
+
+def _copy_info(infos, name: str, source, tensor: str) -> None:
+    if name in infos:
+        raise ModelFault(
+            f"the signature has an output {name!r} already", f"give it a name that does not begin with {NEW_STATE}"
+        )
+    infos[name].CopyFrom(source)
+    infos[name].name = tensor
+
+
+def _free(wanted: str, taken: set) -> str:
+    name, number = wanted, 0
+    while name in taken:
+        number += 1
+        name = f"{wanted}_lifted_{number}"
+    taken.add(name)
+    return name
+
+
+def _written(state: list, values: dict, path: str) -> tuple:
+    """The state, whose values are written to the file at `path`, each at an aligned offset."""
+    import interface
+
+    made = []
+    with open(path, "wb") as file:
+        for key, shown, given, taken in state:
+            array = values[key]
+            interface.require_dtype("variable", shown, array.dtype.name)
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+            made.append(
+                StateTensor(
+                    name=shown,
+                    dtype=array.dtype.name,
+                    shape=tuple(array.shape),
+                    input=given,
+                    output=taken,
+                    offset=file.tell(),
+                )
+            )
+            file.write(array.tobytes())
+    return tuple(made)

@@ -1,0 +1,330 @@
+"""A graph whose variables are inputs, and whose updated variables are outputs: what it computes, without state.
+
+Each use of a lifted variable is replaced by its value at that place: operations are followed in an order that their
+data and control edges allow, and each assignment gives a new value. Functions take the values of variables in the place
+of the variables, and give the new ones as further results; loops carry them.
+"""
+
+import graphlib
+
+import assignments
+from messages.requests import ModelFault
+from reached import node_name, tensor_name
+
+_CALLS = {"PartitionedCall": ("f",), "StatefulPartitionedCall": ("f",)}
+_BRANCHES = {"If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch")}
+_CASES = frozenset("Case StatelessCase".split())
+_LOOPS = frozenset("While StatelessWhile".split())
+
+
+class Lifted:
+    """What `lift` gives: `graph_def` with `inputs` (variable -> placeholder) and `outputs` (variable -> tensor).
+
+    `outputs` has the variables that the graph changes; `resolve` gives what stands for a tensor of the former graph.
+    """
+
+    def __init__(self, graph_def, inputs: dict, body) -> None:
+        self.graph_def = graph_def
+        self.inputs = inputs
+        self.outputs = {key: body.values[key] for key in body.updated}
+        self.resolve = body.resolve
+
+
+def lift(graph_def, variables: dict, *, is_lenient: bool = False) -> Lifted:
+    """`graph_def` (as reached.Reached has it) with the `variables` (by node) that are lifted as inputs.
+
+    ModelFault for uses of variables that are neither reading nor assigning; if it `is_lenient` these stay as they are,
+    which only tells what is changed.
+    """
+    from tensorflow.core.framework import graph_pb2
+
+    made = graph_pb2.GraphDef(versions=graph_def.versions)
+    made.library.CopyFrom(graph_def.library)
+    library = {function.signature.name: function for function in graph_def.library.function}
+    functions = _Functions(library, made.library, is_lenient)
+    taken = {node.name for node in graph_def.node} | set(variables)
+    nodes = assignments.Nodes([], taken, in_function=False)
+    places = {key: nodes.free(f"state/{key}") for key, each in variables.items() if each.is_lifted}
+    body = _Body(functions, nodes, {f"{key}:0": each for key, each in variables.items()})
+    body.values.update({key: f"{name}:0" for key, name in places.items()})
+    body.run(graph_def.node)
+    for key, name in places.items():
+        made.node.append(_placeholder(name, variables[key]))
+    made.node.extend(nodes.target)
+    return Lifted(made, places, body)
+
+
+def _placeholder(name: str, variable):
+    from tensorflow.core.framework import node_def_pb2
+    from tensorflow.python.framework import tensor_shape
+
+    node = node_def_pb2.NodeDef(name=name, op="Placeholder")
+    node.attr["dtype"].type = variable.dtype
+    node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(variable.shape).as_proto())
+    return node
+
+
+class _Functions:
+    """Functions that take values in the place of variables."""
+
+    def __init__(self, library: dict, target, is_lenient: bool) -> None:
+        self.library, self._target, self.is_lenient = library, target, is_lenient
+        self._bodies: dict = {}
+        self._made: dict = {}
+
+    def updated(self, name: str, bound: tuple) -> list:
+        """The variables that the function `name` changes; `bound` are those of its arguments, None for others."""
+        return self._body(name, bound).updated
+
+    def made(self, name: str, bound: tuple, given: tuple, carries: bool = False) -> str:
+        """A function that gives the next values of `given` (keys) as further results.
+
+        If it `carries`, results that were variables are their next values.
+        """
+        key = (name, bound, given, carries)
+        if key not in self._made:
+            self._made[key] = self._write(name, bound, given, carries)
+        return self._made[key]
+
+    def _body(self, name: str, bound: tuple):
+        if (name, bound) not in self._bodies:
+            function = self.library[name]
+            arguments = [each.name for each in function.signature.input_arg]
+            taken = {node.name for node in function.node_def} | set(arguments)
+            body = _Body(
+                self,
+                assignments.Nodes([], taken, in_function=True),
+                {text: each for text, each in zip(arguments, bound, strict=True) if each is not None},
+            )
+            # Of a variable that stands twice among the arguments, both are the same value.
+            body.values.update(
+                {each.key: text for text, each in zip(arguments, bound, strict=True) if each and each.is_lifted}
+            )
+            body.run(function.node_def)
+            self._bodies[name, bound] = body
+        return self._bodies[name, bound]
+
+    def _write(self, name: str, bound: tuple, given: tuple, carries: bool) -> str:
+        source, body = self.library[name], self._body(name, bound)
+        made = self._target.function.add()
+        made.CopyFrom(source)
+        made.signature.name = self._free(name)
+        del made.node_def[:]
+        made.node_def.extend(body.nodes.target)
+        for index, (argument, variable) in enumerate(zip(made.signature.input_arg, bound, strict=True)):
+            if variable is not None and variable.is_lifted:
+                argument.type = variable.dtype
+                argument.ClearField("handle_data")
+                made.arg_attr.pop(index, None)
+                made.resource_arg_unique_id.pop(index, None)
+        for output in made.signature.output_arg:
+            text = source.ret[output.name]
+            variable = body.handles.get(text)
+            if variable is None or not variable.is_lifted:
+                made.ret[output.name] = body.resolve(text)
+            elif carries or self.is_lenient:
+                output.type = variable.dtype
+                output.ClearField("handle_data")
+                made.ret[output.name] = body.values[variable.key]
+            else:
+                raise ModelFault(
+                    f"the function {name!r} gives the variable {variable.name!r} as its result",
+                    "let functions give values of variables, and not variables",
+                )
+        taken = {each.name for each in (*made.signature.input_arg, *made.signature.output_arg)}
+        dtypes = {each.key: each.dtype for each in bound if each is not None}
+        for number, key in enumerate(given):
+            added = made.signature.output_arg.add(name=_free(f"updated_{number}", taken), type=dtypes[key])
+            made.ret[added.name] = body.values[key]
+        return made.signature.name
+
+    def _free(self, wanted: str) -> str:
+        return _free(f"{wanted}_stateless", {each.signature.name for each in self._target.function})
+
+
+def _free(wanted: str, taken: set) -> str:
+    name, number = wanted, 0
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+class _Body:
+    """The nodes of a graph or function, rewritten one after the other.
+
+    `handles` are the tensors that are variables, `values` the present value of each lifted one by its key, `updated`
+    the keys of those that were assigned, in that order.
+    """
+
+    def __init__(self, functions: _Functions, nodes: assignments.Nodes, handles: dict) -> None:
+        self._functions = functions
+        self.nodes = nodes
+        self.handles = handles
+        self.values: dict = {}
+        self.updated: list = []
+        self._renamed: dict = {}
+
+    def run(self, nodes) -> None:
+        for node in _in_order(nodes):
+            self._rewrite(node)
+
+    def resolve(self, text: str) -> str:
+        """What stands for a tensor (or a control input) of the former graph."""
+        if text.startswith("^"):
+            return text
+        # Values of variables may be other variables' former values, but never tensors that are replaced again.
+        return self._renamed.get(self._canonical(text), text)
+
+    def _canonical(self, text: str) -> str:
+        return text if self.nodes.in_function else tensor_name(text)
+
+    def _rewrite(self, node) -> None:
+        inputs = [text for text in node.input if not text.startswith("^")]
+        variables = [self.handles.get(self._canonical(text)) for text in inputs]
+        if not any(variables):
+            self._copy(node)
+            return
+        self.nodes.hint = node.name
+        if node.op in ("Identity", "IdentityN") and len(inputs) == 1:
+            self._pass_on(node, variables[0])
+        elif node.op in _CALLS:
+            self._call(node, variables)
+        elif node.op in _BRANCHES or node.op in _CASES:
+            self._branch(node, variables)
+        elif node.op in _LOOPS:
+            self._loop(node, variables)
+        else:
+            self._use(node, inputs, variables)
+
+    def _copy(self, node):
+        made = self.nodes.copy(node)
+        made.input[:] = [self.resolve(text) for text in node.input]
+        return made
+
+    def _pass_on(self, node, variable) -> None:
+        self.handles[self.nodes.result(node.name, "output")] = variable
+        if variable.is_lifted:
+            self.nodes.waiting(node)
+        else:
+            self._copy(node)
+
+    def _use(self, node, inputs: list, variables: list) -> None:
+        tensors = [
+            self.values[each.key] if each is not None and each.is_lifted else self.resolve(text)
+            for text, each in zip(inputs, variables, strict=True)
+        ]
+        places = assignments.WRITTEN.get(node.op, ())
+        if not any(each is not None and each.is_lifted for each in variables):
+            self._copy(node)
+        elif places and all(variables[place] is not None and variables[place].is_lifted for place in places):
+            for place, text in assignments.written(self.nodes, node, tensors, variables[0]).items():
+                self._update(variables[place].key, text)
+            self.nodes.waiting(node)
+        elif variables[0] is not None and node.op in assignments.READ:
+            text = assignments.read(self.nodes, node, tensors, variables[0])
+            self._renamed[self.nodes.result(node.name, _result_name(node.op))] = text
+            self.nodes.waiting(node)
+        elif self._functions.is_lenient:
+            self._copy(node)
+        else:
+            assignments.refuse(node, next(each for each in variables if each is not None and each.is_lifted))
+
+    def _update(self, key: str, text: str) -> None:
+        self.values[key] = text
+        if key not in self.updated:
+            self.updated.append(key)
+
+    def _with_values(self, made, variables: list, kinds, offset: int) -> None:
+        """Let the call `made` take values in the place of variables; `kinds` are the types of its arguments."""
+        for index, variable in enumerate(variables):
+            if variable is not None and variable.is_lifted:
+                made.input[index] = self.values[variable.key]
+                if index >= offset:
+                    kinds.list.type[index - offset] = variable.dtype
+
+    def _call(self, node, variables: list) -> None:
+        bound, name = tuple(variables), node.attr["f"].func.name
+        given = tuple(self._functions.updated(name, bound))
+        made = self._copy(node)
+        made.attr["f"].func.name = self._functions.made(name, bound, given)
+        self._with_values(made, variables, made.attr["Tin"], 0)
+        self._take_results(made, given, variables)
+
+    def _branch(self, node, variables: list) -> None:
+        bound = tuple(variables[1:])
+        keys = _BRANCHES.get(node.op, ())
+        made = self._copy(node)
+        called = [made.attr[key].func for key in keys] or list(made.attr["branches"].list.func)
+        given = tuple(dict.fromkeys(key for each in called for key in self._functions.updated(each.name, bound)))
+        for each in called:
+            each.name = self._functions.made(each.name, bound, given)
+        self._with_values(made, variables, made.attr["Tin"], 1)
+        shapes = {each.key: each.shape for each in bound if each is not None}
+        if made.attr["output_shapes"].list.shape:
+            for key in given:
+                made.attr["output_shapes"].list.shape.add().CopyFrom(_shape(shapes[key]))
+        self._take_results(made, given, variables)
+
+    def _take_results(self, made, given: tuple, variables: list) -> None:
+        """Let the last results of the call `made` be the next values of `given`."""
+        dtypes = {each.key: each.dtype for each in variables if each is not None}
+        for key in given:
+            place = len(made.attr["Tout"].list.type)
+            made.attr["Tout"].list.type.append(dtypes[key])
+            self._update(key, self.nodes.result(made.name, "output", place, place))
+
+    def _loop(self, node, variables: list) -> None:
+        bound = tuple(variables)
+        body, condition = node.attr["body"].func.name, node.attr["cond"].func.name
+        if changed := self._functions.updated(condition, bound):
+            names = {each.key: each.name for each in variables if each is not None}
+            raise ModelFault(
+                f"the condition of the loop {node.name!r} changes the variable {names[changed[0]]!r}",
+                "change variables in the body of the loop alone",
+            )
+        updated = self._functions.updated(body, bound)
+        made = self._copy(node)
+        made.attr["body"].func.name = self._functions.made(body, bound, (), carries=True)
+        made.attr["cond"].func.name = self._functions.made(condition, bound, ())
+        self._with_values(made, variables, made.attr["T"], 0)
+        for place, variable in enumerate(variables):
+            if variable is None:
+                continue
+            text = self.nodes.result(made.name, "output", place, place)
+            self.handles[text] = variable
+            if not variable.is_lifted:
+                continue
+            if place < len(made.attr["output_shapes"].list.shape):
+                made.attr["output_shapes"].list.shape[place].CopyFrom(_shape(variable.shape))
+            if variable.key in updated:
+                self._update(variable.key, text)
+
+
+def _shape(sizes: tuple):
+    from tensorflow.python.framework import tensor_shape
+
+    return tensor_shape.TensorShape(sizes).as_proto()
+
+
+def _result_name(op: str) -> str:
+    from tensorflow.python.framework import op_def_registry
+
+    return op_def_registry.get(op).output_arg[0].name
+
+
+def _in_order(nodes) -> list:
+    """`nodes`, each behind those that it takes tensors from or waits for; loops of TensorFlow 1 begin at Merge."""
+    by_name = {node.name: node for node in nodes}
+    before = {
+        node.name: [
+            name
+            for name in map(node_name, node.input)
+            if name in by_name and by_name[name].op not in ("NextIteration", "RefNextIteration")
+        ]
+        for node in nodes
+    }
+    try:
+        return [by_name[name] for name in graphlib.TopologicalSorter(before).static_order()]
+    except graphlib.CycleError as error:
+        raise ModelFault(f"the graph is damaged: the node {error.args[1][0]!r} needs itself") from error

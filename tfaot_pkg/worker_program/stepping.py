@@ -1,0 +1,65 @@
+"""TensorFlow's own answers, step by step: the signature as it was, whose variables keep what it assigns."""
+
+import lifting
+import numpy as np
+import operations
+import reached
+import reference
+import saved_model
+import signatures
+from messages import elements
+from messages.requests import Nothing, RunSteps
+from reference_tensorflow import tensor_of
+
+
+def run_steps(request: RunSteps, report) -> Nothing:
+    """Run the signature on the arrays in `inputs`, whose first axes are the steps; write the answers to `request.out`.
+
+    For each output O the .npz holds "outputs/O", all steps on the first axis, and for each variable V "state/V", its
+    value after the last step, both as numbers (messages/elements.py). "spread/" before these names holds by how much
+    they change, at most, if all inputs are off by some roundings.
+    """
+    with np.load(request.inputs, allow_pickle=False) as file:
+        inputs = dict(file)
+    steps = _Steps(request)
+    answers = steps.run(inputs)
+    # Always the same moves: the same build must get the same verdict.
+    generator = np.random.default_rng(0)
+    spreads = {f"spread/{name}": np.zeros(array.shape) for name, array in answers.items()}
+    for _ in range(request.tries):
+        nudged = {name: reference.nudged(generator, inputs[name], each) for name, each in steps.dtypes.items()}
+        other = steps.run({**inputs, **nudged})
+        for name, array in answers.items():
+            spread = spreads[f"spread/{name}"]
+            np.maximum(spread, reference.distance(array, other[name]), out=spread)
+    np.savez(request.out, **answers, **spreads)
+    return Nothing()
+
+
+class _Steps:
+    def __init__(self, request: RunSteps) -> None:
+        graph = saved_model.meta_graph(saved_model.read(request.folder), request.tags)
+        name = lifting.with_variables(request.signature)
+        found = reached.reached_by(graph, name, saved_model.require_signature(graph, name))
+        operations.require_none(found.faults)
+        self._signature = signatures.imported(request.folder, graph, found)
+        types = (tensor.dtype.name for tensor in self._signature.function.inputs)
+        self.dtypes = dict(zip(self._signature.inputs, types, strict=False))  # behind them come variables
+        self._begin = {key: variable.numpy() for key, variable in self._signature.variables.items()}
+        keys = {each.name: key for key, each in lifting.variables_of(found.variables, graph.graph_def).items()}
+        self._kept = {name: self._signature.variables[keys[name]] for name in request.variables}
+
+    def run(self, inputs: dict) -> dict:
+        for key, variable in self._signature.variables.items():
+            variable.assign(self._begin[key])
+        found: dict = {}
+        for step in range(len(next(iter(inputs.values())))):
+            feeds = {name: tensor_of(inputs[name][step], dtype) for name, dtype in self.dtypes.items()}
+            for name, tensor in self._signature(**feeds).items():
+                found.setdefault(f"outputs/{name}", []).append(_numbers(tensor))
+        answers = {name: np.stack(arrays) for name, arrays in found.items()}
+        return {**answers, **{f"state/{name}": _numbers(variable) for name, variable in self._kept.items()}}
+
+
+def _numbers(tensor):
+    return elements.numbers(tensor.numpy(), tensor.dtype.name)
