@@ -137,7 +137,8 @@ class Pipeline:
     """The folders and tools of builds.
 
     `toolchain_python` is the user's own interpreter with TensorFlow; `source_folder` contains the model's files and
-    replaces the source that specs name.
+    replaces the source that specs name. `candidate` is a toolchain that is not defined yet, for specs that name its
+    version (`toolchain try`).
     """
 
     folders: Folders
@@ -145,6 +146,7 @@ class Pipeline:
     toolchain_python: Path | None = None
     wheelhouse: Path | None = None
     source_folder: Path | None = None
+    candidate: ToolchainEnvironment | None = None
     cache: BuildCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -229,6 +231,8 @@ class Pipeline:
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now if it is missing."""
+        if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
+            return self.candidate
         if self.toolchain_python is not None:
             return external(self.toolchain_python, folders=self.folders)
         return ensure(
@@ -257,6 +261,9 @@ class Pipeline:
 
     def toolchain_facts(self, spec: ModelSpec) -> ToolchainFacts:
         """Facts about the toolchain of `spec`, without making its environment. Raises ToolchainError."""
+        if self.candidate is not None and self.candidate.toolchain.version == spec.compilation.tensorflow:
+            found = self.candidate
+            return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())
         if self.toolchain_python is not None:
             found = external(self.toolchain_python, folders=self.folders)
             return ToolchainFacts(toolchain=found.toolchain, identity=found.identity, lock="", pins=())

@@ -218,5 +218,7 @@ def locked(path: Path, *, what: str, timeout: float = 600) -> Iterator[None]:
         owner.write_text(f"process {os.getpid()} on {os.uname().nodename}")
         yield
     finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
+        try:
+            owner.unlink(missing_ok=True)
+        finally:
+            lock.release()

@@ -1,14 +1,15 @@
-"""Commands about the tool on this machine: toolchain add, list, remove; doctor; schema."""
+"""Commands about the tool on this machine: toolchain add, list, remove, try; doctor; schema."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Result, Session, command
+from tfaot_pkg.cli.command import Result, Session, command, require_writable
 
 VersionArgument = Annotated[str, typer.Argument(help="A TensorFlow version, such as 2.17.1.", metavar="VERSION")]
 
@@ -18,6 +19,7 @@ def register(app: typer.Typer) -> None:
     group.command("add")(add_toolchain)
     group.command("list")(list_toolchains)
     group.command("remove")(remove_toolchain)
+    group.command("try")(try_toolchain)
     app.add_typer(group, name="toolchain")
     for each in (schema, doctor):
         app.command()(each)
@@ -76,6 +78,52 @@ def remove_toolchain(session: Session, version: VersionArgument) -> Result:
     return Result(
         document={"removed": [str(path) for path in removed]}, text="\n".join(f"removed {path}" for path in removed)
     )
+
+
+@command("unconfined", "verbose")
+def try_toolchain(
+    session: Session,
+    version: VersionArgument,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="The report's folder. (default: try-VERSION)")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the environment: the next trial takes it again.")] = False,
+) -> Result:
+    """Try a TensorFlow release that is no toolchain yet, and compare it with the default toolchain.
+
+    Its packages are resolved, locked with hashes, and installed into an environment of its own (a download of 250 MB or
+    more), which is removed at the end. Nine small models are built with it and with the default, each by the compiler
+    and by XLA alone, verified, and timed. The folder gets report.md, report.json and requirements.txt, the lock file.
+    Exit code 13 if a model fails that the default toolchain builds.
+
+    Example: tfaot-pkg toolchain try 2.19.0
+    """
+    from tfaot_pkg.documents import write_indented
+    from tfaot_pkg.errors import ToolchainError
+    from tfaot_pkg.inside.candidate import candidate
+    from tfaot_pkg.inside.trial import report_text
+    from tfaot_pkg.inside.trial import try_toolchain as try_all
+    from tfaot_pkg.storage import storage_errors, write_file
+    from tfaot_pkg.temporary import temporary_folder
+
+    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?", version):
+        raise typer.BadParameter("must be a full version such as 2.19.0 or 2.22.0rc0", param_hint="VERSION")
+    folder = output or Path(f"try-{version}")
+    require_writable(folder / "report.md")
+    with (
+        temporary_folder(prefix="tfaot-try-") as models,
+        candidate(version, folders=session.folders, progress=session.progress, keep=keep) as found,
+    ):
+        made = try_all(found, session.pipeline(), models)
+    text = report_text(made)
+    with storage_errors(f"write {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / "requirements.txt", found.lock.encode())
+        write_file(folder / "report.json", write_indented(made))
+        write_file(folder / "report.md", text.encode())
+    code = ToolchainError.exit_code if made.worse else 0
+    return Result(document=made, text=f"{text}\nwrote {folder}", exit_code=code)
 
 
 @command()

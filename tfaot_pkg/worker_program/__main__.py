@@ -38,6 +38,7 @@ _FUNCTIONS = {
     "branches": ("branches", "branches"),
     "translate": ("dialects", "translate"),
     "trace": ("tracing", "trace"),
+    "corpus": ("corpus", "write_corpus"),
 }
 """Operation -> the module and the function that answers it."""
 

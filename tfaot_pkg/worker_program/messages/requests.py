@@ -260,6 +260,20 @@ class Translate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriteCorpus:
+    """Write small SavedModels of many kinds to the folder `out`."""
+
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """The models that were written, each in the folder of its name."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """Write the spans of `calls` calls of the signature on the batch in `inputs` (.npz) to `out`, as Chrome's JSON.
 
@@ -300,5 +314,6 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "branches": (SearchBranches, Sides),
     "translate": (Translate, Nothing),
     "trace": (Trace, Nothing),
+    "corpus": (WriteCorpus, Corpus),
 }
 """Name -> (request, answer)."""
