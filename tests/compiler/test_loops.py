@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.compiler.conftest import Networks
+from tests.compiler.conftest import Compile, Networks
 from tests.compiler.test_operations import N, Writer
 from tests.toolchains import VERSIONS
 from tfaot_pkg.compiler.emit import emit
@@ -62,3 +62,37 @@ def test_equal_constants_are_stored_once() -> None:
         )
     emitted = emit(recognize(writer.program(x)), "program", 4)
     assert [values.size for _, values in emitted.constants] == [24 * 32]
+
+
+@pytest.mark.slow
+def test_memory_that_a_loop_reads_is_kept_while_its_other_values_are_computed(compiled: Compile) -> None:
+    """As in a normalization by groups: the loop that subtracts the means needs the layer's values, which were read first."""
+    writer = Writer()
+    x = writer.input(6, 4)
+    weights = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
+    layer = writer.add(
+        "dot", (N, 6, 4), x, writer.constant(weights), contracting=((2,), (0,)), batch=((), ()), precision=(0, 0)
+    )
+    groups = writer.add("reshape", (N, 6, 2, 2), layer)
+
+    def spread(values: int) -> int:
+        wide = writer.add("broadcast", (N, 2, 2), values, dimensions=(0, 1))
+        return writer.add("broadcast", (N, 6, 4), writer.add("reshape", (N, 4), wide), dimensions=(0, 2))
+
+    def total(values: int) -> int:
+        zero, adding = writer.constant(0.0), (writer.reducer("add"),)
+        return writer.add("reduce", (N, 2), values, zero, dimensions=(1, 3), regions=adding)
+
+    sums, squares = total(groups), total(writer.add("multiply", (N, 6, 2, 2), groups, groups))
+    centred = writer.add("subtract", (N, 6, 4), layer, spread(sums))
+    result = writer.add("multiply", (N, 6, 4), centred, spread(writer.add("sqrt", (N, 2), squares)))
+    kept = writer.add("reduce", (N, 4), result, writer.constant(0.0), dimensions=(1,), regions=(writer.reducer("add"),))
+    given = np.random.default_rng(4).normal(size=(9, 6, 4)).astype(np.float32)
+    values = given @ weights
+    by_group = values.reshape(9, 6, 2, 2)
+    wanted = (values - by_group.sum((1, 3)).repeat(2, 1)[:, None]) * np.sqrt((by_group**2).sum((1, 3))).repeat(2, 1)[
+        :, None
+    ]
+    found = compiled(recognize(simplify(writer.program(result, kept))), 4)(given)
+    np.testing.assert_allclose(found[0], wanted, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(found[1], wanted.sum(1), rtol=2e-5, atol=2e-4)

@@ -99,6 +99,8 @@ class Writer:
         self.line("});")
 
     def address(self, access: Access, *, is_written: bool) -> None:
+        # Once more: since the access was made, other values may have been computed.
+        self.touch(access.base)
         # Without the last axis, which the inner loop counts.
         terms = [access.base, *address_terms(access.index, len(access.index.factors) - 1)]
         const = "" if is_written else "const "
