@@ -22,7 +22,14 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("recipes/*/*.md"), *ROOT.glob("examples/*/*.md")]
 )
 RUN = [
-    *("make-a-package.md", "use-a-package.md", "build-in-tree.md", "depend-on-models.md", "targets-and-batch-sizes.md"),
+    *(
+        "make-a-package.md",
+        "graphdef.md",
+        "use-a-package.md",
+        "build-in-tree.md",
+        "depend-on-models.md",
+        "targets-and-batch-sizes.md",
+    ),
     *("validation.md", "troubleshooting.md", "run-a-signed-registry.md", "use-in-cmssw.md"),
     *("cmsdist.md", "cpp-interface.md", "nightly.md", "nightly-schedule.md", "bench.md"),
     "tune-a-model.md",

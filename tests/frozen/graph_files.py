@@ -4,6 +4,7 @@ TOOLCHAIN/bin/python graph_files.py FOLDER
 """
 
 import os
+import shutil
 import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -122,6 +123,14 @@ def fixed():
     return {"x": (1, 4)}, {}, ["result"]
 
 
+def names():
+    """Names that TensorFlow takes, and that no C++ does."""
+    first, second = (v1.placeholder(tf.float32, [None, 4], name=name) for name in ("in-put/a.b", "in_put/a_b"))
+    both = tf.nn.relu(first * second, name="cafe/x")
+    tf.split(both, 2, axis=1, name="out")
+    return {"in-put/a.b": (4,), "in_put/a_b": (4,)}, {}, ["out", "out:1"]
+
+
 def variables():
     """Variables of both kinds, one of which is trained, and nothing of the training is an output."""
     x = v1.placeholder(tf.float32, [None, 4], name="x")
@@ -133,7 +142,7 @@ def variables():
     return {"x": (4,)}, {}, ["result"]
 
 
-MODELS = {each.__name__: each for each in (convolutional, tagger, recurrent, fixed, variables)}
+MODELS = {each.__name__: each for each in (convolutional, tagger, recurrent, fixed, names, variables)}
 # As most such graphs were made, with Switch, Merge and Enter; and as later releases made them, with If and While.
 MODELS |= {"switched_tagger": tagger, "switched_recurrent": recurrent, "switched_lengths": lengths}
 
@@ -153,10 +162,11 @@ def write(folder, name, make):
         if "length" in feeds:
             feeds["length"] = np.arange(1, 7, dtype=np.int32)
         given = {**{f"{key}:0": value for key, value in feeds.items()}, **constants}
-        answers = session.run([f"{key}:0" for key in outputs], given)
+        answers = session.run([key if ":" in key else f"{key}:0" for key in outputs], given)
         np.savez(os.path.join(folder, f"{name}.npz"), **feeds)
         np.savez(os.path.join(folder, f"{name}.answers.npz"), **dict(zip(outputs, answers, strict=True)))
-        frozen = v1.graph_util.convert_variables_to_constants(session, session.graph_def, outputs)
+        nodes = [key.partition(":")[0] for key in outputs]
+        frozen = v1.graph_util.convert_variables_to_constants(session, session.graph_def, nodes)
         store(frozen, folder, f"{name}.pb")
         store(frozen, folder, f"{name}.pbtxt")
         if name == "variables":
@@ -173,6 +183,31 @@ def write(folder, name, make):
         objects.write(os.path.join(folder, "objects"))
     if name == "fixed":
         write_config(folder)
+
+
+def odd(folder):
+    """Graphs that other programs wrote, or that are damaged."""
+    with open(os.path.join(folder, "names.pb"), "rb") as file:
+        graph = v1.GraphDef.FromString(file.read())
+    for node in graph.node:
+        node.name = node.name.replace("cafe", "café")
+        node.input[:] = [text.replace("cafe", "café") for text in node.input]
+    store_bytes(graph, folder, "cafe.pb")
+    next(node for node in graph.node if node.op == "Relu").attr.clear()
+    store_bytes(graph, folder, "untyped.pb")
+    with tf.Graph().as_default() as words:
+        tf.strings.length(v1.placeholder(tf.string, [None], name="words"), name="lengths")
+    store_bytes(words.as_graph_def(), folder, "words.pb")
+    shutil.copyfile(os.path.join(folder, "module", "saved_model.pb"), os.path.join(folder, "part.pb"))
+    with open(os.path.join(folder, "nested.pbtxt"), "w") as file:
+        file.write(
+            "node { name: 'a' op: 'X' attr { key: 'f' value { " + "func { name: 'g' attr { key: 'f' value { " * 3000
+        )
+
+
+def store_bytes(graph_def, folder, name):
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(graph_def.SerializeToString())
 
 
 def store(graph_def, folder, name):
@@ -250,6 +285,7 @@ def main():
         write(folder, name, make)
     write_module(folder)
     write_noisy(folder)
+    odd(folder)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "loop": ("recurrent", {"graph": "recurrent.pb"}),
     "old loop": ("switched_recurrent", {"graph": "switched_recurrent.pb"}),
     "dynamic_rnn": ("switched_lengths", {"graph": "switched_lengths.pb"}),
+    "names": ("names", {"graph": "cafe.pb"}),
     "V2": ("variables", {**_RESULT, "checkpoint": "v2.ckpt-7"}),
     "V1": ("variables", {**_RESULT, "checkpoint": "v1.ckpt"}),
     "objects": ("variables", {**_RESULT, "checkpoint": "objects"}),
@@ -103,7 +104,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-@pytest.mark.sweep("2.17.1-convolutional", "2.17.1-switched", "2.17.1-V1", "2.17.1-module")
+@pytest.mark.sweep("2.17.1-convolutional", "2.17.1-switched", "2.17.1-names", "2.17.1-V1", "2.17.1-module")
 @pytest.mark.parametrize("name", MODELS)
 def test_models_give_tensorflows_answers(name: str, pool: WorkerPool, files: Path) -> None:
     stem, said = MODELS[name]
@@ -206,6 +207,14 @@ def test_errors_name_the_node_and_a_way_out(said: dict[str, object], pool: Worke
 def test_a_checkpoint_that_is_not_there_is_named(files: Path, pool: WorkerPool) -> None:
     with pytest.raises(SourceError, match=r"v3\.ckpt"):
         saved(pool, files, **_RESULT, checkpoint="v3.ckpt")
+
+
+@pytest.mark.sweep("2.17.1")
+def test_graphs_that_make_no_first_spec_are_refused_in_words(pool: WorkerPool, files: Path) -> None:
+    words = {"untyped.pb": "'T'", "words.pb": "string", "part.pb": "SavedModel", "nested.pbtxt": "recursion"}
+    for name, word in words.items():
+        with pytest.raises(ModelError, match=word):
+            proposed(pool, files / name)
 
 
 def checked(pool: WorkerPool, model: SavedModel, files: Path, **said: object) -> Checked:

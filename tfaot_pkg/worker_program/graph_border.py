@@ -117,6 +117,8 @@ class _Graph:
                 f"{where} names the tensor {text!r}, and the node {name!r} ({node.op}) has {len(dtypes)} outputs",
                 "name another tensor of the graph",
             )
+        if not dtypes[int(index or 0)]:
+            raise ModelFault(f"the graph is damaged: the node {name!r} ({node.op}) has no dtype", "write it again")
         info = meta_graph_pb2.TensorInfo(name=f"{name}:{index or 0}", dtype=dtypes[int(index or 0)])
         info.tensor_shape.CopyFrom(self._shape(node, int(index or 0)))
         return info

@@ -9,10 +9,12 @@ import re
 import graph_border
 import graph_checkpoint
 import graph_reading
+import interface
 import modules
 import pinned
 import reached
 import saved_model
+import taken
 from messages.conversions import ConvertGraph, ProposedGraph, ProposeGraph, Values
 from messages.graph import Tensor
 from messages.requests import ModelFault, Nothing
@@ -20,6 +22,8 @@ from messages.requests import ModelFault, Nothing
 _SIGNATURE = "proposed"
 _KEPT = re.compile(r"keep_?prob", re.IGNORECASE)
 _DROPPED = re.compile(r"drop_?out(_?(rate|prob))?$|drop_?(rate|prob)$", re.IGNORECASE)
+_VALID = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
+"""Names that TensorFlow imports (node_def_util.cc)."""
 _PLACEHOLDERS = frozenset("Placeholder PlaceholderV2 PlaceholderWithDefault".split())
 
 
@@ -56,6 +60,9 @@ def propose(request: ProposeGraph, report) -> ProposedGraph:
     border = pinned.without_dead_branches(found.graph_def, border)
     meta_graph = _meta_graph(found.graph_def, border, _SIGNATURE, ())
     signature = meta_graph.signature_def[_SIGNATURE]
+    for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+        for tensor in saved_model.tensors_of(tensors):
+            interface.require_dtype(kind, tensor.name, tensor.dtype)
     used = reached.reached_by(meta_graph, _SIGNATURE, signature)
     fed = {reached.node_name(feed.name) for feed in border.feeds.values()}
     return ProposedGraph(
@@ -87,6 +94,7 @@ def _switched_off(node):
 def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tuple):
     from tensorflow.core.protobuf import meta_graph_pb2
 
+    _rename_invalid(graph_def, [*border.feeds.values(), *border.fetches.values()])
     meta_graph = meta_graph_pb2.MetaGraphDef()
     meta_graph.meta_info_def.tags.extend(tags)
     meta_graph.graph_def.CopyFrom(graph_def)
@@ -96,6 +104,21 @@ def _meta_graph(graph_def, border: graph_border.Border, signature: str, tags: tu
         for key, tensor in tensors.items():
             infos[key].CopyFrom(tensor)
     return meta_graph
+
+
+def _rename_invalid(graph_def, infos: list) -> None:
+    """Give nodes names that TensorFlow takes, where other programs wrote any; the border keeps the names it shows."""
+    taken_names = {node.name for node in graph_def.node}
+    renamed: dict = {}
+    for node in graph_def.node:
+        if not _VALID.fullmatch(node.name):
+            wanted = re.sub(r"[^A-Za-z0-9_./>-]", "_", node.name)
+            new = taken.free(wanted if _VALID.fullmatch(wanted) else f"node{wanted}", taken_names)
+            taken_names.add(new)
+            renamed[node.name], node.name = new, new
+    taken.rename(graph_def.node, renamed)
+    for info in infos:
+        info.name = taken.renamed_in(info.name, renamed)
 
 
 def _write(meta_graph, folder: str) -> None:

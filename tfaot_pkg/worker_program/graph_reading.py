@@ -27,7 +27,11 @@ def read_graph(path: str) -> GraphFile:
         graph_def, restore = meta_graph.graph_def, meta_graph.saver_def.restore_op_name
     else:
         _refuse_saved_model(path)
-        graph_def, restore = _parsed(path, graph_pb2.GraphDef(), "GraphDef"), ""
+        try:
+            graph_def, restore = _parsed(path, graph_pb2.GraphDef(), "GraphDef"), ""
+        except ModelFault:
+            _refuse_saved_model(path, by_content=True)
+            raise
     if not graph_def.node:
         raise ModelFault(f"{path} holds a graph without nodes", "write it again, with the nodes of the model")
     names: set = set()
@@ -82,9 +86,19 @@ def _parsed(path: str, message, what: str):
     return message
 
 
-def _refuse_saved_model(path: str) -> None:
-    """ModelFault for the graph file of a SavedModel, which would pass for a GraphDef of nothing."""
-    if os.path.basename(path) in ("saved_model.pb", "saved_model.pbtxt"):
+def _refuse_saved_model(path: str, *, by_content: bool = False) -> None:
+    """ModelFault for the graph file of a SavedModel, by its name or its content."""
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    found = os.path.basename(path) in ("saved_model.pb", "saved_model.pbtxt")
+    if by_content:
+        try:
+            with open(path, "rb") as file:
+                found = bool(saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs)
+        except DecodeError:
+            found = False
+    if found:
         raise ModelFault(
             f"{path} is a part of a SavedModel, not a GraphDef", "model.saved_model: name the folder that holds it"
         )

@@ -19,9 +19,9 @@ def call_taken(graph_def, fetches: list, fed: set) -> None:
     calls = _Calls(graph_def)
     nodes = graph_def.node
     renamed = calls.take(nodes, Known({node.name: node for node in nodes}, fed), 0)
-    _rename(nodes, renamed)
+    rename(nodes, renamed)
     for info in fetches:
-        info.name = _renamed(info.name, renamed)
+        info.name = renamed_in(info.name, renamed)
 
 
 class _Calls:
@@ -49,7 +49,7 @@ class _Calls:
                 _become_call(node, condition)
                 values = values[1:]
                 # TensorFlow puts a function's nodes below the name of its call, where an `If` has nodes of the graph.
-                renamed[node.name] = _free(f"{node.name}_taken", names)
+                renamed[node.name] = free(f"{node.name}_taken", names)
                 node.name = renamed[node.name]
             if node.op in _CALLS and depth < _DEEPEST:
                 self._follow(node.attr["f"].func.name, values, depth + 1)
@@ -65,10 +65,10 @@ class _Calls:
             return
         known = Known({node.name: node for node in function.node_def}, set(), given)
         renamed = self.take(function.node_def, known, depth)
-        _rename(function.node_def, renamed)
+        rename(function.node_def, renamed)
         for results in (function.ret, function.control_ret):
             for key, text in list(results.items()):
-                results[key] = _renamed(text, renamed)
+                results[key] = renamed_in(text, renamed)
 
 
 def _become_call(node, condition: bool) -> None:
@@ -80,7 +80,8 @@ def _become_call(node, condition: bool) -> None:
         del node.attr[name]
 
 
-def _free(wanted: str, taken: set) -> str:
+def free(wanted: str, taken: set) -> str:
+    """`wanted`, or that with a number, which is not among `taken`."""
     number, unique = 0, wanted
     while unique in taken:
         number += 1
@@ -88,11 +89,13 @@ def _free(wanted: str, taken: set) -> str:
     return unique
 
 
-def _rename(nodes, renamed: dict) -> None:
+def rename(nodes, renamed: dict) -> None:
+    """Let `nodes` use the new names of `renamed` (old -> new)."""
     for node in nodes if renamed else ():
-        node.input[:] = [_renamed(text, renamed) for text in node.input]
+        node.input[:] = [renamed_in(text, renamed) for text in node.input]
 
 
-def _renamed(text: str, renamed: dict) -> str:
+def renamed_in(text: str, renamed: dict) -> str:
+    """`text`, an input or a tensor, with the new name of its node."""
     name = reached.node_name(text)
     return text.replace(name, renamed[name], 1) if name in renamed else text
