@@ -92,6 +92,246 @@ def shapes_of_pytorch():
     return graph.model(producer="pytorch", y=(graph.add("Tanh", both), FLOAT, ["batch", 28]))
 
 
+def recurrent(graph, value, kind, inputs, units, *, directions=1, more=(), **attributes):
+    """A layer of `kind` over [steps, batch, inputs]; gives all of its outputs."""
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    weights = (
+        graph.weight(directions, gates * units, inputs),
+        graph.weight(directions, gates * units, units),
+        graph.weight(directions, 2 * gates * units, scale=0.1),
+    )
+    return graph.add(kind, value, *weights, *more, outputs=3 if kind == "LSTM" else 2, hidden_size=units, **attributes)
+
+
+@network
+def gru_tagger():
+    """PyTorch's form: the batch first outside, steps first inside, states that are made of the batch's size."""
+    graph = Graph(("tracks", FLOAT, ["batch", 12, 6]), ("jet", FLOAT, ["batch", 4]), opset=14)
+    steps_first = graph.add("Transpose", "tracks", perm=[1, 0, 2])
+    size = graph.add("Gather", graph.add("Shape", "tracks"), graph.constant(np.int64(0)), axis=0)
+    size = graph.add("Unsqueeze", size, graph.constant(np.int64([0])))
+    shape = graph.add("Concat", graph.constant(np.int64([2])), size, graph.constant(np.int64([16])), axis=0)
+    start = graph.add("ConstantOfShape", shape, value=helper.make_tensor("v", FLOAT, [1], [0.0]))
+    _, last = recurrent(
+        graph, steps_first, "GRU", 6, 16, directions=2, more=("", start), direction="bidirectional",
+        linear_before_reset=1,
+    )  # fmt: skip
+    parts = graph.add("Split", last, axis=0, outputs=2)
+    parts = [graph.add("Squeeze", each, graph.constant(np.int64([0]))) for each in parts]
+    hidden = graph.add("Concat", *parts, "jet", axis=1)
+    logits = graph.add("Gemm", hidden, graph.weight(36, 3), graph.weight(3))
+    return graph.model(producer="pytorch", p=(graph.add("Softmax", logits, axis=1), FLOAT, ["batch", 3]))
+
+
+@network
+def lstm_stack():
+    """Two layers, of which the second goes through the output of the first, and Keras's way to the last state."""
+    graph = Graph(("x", FLOAT, ["N", 10, 5]), opset=12)
+    value = graph.add("Transpose", "x", perm=[1, 0, 2])
+    for inputs, units in ((5, 12), (12, 8)):
+        value, last, _ = recurrent(graph, value, "LSTM", inputs, units)
+        value = graph.add("Squeeze", value, axes=[1])
+    last = graph.add("Squeeze", last, axes=[0])
+    return graph.model(
+        producer="tf2onnx", y=(graph.add("Gemm", last, graph.weight(8, 2), graph.weight(2)), FLOAT, ["N", 2])
+    )
+
+
+@network
+def recurrent_variants():
+    """Lengths of sequences, states to begin with, other activations, clipping, coupled gates, reset before the product."""
+    graph = Graph(("rows", FLOAT, ["N", 7, 4]), ("lengths", TensorProto.INT32, ["N"]), opset=14)
+    x = graph.add("Transpose", "rows", perm=[1, 0, 2])
+    start = graph.constant(_RANDOM.normal(size=(1, 1, 6)).astype(np.float32))
+    rows = graph.add("Slice", graph.add("Shape", x), *(graph.constant(np.int64([v])) for v in (1, 2)))
+    one = graph.constant(np.int64([1]))
+    shape = graph.add("Concat", one, rows, graph.constant(np.int64([6])), axis=0)
+    state = graph.add("Expand", start, shape)
+    results = [
+        recurrent(graph, x, "LSTM", 4, 6, more=("lengths", state, state), direction="reverse")[0],
+        recurrent(graph, x, "LSTM", 4, 6, input_forget=1, clip=0.5)[0],
+        recurrent(graph, x, "GRU", 4, 6, more=("lengths", state))[0],
+        recurrent(graph, x, "GRU", 4, 6, activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3],
+                  activation_beta=[0.4])[0],
+        recurrent(graph, x, "RNN", 4, 6, activations=["Relu"], more=("lengths",))[0],
+    ]  # fmt: skip
+    rows_first = [graph.add("Transpose", each, perm=[2, 0, 1, 3]) for each in results]
+    return graph.model(y=(graph.add("Concat", *rows_first, axis=3), FLOAT, ["N", 7, 1, 30]))
+
+
+@network
+def residual_1d():
+    """Convolutions over hits with normalization, strides, a bottleneck, and sums past them."""
+    graph = Graph(("hits", FLOAT, ["N", 3, 32]), opset=11)
+
+    def block(value, inputs, outputs, stride):
+        part = value
+        for place, (width, step) in enumerate(((3, stride), (3, 1))):
+            part = graph.add(
+                "Conv", part, graph.weight(outputs, inputs if place == 0 else outputs, width, scale=0.3), pads=[1, 1],
+                strides=[step],
+            )  # fmt: skip
+            ones = np.abs(_RANDOM.normal(size=(4, outputs))).astype(np.float32) + 0.5
+            part = graph.add("BatchNormalization", part, *(graph.constant(each) for each in ones), epsilon=1e-3)
+            part = graph.add("Relu", part) if place == 0 else part
+        if stride > 1 or inputs != outputs:
+            value = graph.add("Conv", value, graph.weight(outputs, inputs, 1), graph.weight(outputs), strides=[stride])
+        return graph.add("Relu", graph.add("Add", value, part))
+
+    value = block(block("hits", 3, 8, 1), 8, 16, 2)
+    value = graph.add("GlobalAveragePool", graph.add("MaxPool", value, kernel_shape=[2], strides=[2]))
+    return graph.model(y=(graph.add("Gemm", graph.add("Flatten", value), graph.weight(16, 4)), FLOAT, ["N", 4]))
+
+
+@network
+def images_2d():
+    """Groups, dilations, one filter for each channel, transposed convolution, pooling with ceil_mode, resizing."""
+    graph = Graph(("image", FLOAT, ["N", 4, 9, 9]), opset=13)
+    value = graph.add("Conv", "image", graph.weight(8, 2, 3, 3), graph.weight(8), group=2, auto_pad="SAME_UPPER")
+    value = graph.add("LeakyRelu", value, alpha=0.2)
+    value = graph.add("Conv", value, graph.weight(8, 1, 3, 3), group=8, dilations=[2, 2], pads=[2, 2, 2, 2])
+    value = graph.add("Clip", value, graph.constant(np.float32(0)), graph.constant(np.float32(6)))
+    small = graph.add("AveragePool", value, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    large = graph.add("ConvTranspose", small, graph.weight(8, 4, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    resized = graph.add(
+        "Resize", small, "", graph.constant(np.float32([1, 1, 1.875, 1.875])), mode="linear",
+        coordinate_transformation_mode="half_pixel",
+    )  # fmt: skip
+    both = graph.add("Concat", large, resized, axis=1)
+    return graph.model(y=(graph.add("ReduceMean", both, axes=[2, 3], keepdims=0), FLOAT, ["N", 12]))
+
+
+@network
+def edge_convolution():
+    """The nearest neighbours of each of a number of particles that varies, and features of the pairs."""
+    graph = Graph(("points", FLOAT, ["batch", "n", 2]), ("features", FLOAT, ["batch", "n", 6]), opset=13)
+    shown = lambda *values: graph.constant(np.int64(values))  # noqa: E731
+    products = graph.add("MatMul", "points", graph.add("Transpose", "points", perm=[0, 2, 1]))
+    squares = graph.add("ReduceSum", graph.add("Mul", "points", "points"), shown(2), keepdims=1)
+    double = graph.add("Mul", products, graph.constant(np.float32(2)))
+    near = graph.add("Sub", graph.add("Sub", double, squares), graph.add("Transpose", squares, perm=[0, 2, 1]))
+    _, places = graph.add("TopK", near, shown(4), axis=-1, outputs=2)
+    neighbours = graph.add("Slice", places, shown(1), shown(4), shown(2))
+    # Gathered as exporters do: one long list of all particles of the batch.
+    shape = graph.add("Shape", "features")
+    batch, count = (graph.add("Gather", shape, graph.constant(np.int64(place))) for place in (0, 1))
+    starts = graph.add(
+        "Mul", graph.add("Range", graph.constant(np.int64(0)), batch, graph.constant(np.int64(1))), count
+    )
+    flat_places = graph.add("Add", neighbours, graph.add("Reshape", starts, shown(-1, 1, 1)))
+    taken = graph.add("Gather", graph.add("Reshape", "features", shown(-1, 6)), flat_places)
+    own = graph.add("Unsqueeze", "features", shown(2))
+    wanted = graph.add("Concat", shape, shown(3), axis=0)
+    order = graph.add("Gather", wanted, shown(0, 1, 3, 2))
+    own = graph.add("Expand", own, order)
+    pairs = graph.add("Concat", own, graph.add("Sub", taken, own), axis=3)
+    hidden = graph.add("Relu", graph.add("Add", graph.add("MatMul", pairs, graph.weight(12, 16)), graph.weight(16)))
+    pooled = graph.add("ReduceMean", graph.add("ReduceMean", hidden, axes=[2], keepdims=0), axes=[1], keepdims=0)
+    return graph.model(y=(graph.add("Gemm", pooled, graph.weight(16, 2)), FLOAT, ["batch", 2]))
+
+
+@network
+def interaction_network():
+    """Sums of messages over fixed pairs of particles, which a ScatterElements puts together."""
+    graph = Graph(("x", FLOAT, ["N", 5, 4]), opset=16)
+    pairs = np.array([(i, j) for i in range(5) for j in range(5) if i != j])
+    send, receive = (graph.add("Gather", "x", graph.constant(pairs[:, place]), axis=1) for place in (0, 1))
+    message = graph.add("MatMul", graph.add("Concat", send, receive, axis=2), graph.weight(8, 6))
+    message = graph.add("Elu", message)
+    rows = graph.add("Slice", graph.add("Shape", "x"), *(graph.constant(np.int64([v])) for v in (0, 1)))
+    one = graph.add("Concat", rows, graph.constant(np.int64([5, 6])), axis=0)
+    empty = graph.add("ConstantOfShape", one)
+    many = graph.add("Concat", rows, graph.constant(np.int64([20, 6])), axis=0)
+    places = graph.add("Expand", graph.constant(pairs[:, 1].reshape(1, 20, 1)), many)
+    total = graph.add("ScatterElements", empty, places, message, axis=1, reduction="add")
+    both = graph.add("Concat", "x", total, axis=2)
+    hidden = graph.add("Relu", graph.add("MatMul", both, graph.weight(10, 8)))
+    summed = graph.add("ReduceSum", hidden, graph.constant(np.int64([1])), keepdims=0)
+    return graph.model(y=(graph.add("Gemm", summed, graph.weight(8, 3)), FLOAT, ["N", 3]))
+
+
+@network
+def transformer():
+    """Attention of several heads with a mask, normalization, GELU written out, an Einsum, a triangle."""
+    graph = Graph(("x", FLOAT, ["batch", 6, 16]), ("mask", TensorProto.BOOL, ["batch", 6]), opset=17)
+    shown = lambda *values: graph.constant(np.int64(values))  # noqa: E731
+    normed = graph.add("LayerNormalization", "x", graph.weight(16), graph.weight(16), axis=-1)
+    heads = []
+    for _ in range(3):
+        value = graph.add("Add", graph.add("MatMul", normed, graph.weight(16, 16)), graph.weight(16))
+        heads.append(graph.add("Transpose", graph.add("Reshape", value, shown(0, 0, 4, 4)), perm=[0, 2, 1, 3]))
+    scores = graph.add("Einsum", heads[0], heads[1], equation="bhqd,bhkd->bhqk")
+    scores = graph.add("Div", scores, graph.constant(np.float32(2)))
+    hidden = graph.add("Unsqueeze", graph.add("Not", "mask"), shown(1, 2))
+    scores = graph.add("Where", hidden, graph.constant(np.float32(-1e4)), scores)
+    triangle = graph.add(
+        "Trilu", graph.constant(np.full((6, 6), -1e4, np.float32)), graph.constant(np.int64(1)), upper=1
+    )
+    weights = graph.add("Softmax", graph.add("Add", scores, triangle), axis=-1)
+    value = graph.add("Transpose", graph.add("MatMul", weights, heads[2]), perm=[0, 2, 1, 3])
+    value = graph.add(
+        "Add", "x", graph.add("MatMul", graph.add("Reshape", value, shown(0, 0, 16)), graph.weight(16, 16))
+    )
+    wide = graph.add("MatMul", value, graph.weight(16, 32))
+    erf = graph.add("Erf", graph.add("Div", wide, graph.constant(np.float32(2**0.5))))
+    half = graph.add("Mul", wide, graph.constant(np.float32(0.5)))
+    gelu = graph.add("Mul", half, graph.add("Add", erf, graph.constant(np.float32(1))))
+    value = graph.add("Add", value, graph.add("MatMul", gelu, graph.weight(32, 16)))
+    return graph.model(y=(graph.add("ReduceMean", value, axes=[1], keepdims=0), FLOAT, ["batch", 16]))
+
+
+@network
+def attention_of_opset_23():
+    graph = Graph(("x", FLOAT, ["batch", 6, 8]), opset=23)
+    parts = [graph.add("MatMul", "x", graph.weight(8, 8)) for _ in range(3)]
+    value = graph.add("Attention", *parts, q_num_heads=2, kv_num_heads=2)
+    value = graph.add("RMSNormalization", value, graph.weight(8), axis=-1)
+    return graph.model(y=(graph.add("Gelu", value, approximate="tanh"), FLOAT, ["batch", 6, 8]))
+
+
+@network
+def quantized_in_float():
+    """What quantization leaves of a dense layer: QuantizeLinear and DequantizeLinear around it."""
+    graph = Graph(("x", FLOAT, ["N", 8]), opset=13)
+
+    def passed(value, scale):
+        scale, zero = graph.constant(np.float32(scale)), graph.constant(np.int8(3))
+        return graph.add("DequantizeLinear", graph.add("QuantizeLinear", value, scale, zero), scale, zero)
+
+    weights = graph.constant(_RANDOM.integers(-127, 127, (8, 6)).astype(np.int8))
+    scales = graph.constant(np.linspace(0.01, 0.02, 6, dtype=np.float32))
+    weights = graph.add("DequantizeLinear", weights, scales, graph.constant(np.zeros(6, np.int8)), axis=1)
+    value = graph.add("MatMul", passed("x", 0.03), weights)
+    return graph.model(y=(passed(graph.add("Relu", value), 0.05), FLOAT, ["N", 6]))
+
+
+@network
+def embedded_words():
+    """Integers as inputs, an embedding, a conditional with a constant condition, a Scan of sums."""
+    graph = Graph(("ids", INT64, ["N", 5]), opset=13)
+    value = graph.add("Gather", graph.weight(3, 4), "ids")
+    scanned = graph.add("Transpose", value, perm=[1, 0, 2])
+    body = helper.make_graph(
+        [helper.make_node("Add", ["sum_in", "next"], ["sum_out"]), helper.make_node("Tanh", ["sum_out"], ["shown"])],
+        "body",
+        [helper.make_tensor_value_info(name, FLOAT, None) for name in ("sum_in", "next")],
+        [helper.make_tensor_value_info(name, FLOAT, None) for name in ("sum_out", "shown")],
+    )
+    zero = graph.add("Mul", graph.add("ReduceMax", value, axes=[1], keepdims=0), graph.constant(np.float32(0)))
+    _, shown = graph.add("Scan", zero, scanned, outputs=2, body=body, num_scan_inputs=1)
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node(op, [shown], [f"{name}/out"])],
+            name,
+            [],
+            [helper.make_tensor_value_info(f"{name}/out", FLOAT, None)],
+        )
+        for name, op in (("then_branch", "Neg"), ("else_branch", "Exp"))
+    }
+    chosen = graph.add("If", graph.constant(np.array(True)), **branches)
+    return graph.model(y=(graph.add("Transpose", chosen, perm=[1, 0, 2]), FLOAT, ["N", 5, 4]))
+
+
 def main():
     (folder,) = sys.argv[1:]
     for name, make in MAKERS.items():

@@ -8,10 +8,17 @@ import os
 
 import numpy as np
 from from_onnx import (  # noqa: F401 (each fills the table)
+    contributed,
+    control,
     elementwise,
+    images,
     indexing,
+    layers,
     normalizing,
+    preprocessing,
     products,
+    quantized,
+    recurrent,
     reducing,
     shaping,
 )

@@ -190,14 +190,20 @@ def _pow(node, x, y):
 
 @operator("Mod")
 def _mod(node, x, y):
-    return tf.truncatemod(x, y) if node.get("fmod", 0) else tf.math.floormod(x, y)
+    function = tf.truncatemod if node.get("fmod", 0) else tf.math.floormod
+    if x.dtype.size < 4 and x.dtype.is_floating:
+        return tf.cast(function(tf.cast(x, tf.float32), tf.cast(y, tf.float32)), x.dtype)
+    return function(x, y)
 
 
 @operator("BitShift")
 def _bit_shift(node, x, y):
-    # A shift by all bits is 0 in ONNX, and undefined in C.
-    shift = tf.bitwise.left_shift if node.get("direction") == "LEFT" else tf.bitwise.right_shift
-    return shift(x, y)
+    is_left, width = node.get("direction") == "LEFT", 8 * x.dtype.size
+    shift = tf.bitwise.left_shift if is_left else tf.bitwise.right_shift
+    # A shift by all bits, or by less than none, is undefined in C; in ONNX it leaves zeros, or copies of the sign.
+    least = tf.zeros_like(x) if is_left or x.dtype.is_unsigned else tf.where(x < 0, -tf.ones_like(x), tf.zeros_like(x))
+    most = tf.cast(width - 1, y.dtype)
+    return tf.where((y > most) | (y < 0), least, shift(x, tf.clip_by_value(y, tf.zeros_like(most), most)))
 
 
 _MANY = {"Max": tf.maximum, "Min": tf.minimum, "Sum": tf.add, "Mean": tf.add}

@@ -67,6 +67,15 @@ def _instance_normalization(node, x, scale, offset):
     return made * _by_channel(scale, count) + _by_channel(offset, count)
 
 
+@operator("MeanVarianceNormalization")
+def _mean_variance_normalization(node, x):
+    axes = node.get("axes") or [0, 2, 3]
+    mean = tf.reduce_mean(x, axes, keepdims=True)
+    # As ONNX defines it, to the order of its operations.
+    deviation = tf.sqrt(tf.reduce_mean(tf.square(x), axes, keepdims=True) - tf.square(mean))
+    return (x - mean) / (deviation + tf.constant(1e-9, x.dtype))
+
+
 @operator("LpNormalization")
 def _lp_normalization(node, x):
     axis, order = node.get("axis", -1), node.get("p", 2)

@@ -14,6 +14,8 @@ def _gemm(node, a, b, c=None):
     made = tf.matmul(a, b)
     if c is None or beta == 0:
         return made
+    if c.shape.rank == 2 and c.shape[0] == 1:
+        c = tf.reshape(c, [-1])  # TensorFlow's optimizer takes what is added to a product for a bias of one axis
     return made + (c if beta == 1 else constant_or(lambda each: each * tf.constant(beta, each.dtype), c))
 
 

@@ -184,15 +184,10 @@ def _size(axis, place: int):
 
 
 def _write(model, found: SourceModel, folder: str) -> None:
-    import onnx
-
-    model = _expanded(model)
     # What a file says of its inner values may be wrong, and exporters leave sizes of their example in it.
     del model.graph.value_info[:]
-    try:
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (onnx.shape_inference.InferenceError, ValueError) as error:
-        raise ModelFault(f"the shapes in the file contradict one another: {_one_line(error)}", _EXPORT) from error
+    # Once more when all operators are known: what those are that ONNX defines by others depends on types.
+    model = _inferred(_expanded(_inferred(model)))
     writer = Writer()
     graph = writer.graph(model.graph)
     document = {
@@ -211,15 +206,58 @@ def _write(model, found: SourceModel, folder: str) -> None:
     writer.save(os.path.join(folder, TENSORS))
 
 
+def _inferred(model):
+    """`model` with the types and shapes of its values, as far as ONNX can tell."""
+    import onnx
+
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError) as error:
+        raise ModelFault(f"the shapes in the file contradict one another: {_one_line(error)}", _EXPORT) from error
+
+
 def _expanded(model):
     """`model` with its own functions, and those operators that ONNX defines by others, in terms of NATIVE ones."""
     from onnx import inliner
 
     native = [("", name) for name in NATIVE]
+    model = _with_types(model)
     try:
         return inliner.inline_selected_functions(model, native, exclude=True, inline_schema_functions=True)
     except (RuntimeError, ValueError) as error:
         raise ModelFault(f"the functions in the file cannot be expanded: {_one_line(error)}", _EXPORT) from error
+
+
+def _with_types(model):
+    """`model` with what the inliner does not look up: types of initializers, and attributes that have defaults."""
+    import onnx
+
+    for node in model.graph.node:
+        _give_defaults(model, node)
+    # The type of inputs that are left out, for which it asks as well.
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("", onnx.TensorProto.FLOAT, None))
+    known = {value.name for value in (*model.graph.input, *model.graph.value_info)}
+    for tensor in model.graph.initializer:
+        if tensor.name not in known:
+            model.graph.value_info.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+    return model
+
+
+def _give_defaults(model, node) -> None:
+    import onnx
+
+    if node.domain not in ("", "ai.onnx") or node.op_type in NATIVE:
+        return
+    try:
+        schema = onnx.defs.get_schema(node.op_type, _opset(model), "")
+    except onnx.defs.SchemaError:
+        return
+    given = {each.name for each in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
 
 
 def _known(shape):

@@ -44,7 +44,8 @@ def _arg(node, x):
     return tf.expand_dims(found, axis) if node.get("keepdims", 1) else found
 
 
-@operator("CumSum")
-def _cumsum(node, x, axis):
+@operator("CumSum", "CumProd")
+def _cumulated(node, x, axis):
     axis = axis_of(node, int(required(node, axis, "the axis").reshape(())), rank(node, x))
-    return tf.cumsum(x, axis, bool(node.get("exclusive", 0)), bool(node.get("reverse", 0)))
+    function = tf.cumsum if node.op == "CumSum" else tf.math.cumprod
+    return function(x, axis, bool(node.get("exclusive", 0)), bool(node.get("reverse", 0)))

@@ -81,7 +81,7 @@ def _reshaped_at_run_time(node, x, shape):
     for place, each in enumerate(known):
         value = static(each)
         if value is None:
-            wanted.append(each)  # a size that was computed is not the sign for "as before"
+            wanted.append(tf.where(each == 0, given[place], each) if place < len(given) else each)
         else:
             wanted.append(given[place] if value == 0 else int(value))
     return reshaped(x, wanted)
@@ -209,6 +209,8 @@ def _tile(node, x, repeats):
 
 @operator("Range")
 def _range(node, start, limit, delta):
+    if start.dtype.is_floating and start.dtype.size < 4:
+        return tf.cast(tf.range(*(tf.cast(each, tf.float32) for each in (start, limit, delta))), start.dtype)
     return tf.range(start, limit, delta)
 
 
@@ -249,7 +251,8 @@ def _space_to_depth(node, x):
     size = node.get("blocksize")
     batch, channels, height, width = sizes(x)
     x = reshaped(x, [batch, channels, height // size, size, width // size, size])
-    return reshaped(tf.transpose(x, [0, 3, 5, 1, 2, 4]), [batch, channels * size * size, height // size, width // size])
+    order = [0, 3, 5, 1, 2, 4] if node.get("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    return reshaped(tf.transpose(x, order), [batch, channels * size * size, height // size, width // size])
 
 
 @operator("Pad")
@@ -286,7 +289,7 @@ def _indexed_padding(node, x, table, mode: str):
 @operator("OneHot")
 def _one_hot(node, indices, depth, values):
     number = int(np.ravel(required(node, depth, "the depth"))[0])
-    axis = node.get("axis", -1)
+    axis = axis_of(node, node.get("axis", -1), rank(node, indices) + 1)
     off, on = tf.unstack(values, 2)
     indices = tf.cast(indices, tf.int64)
     indices = tf.where(indices < 0, indices + number, indices)

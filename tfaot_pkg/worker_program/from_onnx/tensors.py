@@ -14,7 +14,8 @@ def required(node, tensor, what: str) -> np.ndarray:
     values = static(tensor)
     if values is None:
         raise node.fault(
-            f"{what} depends on the inputs of the model", "export the model with constant sizes, or give them a maximum"
+            f"{what}: they depend on the inputs of the model",
+            "export the model with constant sizes, or give them a maximum",
         )
     return values
 

@@ -1,0 +1,48 @@
+"""ONNX's own tests of its operators: what is read gives the right answers, everything else is refused by its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.frozen.onnx_coverage import PAGE, page, results
+from tests.toolchains import VERSIONS
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
+from tfaot_pkg.toolchain.environment import ensure
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1800)]
+_WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
+
+
+def test_the_first_test_of_each_operator_passes_or_is_refused(shared_home_folder: Path, tmp_path: Path) -> None:
+    found = results(shared_home_folder, tmp_path, which="one")
+    assert len(found) > 150
+    assert {name: each for name, each in found.items() if each[1] == "failed"} == {}
+    assert sum(verdict == "passed" for _, verdict, _ in found.values()) > 130
+    assert all(each[2] for each in found.values() if each[1] == "refused")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_test_of_an_operator_fails(version: str, shared_home_folder: Path, tmp_path: Path) -> None:
+    found = results(shared_home_folder, tmp_path, version=version)
+    assert {name: each for name, each in found.items() if each[1] == "failed"} == {}
+    if version == DEFAULT_VERSION:
+        assert page(found) == PAGE.read_text(), "python -m tests.frozen.onnx_coverage"
+
+
+def test_operators_that_are_not_expanded_are_in_the_table(shared_home_folder: Path) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    program = (
+        f"import sys, json; sys.path.insert(0, {str(_WORKER)!r})\n"
+        "from from_onnx import building, graphs, table\n"
+        "own = {name for domain, name in table.OPERATORS if domain == 'ai.onnx'}\n"
+        "print(json.dumps(sorted(own ^ graphs.NATIVE)))\n"
+    )
+    python = ensure(DEFAULT_VERSION, folders=folders, progress=Silent()).python
+    assert json.loads(run([python, "-I", "-c", program], timeout=120).stdout.splitlines()[-1]) == []
