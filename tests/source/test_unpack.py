@@ -318,9 +318,14 @@ def test_a_tar_cut_between_two_members_is_damaged(tmp_path: Path, into: Path, ke
         unpack(tmp_path / "a", into, label="x")
 
 
+# Its head says which program compressed it, which differs between versions of Python: the test's name must not.
 @pytest.mark.parametrize(
-    "data", [b"", b"hello", b"\x1f\x8bxx", b"BZhx", b"\xfd7zXZ\x00x", b"PK\x03\x04x", gzip.compress(b"text", mtime=0)]
-)
+    "data",
+    [
+        b"", b"hello", b"\x1f\x8bxx", b"BZhx", b"\xfd7zXZ\x00x", b"PK\x03\x04x",
+        pytest.param(gzip.compress(b"text", mtime=0), id="compressed"),
+    ],
+)  # fmt: skip
 def test_what_is_no_archive_is_refused(tmp_path: Path, into: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
     with reported(SourceError):
