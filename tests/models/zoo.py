@@ -723,11 +723,16 @@ def rewritten(path):
 
 @model
 def stateless_random(path):
-    def body(x):
-        return {"y": x + tf.random.stateless_uniform([4], [1, 2], alg="philox"),
-                "n": x + tf.random.stateless_normal([4], [3, 4], alg="philox")}  # fmt: skip
+    def body(x, seed):
+        stateless, old = tf.random.stateless_uniform, tf.raw_ops.StatelessRandomUniform
+        return {"y": x + stateless([4], [1, 2], alg="philox"),
+                "n": x + tf.random.stateless_normal([4], [3, 4], alg="philox"),
+                "seeded": stateless([7], seed), "wide": stateless([3], seed, dtype=D),
+                "small": stateless([5], seed, -3, 20, N), "large": stateless([5], seed, -3, 1 << 40, L),
+                "bits": stateless([5], seed, None, None, tf.uint32), "old": old(shape=[2, 3], seed=seed),
+                "rows": tf.random.stateless_normal(tf.shape(x), seed)}  # fmt: skip
 
-    function(path, body, x=([None, 4], F))
+    function(path, body, x=([None, 4], F), seed=([2], N))
 
 
 @model

@@ -92,7 +92,9 @@ CASES = (
     _built("complex_inside", newest=True),
     _built("integer_matmul"),
     _refused("wide_output", r"output 'y' has the shape \[15\] at batch size 5 and \[21\] at batch size 7"),
-    _refused("dynamic_output", "the shape of output 'y' depends on the values of the inputs", newest=True),
+    _refused(
+        "dynamic_output", "the shape of output 'y' depends on the values .*, because of Where \\(node", newest=True
+    ),
     _built("unbatched_output_from_batch"),
     _built("strange_names", newest=True),
     _built("version1"),
@@ -126,7 +128,7 @@ CASES = (
     _built("fft_lengths", newest=True),
     _built("fft_axes"),
     _built("complex_arithmetic", newest=True),
-    _refused("stateless_random", "does not give TensorFlow's answers", error=ValidationError),
+    _built("stateless_random", newest=True),
     _built("stateful_random", newest=True),
     _refused("visible_random", "does not give TensorFlow's answers", error=ValidationError),
     _built("large_constants"),

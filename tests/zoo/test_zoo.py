@@ -29,6 +29,7 @@ _NO_PROGRAMS = frozenset(
     "svd "  # steps until all matrices have converged
     "bessel linear_algebra qr "  # little but operations that the compiler lacks
     "half_border short_and_complex_borders "
+    "stateless_random "  # numbers for each row, which follow from its place
     "indexing scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
     "while_loop".split()  # rows that depend on one another
 )

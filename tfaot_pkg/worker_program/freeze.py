@@ -39,12 +39,13 @@ _SILENT = {
     "RandomUniformInt": "random numbers differ from TensorFlow's",
     "TruncatedNormal": "random numbers differ from TensorFlow's",
     "Multinomial": "random numbers differ from TensorFlow's",
-    "StatelessRandomUniformV2": "random numbers differ from TensorFlow's",
-    "StatelessRandomNormalV2": "random numbers differ from TensorFlow's",
     "StatelessTruncatedNormalV2": "random numbers differ from TensorFlow's",
-    "StatelessRandomUniformIntV2": "random numbers differ from TensorFlow's",
-    "StatelessRandomUniformFullIntV2": "random numbers differ from TensorFlow's",
 }
+_SELECTING = frozenset(
+    "DynamicPartition ListDiff NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 RaggedRange Range Unique "
+    "UniqueV2 Where".split()
+)
+_SHOWN = 3
 _ASSIGNMENTS = frozenset(
     "AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate "
     "ResourceScatterAdd ScatterUpdate ScatterAdd ResourceStridedSliceAssign".split()
@@ -262,7 +263,7 @@ def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) 
     points = [(first, {}), (second, {}), *([(first, smaller)] if symbols else [])]
     known = [_inferred(light, inputs, asked, *point) for point in points]
     if any(shape is None or None in shape for shapes in known for shape in shapes):
-        known = [_observed(names, run, inputs, *point) for point in points]
+        known = [_observed(names, run, inputs, partial(_sized_by_values, light, asked), *point) for point in points]
     axes = [interface.output_axes(name, at_most, at, symbols, smaller)
             for name, at_most, at in zip(names, known[0], known[-1], strict=True)]  # fmt: skip
     return [
@@ -285,8 +286,15 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: di
         return [None] * len(outputs)
 
 
-def _observed(names: list, run, inputs: list, batch_size: int, sizes: dict) -> list:
-    """The shapes of what the model gives; ModelFault if they depend on the inputs' values."""
+def _sized_by_values(graph_def, outputs: list, index: int) -> str:
+    """The operations that an output is made of whose results have as many rows as values say."""
+    used = ancestors(graph_def, [outputs[index][0]])
+    found = [f"{node.op} (node {node.name})" for node in graph_def.node if node.name in used and node.op in _SELECTING]
+    return f", because of {', '.join(found[:_SHOWN])}" if found else ""
+
+
+def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict) -> list:
+    """The shapes of what the model gives; ModelFault if they depend on the inputs' values: `why` tells of an output."""
     import tensorflow as tf
 
     seen, failures = [], []
@@ -303,12 +311,13 @@ def _observed(names: list, run, inputs: list, batch_size: int, sizes: dict) -> l
             f"the model does not run at batch size {batch_size}, to find the shapes of its outputs: {failures[0]}",
             "set the shapes of outputs in the model (tf.ensure_shape)",
         )
-    for name, zeros, ones in zip(names, seen[0], seen[-1], strict=True):
+    for index, (name, zeros, ones) in enumerate(zip(names, seen[0], seen[-1], strict=True)):
         if zeros != ones:
             raise ModelFault(
                 f"the shape of output {name!r} depends on the values of the inputs "
-                f"({zeros} or {ones} at batch size {batch_size})",
-                "compiled code has fixed shapes: give all rows, and a mask as another output",
+                f"({zeros} or {ones} at batch size {batch_size}){why(index)}",
+                "compiled code has fixed shapes: give all rows, and a mask as another output; instead of "
+                "tf.boolean_mask, choose by tf.where with three arguments, or take a fixed number by tf.math.top_k",
             )
     return seen[0]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import fourier
 import interface
 import operations
+import philox
 import specialize
 from messages.carriers import MADE
 from messages.requests import ModelFault
@@ -29,7 +30,10 @@ class _Cannot(Exception):
 
 
 def rewrite(graph_def, inputs, symbols, tables) -> None:
-    """Put replacements in the place of nodes of `graph_def` for which there are rules; `tables` are contents."""
+    """Put replacements in the place of nodes of `graph_def` for which there are rules; `tables` are contents.
+
+    A rule that gives None leaves its node as it is.
+    """
     wanted = [node for node in graph_def.node if node.op in _RULES or node.op in _OF_TABLES]
     if not wanted:
         return
@@ -97,6 +101,8 @@ def _replace(graph_def, node, known: _Shapes, tables: dict) -> None:
             results = _OF_TABLES[node.op](_content(graph_def, node.input[0], tables), *given[1:])
         else:
             results = _RULES[node.op](node, *given)
+        if results is None:
+            return
     results = results if isinstance(results, tuple) else (results,)
     prefix = f"{node.name}{MADE}"
 
@@ -320,6 +326,43 @@ def _nth_element(node, x, n):
     return tf.gather(tf.sort(x, direction=direction), n, axis=-1)
 
 
+def _random(make, *, seeded: bool):
+    """A rule for random numbers of one kind, of a seed or of what TensorFlow makes of it."""
+
+    def rule(node, shape, *rest):
+        import tensorflow as tf
+
+        if seeded:
+            (key, counter), limits = tf.raw_ops.StatelessRandomGetKeyCounter(seed=rest[0]), rest[1:]
+        else:
+            key, counter, algorithm, *limits = rest
+            if not philox.is_known(tf.get_static_value(algorithm)):
+                return None
+        return make(shape, key, counter, tf.as_dtype(node.attr["dtype"].type), *limits)
+
+    return rule
+
+
+def _uniform(shape, key, counter, dtype):
+    return philox.uniform(shape, key, counter, dtype) if dtype.name in ("float32", "float64") else None
+
+
+def _normal(shape, key, counter, dtype):
+    return philox.normal(shape, key, counter) if dtype.name == "float32" else None
+
+
+def _integers(shape, key, counter, dtype, *limits):
+    import tensorflow as tf
+
+    unsigned = tf.uint32 if dtype.size == 4 else tf.uint64
+    found = philox.integers(shape, key, counter, unsigned)
+    if not limits:
+        return tf.bitcast(found, dtype)
+    low, high = limits
+    span = tf.bitcast(high, unsigned) - tf.bitcast(low, unsigned)
+    return tf.bitcast(tf.bitcast(low, unsigned) + found % span, dtype)
+
+
 def _looked_up(table, keys, default):
     """By the places of a table of all keys between the smallest and the largest, or else by halving."""
     import tensorflow as tf
@@ -357,6 +400,7 @@ def _table_size(table):
     return tf.constant(len(table.keys), tf.int64)
 
 
+_KINDS = {"Normal": _normal, "Uniform": _uniform, "UniformFullInt": _integers, "UniformInt": _integers}
 _OF_TABLES = {"LookupTableFindV2": _looked_up, "LookupTableSizeV2": _table_size}
 _RULES = {
     "FFT": _fft(1, False),
@@ -379,4 +423,6 @@ _RULES = {
     "ResizeArea": _resized,
     "ResizeBicubic": _resized,
     "SparseTensorDenseMatMul": _sparse_product,
+    **{f"StatelessRandom{kind}": _random(make, seeded=True) for kind, make in _KINDS.items()},
+    **{f"StatelessRandom{kind}V2": _random(make, seeded=False) for kind, make in _KINDS.items()},
 }
