@@ -144,7 +144,8 @@ def training(folder, kind, optimizer, mode):
     y = np.argmax(x.reshape(STEPS, BATCH, -1)[..., :5], -1).astype(np.int32)
     signatures = {"serving_default": module.step, "gradients": module.gradients}
     tf.saved_model.save(module, f"{folder}/{name}", signatures=signatures)
-    slopes = {each: values.numpy() for each, values in module.gradients(x[0], y[0]).items()}
+    # In training, the network would change its moving averages here.
+    slopes = {each: values.numpy() for each, values in module.gradients(x[0], y[0]).items()} if module.frozen else {}
     outputs = [module.step(*each) for each in zip(x, y, strict=True)]
     state = {each.path: each.numpy() for each in [*network.variables, *module.optimizer.variables]}
     write(f"{folder}/{name}.npz", {"x": x, "y": y}, outputs, state, {f"gradients/{n}": v for n, v in slopes.items()})
