@@ -38,7 +38,7 @@ def test_frames_from_a_pipe_are_answered_as_the_whole_sequence(
     frames = (folder / "frames.txt").read_bytes().splitlines(keepends=True)
     (folder / "track.sh").write_text('#!/bin/sh\nhead -n "$3" "$2" | tail -n +"$4" | "$1" --state "$5"\n')
     half = len(frames) // 2
-    arguments = ["sh", folder / "track.sh", track, folder / "frames.txt"]
+    arguments: list[str | Path] = ["sh", folder / "track.sh", track, folder / "frames.txt"]
     first = run([*arguments, str(half), "1", folder / "state.bin"], env=environment()).stdout
     second = run([*arguments, str(len(frames)), str(half + 1), folder / "state.bin"], env=environment()).stdout
     answers = np.loadtxt((first + second).splitlines())
