@@ -105,6 +105,19 @@ def test_models_have_the_names_of_their_author_and_the_answers_of_jax(name: str,
     _require_close(files.answers(asked), expected)
 
 
+def test_a_net_of_flax_that_an_older_jax_exported_gives_its_answers(files: Files) -> None:
+    """Convolutions, normalizations, attention and an LSTM (artifacts/make_flax.py)."""
+    folder = Path(__file__).with_name("artifacts")
+    path = files.pool.given_folder("flax") / "flax.jax"
+    path.write_bytes((folder / "flax.jax").read_bytes())
+    source, built = files.built(path)
+    known = _arrays(folder / "flax.npz")
+    feeds, outputs = {name: known[name] for name in ("image", "track")}, ["kind", "mass"]
+    assert [each.name for each in (*source.inputs, *source.outputs)] == [*feeds, *outputs]
+    expected = {name: known[name] for name in outputs}
+    _require_close(files.answers(_asked(files, feeds, outputs, built, "tensorflow")), expected)
+
+
 def test_large_constants_are_weights_apart_from_the_code_and_equal_ones_are_one(files: Files) -> None:
     for name, weights in {"mlp": 1, "shared": 1, "recurrent": 2, "looked_up": 1}.items():
         _, parts = files.read(files.folder / f"{name}.jax")

@@ -36,7 +36,7 @@ def init(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Folder of a SavedModel, a .keras, .h5 or .onnx file, or a graph (.pb, .pbtxt).", metavar="MODEL"
+            help="Folder of a SavedModel, or a .keras, .h5, .onnx, .jax, .mlir, .pb or .pbtxt file.", metavar="MODEL"
         ),
     ],
     *,
@@ -46,7 +46,7 @@ def init(
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
 ) -> Result:
-    """Write a first spec for a SavedModel, Keras file, ONNX file or graph. An existing file is not overwritten.
+    """Write a first spec for a SavedModel or another model, with comments. An existing file is not overwritten.
 
     Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras; tfaot-pkg init frozen.pb
     """

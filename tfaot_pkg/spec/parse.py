@@ -170,6 +170,8 @@ def _special(path: yaml_document.Path, value: object) -> str:
 
 
 def _unknown_key(path: yaml_document.Path) -> str:
+    if path == ("model", "signatures"):
+        return "a package has one signature: write a spec for each, with model.serving_key and a name of its own"
     key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
     known = _known(section) if section else list(_SECTIONS)
     homes = [name for name in _SECTIONS if key in _known(name)]
