@@ -853,6 +853,17 @@ def string_inside(path):
 
 
 @model
+def growing_array(path):
+    def stacked(x):
+        array = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+        for i in range(3):
+            array = array.write(i, x * (i + 1))
+        return {"y": tf.transpose(array.stack(), [1, 0, 2])}
+
+    function(path, stacked, x=([None, 4], F))
+
+
+@model
 def lookup(path):
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1, 2], [3, 4], N, N), -1)
     module = tf.Module()

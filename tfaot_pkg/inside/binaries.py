@@ -84,13 +84,13 @@ def _weight_bytes(compiled: CompiledModel) -> int:
 
 
 def _scratch(compiled: CompiledModel, target: Target, size: int) -> int:
-    """Of a program, and of the largest of its segments; or XLA's temporary buffers."""
+    """Of a program and all of its segments; or XLA's temporary buffers."""
     if compiled.program is None:
         (unit,) = [each for each in compiled.of_target(target) if each.batch_size == size]
         return scratch_bytes(unit.folder / f"{unit.prefix}.h")
     segments = [each for each in compiled.segments if each.target == target]
     parts = [scratch_bytes(each.folder / f"{each.prefix}.h", arguments=True) for each in segments]
-    return compiled.program.scratch + max(parts, default=0)
+    return compiled.program.scratch + sum(parts)
 
 
 def sizes_view(stages: Stages) -> View:

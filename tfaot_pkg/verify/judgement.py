@@ -147,7 +147,8 @@ def _explanations(
         spread = None if class_name == MAIN else answers.spread
         near = agreement(answers.flushed, eager, rtol=rtol, atol=atol, spread=spread) & answers.eager_ran
         yield "subnormal numbers", "eager, where subnormal numbers are flushed to zero", False, near
-    if answers.jit is not None:
+    # XLA may make arrays of other sizes than TensorFlow: its answers explain nothing then.
+    if answers.jit is not None and answers.jit.shape == ours.shape:
         yield from _as_compiled(answers, answers.jit, class_name, rtol, atol, operations)
     if class_name == "nonfinite" and eager is not None and eager.dtype.kind == "f":
         yield "NaN rule", "eager, whose infinity is the largest number", False, _largest_for_infinity(ours, eager)

@@ -47,6 +47,10 @@ _UNCOMPILED = {
 _PLACEHOLDERS = frozenset("Placeholder PlaceholderV2".split())
 VARIABLES = frozenset("VarHandleOp VariableV2 Variable".split())
 TABLES = frozenset({"HashTableV2"})
+_WRITES = {"TensorListSetItem": "resize_if_index_out_of_bounds", "TensorArrayV3": "dynamic_size"}
+"""Operation -> the attribute that lets an array grow."""
+_SIZE_OF_ARRAY = {"TensorListReserve": 1, "TensorArrayV3": 0}
+"""Operation that makes an array -> which of its inputs is the number of elements."""
 _MOST_SHOWN = 20
 
 
@@ -176,7 +180,7 @@ def unsupported_nodes(graph_def) -> list:
     """[(operation, node name, why)] of a frozen graph, sorted; functions of the graph count as operations."""
     table = compilable()
     functions = {function.signature.name for function in graph_def.library.function}
-    faults = []
+    faults = _growing(graph_def)
     for node in nodes_of(graph_def):
         if node.op in _STRUCTURAL or node.op in LOOPS or node.op in functions:
             continue
@@ -185,6 +189,27 @@ def unsupported_nodes(graph_def) -> list:
         elif not any(_fits(node, constraints) for constraints in table[node.op]):
             faults.append((node.op, node.name, f"XLA has no kernel for its dtypes ({_dtypes(node)})"))
     return sorted(faults)
+
+
+def _growing(graph_def) -> list:
+    """The same of arrays that begin empty and grow: XLA drops what is written behind an array's end."""
+    if not any(node.op in _WRITES and node.attr[_WRITES[node.op]].b for node in nodes_of(graph_def)):
+        return []
+    why = "XLA's arrays cannot grow: give tf.TensorArray its size (size=n), and no dynamic_size"
+    faults = []
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        empty = {node.name for node in nodes if node.op == "Const" and _is_zero(node.attr["value"].tensor)}
+        for node in nodes:
+            place = _SIZE_OF_ARRAY.get(node.op)
+            if place is not None and node.input[place].split(":")[0] in empty:
+                faults.append((node.op, node.name, why))
+    return faults
+
+
+def _is_zero(tensor) -> bool:
+    import tensorflow as tf
+
+    return not tensor.tensor_shape.dim and tensor.dtype == tf.int32.as_datatype_enum and not tf.make_ndarray(tensor)
 
 
 def require_compilable(graph_def) -> None:
