@@ -1,6 +1,6 @@
 # make demo, make test: both set up everything that they need. `make help` lists the targets.
 #
-# PYTHON=...       the interpreter to make .venv with (3.10, 3.11 or 3.12; found by itself)
+# PYTHON=...       the interpreter to make .venv with (3.10 to 3.13; found by itself)
 # PYTEST_ARGS=...  more arguments for pytest, e.g. PYTEST_ARGS='-k spec'
 # PYTEST_JOBS=...  how many tests run at a time (default: one per core, at most 4; 0: one, in pytest's own process)
 # TFAOT_TEST_TOOLCHAINS=...  further toolchains for the tests: versions, or all (CONTRIBUTING.md)
@@ -12,8 +12,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 # The interpreter must run: version managers put names on the PATH that do not.
-in_range = $(shell $(1) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $(1))
-PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3,$(call in_range,$(name))))
+in_range = $(shell $(1) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $(1))
+PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3.13 python3,$(call in_range,$(name))))
 
 VENV := .venv
 # The stamp's name has a digest of the inputs: the environment is made anew if one of them changes.
@@ -34,7 +34,7 @@ venv: $(STAMP) ## the virtual environment .venv, from pinned and hashed requirem
 
 $(STAMP): requirements/test.txt pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
-	  echo "No Python 3.10, 3.11 or 3.12 with venv was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
+	  echo "No Python 3.10 to 3.13 with venv was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
 	  echo "or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
 	@echo "making $(VENV) with $(PYTHON)"
 	@rm -rf $(VENV)
