@@ -285,6 +285,7 @@ def places():
     case(
         "places", "gather of two", lambda x, n: tf.gather_nd(x, tf.reshape(n, [-1, 2, 2]), batch_dims=1), rows(5, 6), n
     )
+    case("places", "gathers at one place", lambda x: tf.gather(x, 2, axis=1) - tf.gather(x, 0, axis=1), rows(3, 4))
     case("places", "gather of a middle axis", lambda x, n: tf.gather(x, n, axis=2, batch_dims=1), rows(3, 6, 2), n)
     case(
         "places", "gather in two batches", lambda x, n: tf.gather(x, n[:, :, None], axis=2, batch_dims=2), rows(4, 6), n

@@ -20,6 +20,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     sizes = tuple(as_size(size) for size in attributes["sizes"])
     for pointer in (at, source_is_stored):
         emitter.touch(pointer)
+    emitter.line("{")  # also where no loop is: each gather has an `index`
     for axis in outer:
         emitter.line(f"for (std::size_t g{axis} = 0; g{axis} < {cpp(shape.sizes[axis])}; ++g{axis}) {{")
     vector, strides_of_index = attributes["vector"], indices.shape.strides
@@ -51,7 +52,7 @@ def gather(emitter: Emitter, operation: Operation) -> str:
     strides = tuple(shape.strides[axis] for axis in attributes["offset"])
     runtime = tuple((f"g{axis}", shape.strides[axis]) for axis in outer)
     emitter.loop(kept, [(given, target, Index(ZERO, strides, runtime))])
-    for _ in outer:
+    for _ in ("block", *outer):
         emitter.line("}")
     for pointer in (at, source_is_stored, target):
         emitter.touch(pointer)
