@@ -337,7 +337,7 @@ _effect(
 )
 _effect("queue", "queues keep state", lambda p, x: RAW.FIFOQueueV2(component_types=[tf.float32]))
 _effect("text_operation", "text cannot be compiled", lambda p, x: RAW.StringLower(input="A"))
-_effect("unknown_to_xla", "XLA has no kernel for it", lambda p, x: RAW.MatrixDeterminant(input=tf.eye(3)))
+_effect("unknown_to_xla", "XLA has no kernel for it", lambda p, x: RAW.BesselJ0(x=x))
 
 _node("unregistered_operation", "no operation that this version of the tool knows", "RunAnything")
 _node("internal_operation", "TensorFlow's own", "_XlaRun")

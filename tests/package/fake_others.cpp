@@ -39,7 +39,7 @@ constexpr tfaot_info info_of(const char* name, size_t num_inputs, const tfaot_te
   return {sizeof(tfaot_info), 64,      name,        "1.2.0",         "0123456789ab", "tensorflow 2.17.1",
           num_inputs,         inputs,  num_outputs, outputs,         num_batch_sizes, batch_sizes,
           1,                  kTargets, kCosts,      rows_independent, any_batch_size,
-          0,                  nullptr, nullptr,     nullptr};
+          0,                  nullptr, nullptr,     nullptr,         0,               nullptr};
 }
 
 constexpr tfaot_tensor pairs(const char* name, int32_t dtype, int32_t element_size) {
@@ -164,7 +164,7 @@ using Run = tfaot_status (*)(tfaot_instance*, int64_t, const void* const*, void*
 // As of libraries before there was one object for all threads: the table ends before its functions.
 constexpr tfaot::Table table_of(const tfaot_info* info, Run run) {
   return {TFAOT_ABI_VERSION, offsetof(tfaot::Table, select), info, create, destroy, run, message, target, memory,
-          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 }
 
 constexpr tfaot::Table kTypesTable = table_of(&kTypes, run_types);
