@@ -125,7 +125,7 @@ def test_networks_over_particles_give_tensorflows_answers_for_any_number_of_them
 ) -> None:
     """A set with a mask, attention, an LSTM, convolutions, EdgeConv: each row to the bit alone and among others."""
     programs = {name: recognize(simplify(network.program)) for name, network in networks.items()}
-    assert set(programs) >= {"attention", "convolved", "lstm", "neighbours", "sets", "summed"}
+    assert set(programs) >= {"attention", "convolved", "flat_neighbours", "lstm", "neighbours", "sets", "summed"}
     codes = compiled_together(programs, kernels, tmp_path, 3)
     for name, network in networks.items():
         check_extents(simplify(network.program))

@@ -19,6 +19,13 @@ layers = keras.layers
 FAMILIES = {}
 
 
+def _of_all_rows(x):
+    """Each row's two smallest elements, by their places in all rows: indices and their bound hold the batch size."""
+    count = tf.shape(x)[0]
+    places = tf.argsort(x, axis=1)[:, :2] + 5 * tf.range(count)[:, None]
+    return tf.gather(tf.reshape(x, [-1]), tf.math.floormod(places, tf.reshape(5 * count, [1, 1])))
+
+
 def rows(*shape, dtype=tf.float32, name="x"):
     return tf.TensorSpec([None, *shape], dtype, name=name)
 
@@ -285,6 +292,7 @@ def places():
     case(
         "places", "gather of two", lambda x, n: tf.gather_nd(x, tf.reshape(n, [-1, 2, 2]), batch_dims=1), rows(5, 6), n
     )
+    case("places", "gather of all rows as one", _of_all_rows, rows(5))
     case("places", "gathers at one place", lambda x: tf.gather(x, 2, axis=1) - tf.gather(x, 0, axis=1), rows(3, 4))
     case("places", "gather of a middle axis", lambda x, n: tf.gather(x, n, axis=2, batch_dims=1), rows(3, 6, 2), n)
     case(

@@ -20,7 +20,7 @@ layers = keras.layers
 ROWS, FEATURES, MOST = 5, 4, 24
 SIZES = (1, 2, 7, 24)
 NETWORKS = {}
-LEAST = {"neighbours": 4}
+LEAST = {"neighbours": 4, "flat_neighbours": 4}
 """Of networks that need some particles."""
 
 
@@ -91,6 +91,23 @@ def neighbours():
         around = tf.gather(x, nearest, batch_dims=1)
         centre = tf.repeat(x[:, :, None, :], 4, axis=2)
         return last(tf.reduce_mean(tf.reduce_max(first(tf.concat([centre, around - centre], -1)), 2), 1))
+
+    return serve, (first, last)
+
+
+@network
+def flat_neighbours():
+    """By places among the particles of all rows, as exporters of PyTorch write it."""
+    first, last = layers.Dense(16, "relu"), layers.Dense(2)
+
+    def serve(x):
+        rows, n = tf.shape(x)[0], tf.shape(x)[1]
+        difference = x[:, :, None, :] - x[:, None, :, :]
+        nearest = tf.math.top_k(-tf.reduce_sum(difference**2, -1), k=4).indices
+        places = tf.reshape(nearest + n * tf.range(rows)[:, None, None], [-1])
+        around = tf.gather(tf.reshape(x, [-1, FEATURES]), tf.math.floormod(places, tf.reshape(rows * n, [1])))
+        around = tf.reshape(around, [rows, n, 4, FEATURES])
+        return last(tf.reduce_mean(tf.reduce_max(first(around), 2), 1))
 
     return serve, (first, last)
 

@@ -14,6 +14,7 @@ from tfaot_pkg.compiler.fitting import Fit, Point
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     Literal,
+    Monomial,
     Operation,
     Program,
     Region,
@@ -168,11 +169,15 @@ class _Import:
         """A constant that has more elements at larger sizes."""
         arrays = self._arrays(instruction)
         largest = max(arrays, key=lambda array: array.size)
-        if any(not np.array_equal(largest[tuple(map(slice, array.shape))], array) for array in arrays):
-            raise Unsupported("a constant that grows with a size, and changes with it")
+        changes = any(not np.array_equal(largest[tuple(map(slice, array.shape))], array) for array in arrays)
         growing = [axis for axis, size in enumerate(shape.sizes) if not size.is_constant]
-        if len(growing) == 1 and (steps := _even_steps(largest, growing[0])) is not None:
-            return self._counted(instruction, shape, growing[0], steps, add)
+        if len(growing) == 1:
+            steps = [_even_steps(array, growing[0]) for array in (arrays if changes else [largest])]
+            if all(found is not None for found in steps):
+                starts, rises = zip(*(found for found in steps if found is not None), strict=True)
+                return self._counted(instruction, shape, growing[0], self._literal(starts), self._literal(rises), add)
+        if changes:
+            raise Unsupported("a constant that grows with a size, and changes with it")
         if any(size.grows for size in shape.sizes):
             raise Unsupported("a constant that grows with the batch, other than by even steps")
         # The last sample has all symbols at their maxima.
@@ -182,18 +187,18 @@ class _Import:
         return add(instruction, "slice", shape, [whole], attributes={"slices": slices})
 
     def _counted(
-        self, instruction: hlo.Instruction, shape: Shape, axis: int, steps: tuple[Array, Array], add: Callable[..., int]
-    ) -> int:
+        self, instruction: hlo.Instruction, shape: Shape, axis: int, start: Literal, step: Literal,
+        add: Callable[..., int],
+    ) -> int:  # fmt: skip
         """All elements along an axis are the same, or each is by one step above the one before."""
-        start, step = steps
         others = tuple(other for other in range(shape.rank) if other != axis)
         inner = Shape(shape.dtype, tuple(shape.sizes[other] for other in others))
 
-        def spread(values: Array) -> int:
-            row = add(instruction, "constant", inner, attributes={"literal": Literal(values)})
+        def spread(literal: Literal) -> int:
+            row = _written(instruction, inner, literal, add)
             return add(instruction, "broadcast", shape, [row], attributes={"dimensions": others})
 
-        if not np.any(step):
+        if not step.growing and not np.any(step.constant):
             return spread(start)
         number = add(instruction, "iota", shape, attributes={"dimensions": (axis,)})
         climbed = add(instruction, "multiply", shape, [number, spread(step)])
@@ -203,11 +208,11 @@ class _Import:
         """A constant of one shape; TensorFlow makes a product with 1 / n of a division by a size n."""
         arrays = self._arrays(instruction)
         try:
-            return add(instruction, "constant", shape, attributes={"literal": self._literal(arrays)})
+            return _written(instruction, shape, self._literal(arrays), add)
         except Unsupported:
             if (divisors := _divisors(arrays)) is None:
                 raise
-            divisor = add(instruction, "constant", shape, attributes={"literal": self._literal(divisors)})
+            divisor = _written(instruction, shape, self._literal(divisors), add)
             one = add(instruction, "constant", shape, attributes={"literal": Literal(np.ones_like(divisors[0]))})
             return add(instruction, "divide", shape, [one, divisor])
 
@@ -233,6 +238,34 @@ class _Import:
         return [np.array(each, dtype).reshape(shape) for each, shape in zip(values, shapes, strict=True)]
 
 
+def _written(instruction: hlo.Instruction, shape: Shape, literal: Literal, add: Callable[..., int]) -> int:
+    """The constant `literal`. What depends on sizes is computed by code, as numbers that arrays are made of."""
+    if not literal.growing or not shape.rank:
+        return add(instruction, "constant", shape, attributes={"literal": literal})
+
+    def spread(constant: Array, growing: tuple[tuple[Monomial, Array], ...]) -> int:
+        first = Literal(_first(constant), tuple((monomial, _first(values)) for monomial, values in growing))
+        number = add(instruction, "constant", Shape(shape.dtype, ()), attributes={"literal": first})
+        return add(instruction, "broadcast", shape, [number], attributes={"dimensions": ()})
+
+    if all(np.all(values == values.flat[0]) for values in (literal.constant, *(each for _, each in literal.growing))):
+        return spread(literal.constant, literal.growing)
+    if literal.constant.dtype.kind == "f":
+        raise Unsupported("a constant of different floats that depend on a size")  # a product would be rounded
+    total = add(instruction, "constant", shape, attributes={"literal": Literal(literal.constant)})
+    for monomial, values in literal.growing:
+        size = spread(np.zeros_like(values), ((monomial, np.ones_like(values)),))
+        factor = add(instruction, "constant", shape, attributes={"literal": Literal(values)})
+        term = add(instruction, "multiply", shape, [size, factor])
+        total = add(instruction, "add", shape, [total, term])
+    return total
+
+
+def _first(values: Array) -> Array:
+    first: Array = values.reshape(-1)[:1].reshape(())
+    return first
+
+
 def _divisors(arrays: Sequence[Array]) -> list[Array] | None:
     """The whole numbers that each array is one over, to the bit; None if there are none."""
     if arrays[0].dtype.kind != "f":
@@ -247,6 +280,8 @@ def _divisors(arrays: Sequence[Array]) -> list[Array] | None:
 def _even_steps(values: Array, axis: int) -> tuple[Array, Array] | None:
     """The first element along `axis`, and what each adds to the one before; None if they are no even steps."""
     rows = np.moveaxis(values, axis, 0)
+    if len(rows) < 2:
+        return None
     even = rows.dtype.kind in "iuf"
     step = rows[1] - rows[0] if even else np.zeros_like(rows[0])
     numbers = np.arange(len(rows)).reshape(-1, *[1] * step.ndim)
