@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import answered  # (first: it silences TensorFlow)
+import numpy as np
 import tensorflow as tf
 
 keras = tf.keras
@@ -24,6 +25,21 @@ def _of_all_rows(x):
     count = tf.shape(x)[0]
     places = tf.argsort(x, axis=1)[:, :2] + 5 * tf.range(count)[:, None]
     return tf.gather(tf.reshape(x, [-1]), tf.math.floormod(places, tf.reshape(5 * count, [1, 1])))
+
+
+def _channels_first(x):
+    """Two convolutions and means as exporters of PyTorch write them: images are transposed before and after each."""
+    random = np.random.default_rng(2)
+
+    def convolved(image, filters):
+        weights = random.normal(size=(3, 3, image.shape[1], filters)).astype(np.float32)
+        bias = random.normal(size=(filters, 1, 1)).astype(np.float32)
+        last = tf.nn.conv2d(tf.transpose(image, [0, 2, 3, 1]), weights, 1, "SAME")
+        return tf.nn.relu(tf.transpose(last, [0, 3, 1, 2]) + bias)
+
+    first = convolved(x, 4)
+    both = tf.concat([convolved(first, 5), first], 1)
+    return tf.concat([tf.reduce_mean(both, [2, 3])[:, :, None], tf.reduce_max(both, 2)], 2)
 
 
 def rows(*shape, dtype=tf.float32, name="x"):
@@ -53,6 +69,7 @@ def convolutions():
     def add(name, shape, kind, *args, **options):
         layer("convolutions", name, shape, P(kind, *args, **options))
 
+    case("convolutions", "channels first", _channels_first, rows(3, 6, 7))
     add("1d", (12, 3), layers.Conv1D, 5, 3, strides=2, padding="same")
     add("1d causal", (12, 3), layers.Conv1D, 5, 3, padding="causal", dilation_rate=2)
     add("2d dilated", (9, 8, 3), layers.Conv2D, 4, 3, dilation_rate=(2, 1))

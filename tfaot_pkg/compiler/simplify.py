@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.compiler import interpret, recognize
+from tfaot_pkg.compiler.layouts import is_image, sunk
 from tfaot_pkg.compiler.normalization import batch_norm_inference
 from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Unsupported, used
 
@@ -46,6 +47,7 @@ class _Rewrite:
         self._ids = count()
         self.made: dict[int, Operation] = {}
         self._same: dict[object, int] = {}
+        self._images: set[int] = set()
         self._open: list[list[Operation]] = []
 
     def program(self, program: Program) -> Program:
@@ -150,11 +152,15 @@ class _Rewrite:
         if isinstance(simpler, int):
             return simpler
         operation = self._folded(simpler)
+        if (moved := sunk(operation, self.made, self._images, self.add)) is not None:
+            return moved
         key = _key(operation)
         if key is not None and key in self._same:
             return self._same[key]
         made = next(self._ids)
         self.made[made] = replace(operation, id=made)
+        if is_image(operation, self._images):
+            self._images.add(made)
         self._open[-1].append(self.made[made])
         if key is not None:
             self._same[key] = made
