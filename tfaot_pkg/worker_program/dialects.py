@@ -9,7 +9,8 @@ import specialize
 from messages.requests import ModelFault, Nothing, Translate
 
 _SOURCE = re.compile(r' (source_file="[^"]*"|(source|stack)_(end_)?(line|column|frame_id)=[0-9]+)')
-_PLACE = re.compile(r' loc\((#loc[0-9]*|"[^"]*"(\([^()]*\))?|unknown)\)')
+_PLACE = re.compile(r" loc(?=\()")
+_IN_PLACE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 _TO_STABLEHLO = "tf-lower-to-mlprogram-and-hlo"
 
 
@@ -75,7 +76,20 @@ def _stablehlo(function, feeds: list, batch_size: int) -> str:
 
 def _without_places(text: str) -> str:
     """`text` without the Python files that its instructions come from."""
-    return "".join(_PLACE.sub("", line) for line in text.splitlines(keepends=True) if not line.startswith("#loc"))
+    return "".join(_without_places_in(line) for line in text.splitlines(keepends=True) if not line.startswith("#loc"))
+
+
+def _without_places_in(line: str) -> str:
+    """`line` without its `loc(...)`, in which places may stand in places."""
+    while found := _PLACE.search(line):
+        depth, end = 0, len(line)
+        for part in _IN_PLACE.finditer(line, found.end()):
+            depth += {"(": 1, ")": -1}.get(part.group(), 0)
+            if depth == 0:
+                end = part.end()
+                break
+        line = line[: found.start()] + line[end:]
+    return line
 
 
 def _mlir(function, feeds: list, batch_size: int) -> str:
