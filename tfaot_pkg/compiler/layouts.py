@@ -19,7 +19,7 @@ _Add = Callable[[Operation], int]
 
 
 def is_image(operation: Operation, images: set[int]) -> bool:
-    """Whether `operation` gives an image or something made of it element by element; `images` are those before it."""
+    """Whether `operation` gives an image, or what is made of one without a layer; `images` are those before it."""
     if operation.opcode in _MAKES_IMAGES:
         return True
     return operation.opcode in _KEEPS_IMAGES and any(operand in images for operand in operation.operands)

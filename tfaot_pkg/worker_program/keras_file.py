@@ -5,6 +5,7 @@ import os
 import sys
 import zipfile
 
+import saved_functions
 import saved_model
 from messages.conversions import ConvertKeras
 from messages.requests import ModelFault, Nothing
@@ -145,11 +146,4 @@ def _names(structure, names: list) -> list:
 
     if isinstance(structure, dict) and not any(tf.nest.is_nested(value) for value in structure.values()):
         return sorted(structure)
-    found: list = []
-    for name in names:
-        number, unique = 0, name
-        while unique in found:
-            number += 1
-            unique = f"{name}_{number}"
-        found.append(unique)
-    return found
+    return saved_functions.distinct(names)

@@ -42,7 +42,7 @@ def add_signature(graph, name: str) -> None:
     made = graph.signature_def[name]
     made.method_name = "tensorflow/serving/predict"
     adding = _Adding(graph, name)
-    keys = _distinct([spec.name or argument.name for (_, spec), argument in zip(inputs, arguments, strict=False)])
+    keys = distinct([spec.name or argument.name for (_, spec), argument in zip(inputs, arguments, strict=False)])
     texts = []
     for key, (_, spec) in zip(keys, inputs, strict=True):
         texts.append(adding.placeholder(key, spec))
@@ -50,7 +50,7 @@ def add_signature(graph, name: str) -> None:
     texts += [adding.captured(number) for number in found.captures]
     call = adding.call(found.name, texts, arguments, function.signature.output_arg)
     # TensorFlow's own signatures call the outputs of a function without names of its own so.
-    keys = _distinct([path or f"output_{index}" for index, (path, _) in enumerate(outputs)])
+    keys = distinct([path or f"output_{index}" for index, (path, _) in enumerate(outputs)])
     for index, (key, (_, spec)) in enumerate(zip(keys, outputs, strict=True)):
         _fill(made.outputs[key], f"{call}:{index}", spec)
 
@@ -102,7 +102,8 @@ def _leaves(function: str, value, path: str) -> list:
     return [leaf for name, each in parts for leaf in _leaves(function, each, "_".join(filter(None, (path, name))))]
 
 
-def _distinct(wanted: list) -> list:
+def distinct(wanted: list) -> list:
+    """The names `wanted`, with a number behind those that stand there already."""
     found: list = []
     for name in wanted:
         number, unique = 0, name
