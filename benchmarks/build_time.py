@@ -34,8 +34,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from tfaot_pkg.folders import Folders  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.compiled.model import CompiledModel, compile_model  # noqa: E402 (after the path to the checkout)
+from tfaot_pkg.folders import Folders  # noqa: E402
+from tfaot_pkg.frozen.model import FrozenModel, freeze  # noqa: E402
+from tfaot_pkg.frozen.saved_model import SavedModel  # noqa: E402
+from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
+from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.targets import TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
 from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
@@ -50,27 +55,17 @@ model: {{name: dense, version: 1.0.0, saved_model: {saved_model}}}
 compilation: {{batch_sizes: {sizes}, targets: [{target}]}}
 """
 
-# The stages until there are objects, as a program of their own: a process of ours against processes of theirs.
-_OBJECTS = """
-import sys
-from pathlib import Path
-from tfaot_pkg.compiled.model import compile_model
-from tfaot_pkg.folders import Folders
-from tfaot_pkg.frozen.model import freeze
-from tfaot_pkg.pipeline import Pipeline
-from tfaot_pkg.progress import Silent
-from tfaot_pkg.source.tree import Snapshot
-from tfaot_pkg.spec import load_spec
-from tfaot_pkg.toolchain.worker import WorkerPool
 
-line = Pipeline(folders=Folders.of_user(), progress=Silent(), toolchain_python=Path(sys.argv[2]))
-spec = load_spec(Path(sys.argv[1]), {})
-plan = line.plan(spec)
-with WorkerPool(line.environment(spec), scratch_root=line.folders.builds, logs=line.folders.logs) as pool:
-    keys, kept = plan.keys, {"pool": pool, "cache": line.cache, "progress": line.progress}
-    frozen = freeze(spec, Snapshot(plan.source, pool.new_folder), key=keys.frozen, **kept)
-    compile_model(spec, frozen, key=keys.compiled, compiler=plan.compiler, **kept)
-"""
+def objects_of(line: Pipeline, plan: Plan) -> tuple[FrozenModel, CompiledModel]:
+    """The stages until there are tfcompile's headers and objects, from the cache if it has them."""
+    with line.workers(line.environment_of(plan)) as pool:
+        saved = SavedModel(plan.spec.model, plan.source, pool, plan.spec.compilation.variables)
+        frozen = freeze(plan.spec, saved, key=plan.keys.frozen, pool=pool, cache=line.cache, progress=line.progress)
+        made = compile_model(
+            plan.spec, frozen,
+            key=plan.keys.compiled, pool=pool, compiler=plan.compiler, cache=line.cache, progress=line.progress,
+        )  # fmt: skip
+    return frozen, made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +157,7 @@ class Benchmark:
         """The stages of ours that give the same."""
         self._forget_model()
         start = time.perf_counter()
-        self._run([sys.executable, "-c", _OBJECTS, self._work / "xla5.yaml", self._python])
+        self._run([sys.executable, __file__, "--objects", self._work / "xla5.yaml", "--toolchain-python", self._python])
         seconds = time.perf_counter() - start
         made = list(self._home.glob("cache/builds/compiled/*/*/*/*.h"))
         _require(len(made) == len(SIZES), "our headers are not there")
@@ -251,8 +246,14 @@ def main() -> int:
     parser.add_argument("--target", default="x86-64-v3", choices=sorted(TARGETS))
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--json", action="store_true")
+    # A process of ours against processes of theirs: the benchmark calls itself.
+    parser.add_argument("--objects", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     python = options.toolchain_python or ensure(DEFAULT_VERSION, folders=Folders.of_user(), progress=Silent()).python
+    if options.objects:
+        line = Pipeline(folders=Folders.of_user(), progress=Silent(), toolchain_python=python)
+        objects_of(line, line.plan(load_spec(options.objects, {})))
+        return 0
     with tempfile.TemporaryDirectory(prefix="tfaot-benchmark-") as work:
         result = measure(python.absolute(), options.target, options.repetitions, Path(work))
     print(json.dumps(result.as_dict(), indent=2) if options.json else report(result))

@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/consumer.py [--json]
 
-Two models (benchmarks/consumer/make_models.py): five dense layers of 128 units, and the identity, whose call is all
-overhead. Everything runs in turn, several times over; what counts is the median of each round's ratio or difference,
-because machines are noisy.
+Two models (benchmarks/consumer_program/make_models.py): five dense layers of 128 units, and the identity, whose call
+is all overhead. Everything runs in turn, several times over; what counts is the median of each round's ratio or
+difference, because machines are noisy.
 
 Compiled, each to an object with -O2; times are those of the CPU, which on an idle machine are those of the clock:
 
@@ -12,8 +12,8 @@ Compiled, each to an object with -O2; times are those of the CPU, which on an id
                                or the one that tfcompile generates for the same model, with TensorFlow's headers
   ours, nested, theirs         the same with a run: ours on contiguous buffers, or on nested vectors
 
-Called at batch size 1 (benchmarks/consumer/calls.cc), all in one program on one thread, buffers aligned. All of the
-models is XLA's code, so that its function is complete:
+Called at batch size 1 (benchmarks/consumer_program/calls.cc), all in one program on one thread, buffers aligned. All
+of the models is XLA's code, so that its function is complete:
 
   bare        the function that tfcompile made, called by its name over a table of buffers that is filled in once:
               tfcompile's own object, the one that the library is linked from, is linked beside the library
@@ -43,21 +43,20 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
+from build_time import objects_of  # noqa: E402
+
 from tfaot_pkg import resources  # noqa: E402 (after the path to the checkout)
-from tfaot_pkg.compiled.model import CompiledModel, compile_model, weight_offsets  # noqa: E402
+from tfaot_pkg.compiled.model import weight_offsets  # noqa: E402
 from tfaot_pkg.folders import Folders  # noqa: E402
-from tfaot_pkg.frozen.model import FrozenModel, freeze  # noqa: E402
 from tfaot_pkg.native.xla_runtime import Parts  # noqa: E402
 from tfaot_pkg.pipeline import Pipeline, Plan  # noqa: E402
 from tfaot_pkg.progress import Silent  # noqa: E402
-from tfaot_pkg.source.tree import Snapshot  # noqa: E402
 from tfaot_pkg.spec import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
 from tfaot_pkg.targets import TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION  # noqa: E402
-from tfaot_pkg.toolchain.worker import WorkerPool  # noqa: E402
 
-SOURCES = HERE / "consumer"
+SOURCES = HERE / "consumer_program"
 SIZES = (1, 4, 16, 64)
 MODELS = ("dense", "identity")
 MOST_SECONDS = 0.5
@@ -142,23 +141,11 @@ class Benchmark:
         )
         return self._line.plan(load_spec(spec, {}))
 
-    def _compiled(self, plan: Plan) -> tuple[FrozenModel, CompiledModel]:
-        """The stages until there are tfcompile's headers and objects; from the cache after a build."""
-        line, spec = self._line, plan.spec
-        with WorkerPool(line.environment(spec), scratch_root=line.folders.builds, logs=line.folders.logs) as pool:
-            snapshot = Snapshot(plan.source, pool.new_folder)
-            frozen = freeze(spec, snapshot, key=plan.keys.frozen, pool=pool, cache=line.cache, progress=line.progress)
-            made = compile_model(
-                spec, frozen,
-                key=plan.keys.compiled, pool=pool, compiler=plan.compiler, cache=line.cache, progress=line.progress,
-            )  # fmt: skip
-        return frozen, made
-
     def _prepared(self, name: str) -> tuple[Path, Path, list[int]]:
         """The program that times calls of a model, and the file and offsets of the bare function's weights."""
         plan = self._plan(name, SIZES, "shared")
         tree = self._line.build(plan).tree
-        frozen, compiled = self._compiled(plan)
+        frozen, compiled = objects_of(self._line, plan)
         offsets, weights = weight_offsets(compiled.weights), self._work / f"{name}.weights"
         with weights.open("wb") as blob:
             for weight, offset in zip(compiled.weights, offsets, strict=True):
@@ -182,7 +169,7 @@ class Benchmark:
         """The sources to compile, with their flags. Theirs has its weights inside, as tfcompile's users have them."""
         prefix = self._line.build(self._plan("dense", SIZES, "shared")).tree.root
         plan = self._plan("dense", SIZES[:1], "embedded")
-        _, compiled = self._compiled(plan)
+        _, compiled = objects_of(self._line, plan)
         ours: list[str | Path] = ["-I", prefix / "include"]
         tensorflow = self._line.environment(plan.spec).include
         theirs: list[str | Path] = ["-I", compiled.units[0].folder, "-isystem", tensorflow]

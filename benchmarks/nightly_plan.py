@@ -30,10 +30,10 @@ from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import load_and_plan
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.provenance.statement import VALIDATION
 from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.reader import VALIDATION
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import PREFIX, index_path

@@ -31,6 +31,7 @@ from tfaot_pkg.toolchain.environment import ensure  # noqa: E402
 
 NETWORKS = ("dnn_5x128_tanh", "dnn_10x256_elu", "cnn_i32c1v3l10u128")
 LEAST = 1.8
+_PROGRAM = HERE / "parallel_program" / "main.cc"
 
 
 def measured(name: str, *, work: Path, target: str, rounds: int, sizes: Sequence[int]) -> dict[int, list[list[float]]]:
@@ -45,9 +46,23 @@ def measured(name: str, *, work: Path, target: str, rounds: int, sizes: Sequence
     signature = build.frozen.signature
     sizes_of = {"INPUTS": signature.inputs[0].row_shape, "OUTPUTS": signature.outputs[0].row_shape}
     defines = [f"-D{name}={math.prod(shape)}" for name, shape in sizes_of.items()]
-    headers = [f"-DMODEL={name}", f"-DMODEL_HEADER=<{package_name(name)}/model.h>", "-I", build.tree.root / "include"]
+    headers: list[str | Path] = [
+        f"-DMODEL={name}",
+        f"-DMODEL_HEADER=<{package_name(name)}/model.h>",
+        "-I",
+        build.tree.root / "include",
+    ]
     program = work / f"parallel-{name}"
-    command = ["g++", "-std=c++17", "-O2", "-DNDEBUG", "-pthread", *defines, *headers, HERE / "parallel" / "main.cc"]
+    command: list[str | Path] = [
+        "g++",
+        "-std=c++17",
+        "-O2",
+        "-DNDEBUG",
+        "-pthread",
+        *defines,
+        *headers,
+        HERE / "parallel_program" / "main.cc",
+    ]
     subprocess.run([*command, build.tree.static_library, "-o", program], check=True)
     text = subprocess.run(
         [program, str(rounds), *map(str, sizes)], check=True, capture_output=True, text=True, timeout=600
