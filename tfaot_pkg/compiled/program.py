@@ -25,6 +25,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.wording import counted, flops
+from tfaot_pkg.worker_program.messages.carriers import TREES
 
 FUNCTION = "tfaot_program"
 
@@ -32,6 +33,8 @@ FUNCTION = "tfaot_program"
 # segment took 0.8 to 1.0 of XLA's time, of 145,000 0.4 to 0.8, of 100 for each segment 1.6 to 1.9 (decision 042).
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
+_OWN = {TREES: "decision trees"}
+"""What calls of ours are for users."""
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 
@@ -147,6 +150,12 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
         raise ModelError(
             f"the model cannot be made into one program, and XLA compiles for fixed sizes: {engine.reason}",
             hint=f"give the axis {symbol.name} a number in model.shapes, or remove what the reason names",
+        )
+    if frozen.own_calls and not engine.is_program:
+        raise ModelError(
+            f"XLA cannot compute the model's {_OWN[frozen.own_calls[0]]}, and it cannot be made into a program: "
+            f"{engine.reason}",
+            hint="leave compilation.engine at auto, without flags for XLA, or remove what the reason names",
         )
     if spec.compilation.engine == "program" and not engine.is_program:
         raise ModelError(

@@ -24,7 +24,9 @@ from tfaot_pkg.compiler.program import (
     Type,
     Unsupported,
 )
+from tfaot_pkg.compiler.trees import forest_in
 from tfaot_pkg.program import hlo
+from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _MOST_OPERATIONS = 200_000
 """Of a program: computations are copied to where they are called, which may double them at each level."""
@@ -101,6 +103,9 @@ class _Import:
                     made = tuple(
                         add(instruction, "parameter", shape, attributes={"number": next(numbers)}) for shape in shapes
                     )
+                case "custom-call" if instruction.attribute("target") == TREES and len(given) == 2:
+                    attributes = {"forest": forest_in(operations, given[1][0], shapes[0])}
+                    made = (add(instruction, "trees", shapes[0], given[0], attributes=attributes),)
                 case "tuple":
                     made = tuple(value for values_ in given for value in values_)
                 case "get-tuple-element":

@@ -22,7 +22,7 @@ _MOST_FOLDED = 1 << 16
 """Elements of the largest constant folded from smaller ones: a larger broadcast is better computed where it is used."""
 _MOST_STEPS = 1 << 24
 """Elements that are read to fold one operation."""
-_SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort", "while"})
+_SLOW = frozenset({"conditional", "map", "scatter", "select-and-scatter", "sort", "trees", "while"})
 """Operations that NumPy's interpreter does not compute array by array: they are not folded."""
 _IMPURE = frozenset({"rng", "rng-bit-generator", "infeed", "outfeed", "custom-call"})
 

@@ -23,6 +23,7 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
+from tfaot_pkg.spec.formats import BUILT
 from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
@@ -74,7 +75,8 @@ class FrozenModel:
     describes them to users. `warnings` say what compiled code does differently. `confinement` is the level of the
     sandbox (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of
     costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows
-    of a batch depend on one another. `origin` says what made the model's file ("" for TensorFlow).
+    of a batch depend on one another. `origin` says what made the model's file ("" for TensorFlow). `own_calls` are
+    targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py).
     """
 
     folder: Path
@@ -90,6 +92,7 @@ class FrozenModel:
     confinement: str
     rows: Rows
     origin: str = ""
+    own_calls: tuple[str, ...] = ()
 
     @property
     def graph(self) -> Path:
@@ -199,6 +202,7 @@ def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Ch
         outputs=(*spec.model.outputs, *outputs) if spec.model.outputs else (),
         axes=spec.model.axes,
         symbols=tuple(messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols),
+        is_built=spec.model.format in BUILT,
     )
 
 
@@ -301,6 +305,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
         confinement=stored.confinement,
         rows=stored.rows,
         origin=stored.origin,
+        own_calls=model.own_calls,
     )
 
 

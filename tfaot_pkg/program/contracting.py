@@ -24,6 +24,7 @@ from tfaot_pkg.program.values import (
     together,
     with_integers,
 )
+from tfaot_pkg.worker_program.messages.carriers import TREES
 
 _NO_WINDOW = [1, 1, 0, 0]
 """Size, stride and padding of a window that leaves elements alone."""
@@ -196,6 +197,9 @@ _CUSTOM: Mapping[str, int] = {
 def custom_call(step: Step) -> Known:
     instruction, operands, shapes = step.instruction, step.operands, step.shapes
     count = _CUSTOM.get(instruction.attribute("target"))
+    if instruction.attribute("target") == TREES and len(shapes[0].sizes) == 2:
+        # Each row goes its own way; what the trees are is the same for all.
+        return _result(instruction, _of_all(step, [1]))
     if count is None or not shapes:
         return unknown(instruction, operands)
     result: Known = trailing(count)(step)

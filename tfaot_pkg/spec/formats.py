@@ -47,3 +47,7 @@ FILE_FORMATS: Mapping[Format, FileFormat] = MappingProxyType({each.field: each f
 def format_of(path: Path) -> FileFormat | None:
     """The format of a model's file by its name; None for any other path."""
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
+
+
+BUILT: frozenset[Format] = frozenset({"onnx"})
+"""Formats of files that hold no graph of TensorFlow's: their SavedModels are ours, operation by operation."""

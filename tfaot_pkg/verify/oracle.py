@@ -176,6 +176,8 @@ class Oracle:
 
     def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
         """The class of inputs that was found, and the sides of branches that none of them takes."""
+        if self._frozen.own_calls:  # TensorFlow does not run it
+            return None, ()
         try:
             inputs, not_taken = self._searched(rows, self._seconds)
         except ToolchainError as error:
@@ -217,6 +219,8 @@ class Oracle:
 
     def _compiled(self, tried: Tried) -> Mapping[str, Array] | None:
         """The answers of TensorFlow's own XLA; None if the model does not end in time."""
+        if self._frozen.own_calls:  # it does not run it
+            return {}
         try:
             return self._answers(tried, "jit", tolerant=True, jit=True, seconds=self._seconds)[0]
         except ToolchainError as error:

@@ -10,6 +10,7 @@ import hlo
 import interface
 import operations
 import outline
+import own_calls
 import parts
 import reached
 import rewrites
@@ -89,6 +90,7 @@ def freeze(request: Freeze, report) -> Frozen:
             work=work,
             graph=outline.outline(graph.graph, graph.inputs, graph.outputs),
             symbols=symbols,
+            own_calls=graph.own_calls,
         ),
         hlo=listing,
         cut=listed,
@@ -158,7 +160,7 @@ def _require_border(signature) -> None:
 class _Graph:
     """TensorFlow's `graph`, the same as `original`, and its border in the order that was asked for.
 
-    `graph_def` has replacements for what XLA cannot compile (rewrites.py).
+    `graph_def` has replacements for what XLA cannot compile (rewrites.py), and the calls `own_calls` (own_calls.py).
     """
 
     graph: object
@@ -166,6 +168,7 @@ class _Graph:
     graph_def: object
     inputs: tuple
     outputs: tuple
+    own_calls: tuple
 
 
 def frozen_function(name: str, signature):
@@ -197,6 +200,7 @@ def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
     frozen = frozen_function(model.signature, signature)
     graph_def = frozen.graph.as_graph_def()
     inputs = _feeds(signature.inputs, inputs_of(frozen), model)
+    placed = own_calls.place(graph_def) if model.is_built else ()
     rewrites.rewrite(graph_def, inputs, model.symbols, tables)
     handles = [signature.tables[each.op.name] for each in frozen.inputs if each.op.name in signature.tables]
     run = partial(_run, frozen, handles)
@@ -207,6 +211,7 @@ def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
         graph_def=graph_def,
         inputs=tuple(interface.in_order("inputs", inputs, model.inputs)),
         outputs=tuple(interface.in_order("outputs", outputs, model.outputs)),
+        own_calls=placed,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import specialize
 from messages import listing
+from messages.carriers import OWN
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
 """What is known about a model is proved at the first two sizes. At the third one, and at one of the last two, the
@@ -325,6 +326,12 @@ def _pad(proto) -> listing.Padding:
     )
 
 
+def _custom_call(proto) -> listing.CustomCall:
+    is_ours = proto.custom_call_target.startswith(OWN)
+    config = proto.backend_config.decode("utf-8", "replace") if is_ours else ""
+    return listing.CustomCall(target=proto.custom_call_target, config=config)
+
+
 def _literal(proto) -> listing.Literals:
     import hashlib
 
@@ -352,7 +359,7 @@ _ATTRIBUTES = {
     "concatenate": _dimensions,
     "constant": _literal,
     "convolution": _convolution,
-    "custom-call": lambda proto: listing.CustomCall(target=proto.custom_call_target),
+    "custom-call": _custom_call,
     "dot": _dot,
     "dynamic-slice": lambda proto: listing.Sizes(sizes=tuple(proto.dynamic_slice_sizes)),
     "fft": lambda proto: listing.Length(length=tuple(proto.fft_length)),

@@ -44,7 +44,7 @@ def at_batch_size(graph_def, feeds, batch_size: int, sizes=_MAXIMA):
         if node.name in shapes and node.op == "Placeholder":
             node.attr["shape"].shape.CopyFrom(tensor_shape.TensorShape(shapes[node.name]).as_proto())
         node.attr.pop("_output_shapes", None)  # what was known when the model was saved
-        if node.op == "XlaCustomCallV2":  # a segment (segments.py)
+        if node.op == "XlaCustomCallV2":  # a segment (segments.py), or a call of ours
             for shape in node.attr["result_shapes"].list.shape:
                 for axis in shape.dim:
                     axis.size = batch_size if axis.size < 0 else axis.size

@@ -4,6 +4,8 @@ A row goes from the root of each tree to a leaf, and the sum of the leaves' valu
 result. Averages, base values that are added last, and links are ordinary operations behind it.
 """
 
+import json
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -68,9 +70,13 @@ class Forest:
     values: np.ndarray
     base: np.ndarray
 
+    def __str__(self) -> str:
+        return f"{len(self.roots)} trees, {len(self.feature)} nodes, {self.total}"
 
-ARRAYS = tuple(each.name for each in fields(Forest) if each.name not in ("dtype", "total", "features", "outputs"))
-"""The names of its arrays, in the order in which they are operands behind x."""
+
+_HEAD = ("dtype", "total", "features", "outputs")
+ARRAYS = tuple(each.name for each in fields(Forest) if each.name not in _HEAD)
+"""The names of its arrays, in their order."""
 
 _TYPES = {
     **dict.fromkeys(("roots", "target", "feature", "words", "left", "right"), "int32"),
@@ -141,6 +147,37 @@ def _within(array: np.ndarray, low: int, high: int) -> bool:
 def _require(holds: bool, message: str) -> None:
     if not holds:
         raise ValueError(message)
+
+
+def packed(forest: Forest) -> np.ndarray:
+    """The forest as bytes, of which a graph holds one constant; at least 256, so that it counts as weights there."""
+    arrays = {name: getattr(forest, name) for name in ARRAYS}
+    head = {name: getattr(forest, name) for name in _HEAD}
+    head["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
+    parts = [json.dumps(head, sort_keys=True).encode(), *(array.tobytes() for array in arrays.values())]
+    content = len(parts[0]).to_bytes(8, "little") + b"".join(parts)
+    return np.frombuffer(content.ljust(256, b"\0"), np.uint8)
+
+
+def unpacked(content: np.ndarray) -> Forest:
+    """The forest that `packed` made bytes of. Raises ValueError for other bytes."""
+    data = content.astype(np.uint8, copy=False).tobytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    try:
+        head = json.loads(data[8:start])
+        given = {name: head[name] for name in _HEAD}
+        shapes = {name: [int(size) for size in head["shapes"][name]] for name in ARRAYS}
+    except (KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError("no forest") from error
+    arrays = {}
+    for name, shape in shapes.items():
+        dtype = np.dtype(_TYPES.get(name, str(given["total"])))
+        count = math.prod(shape)
+        if min(shape, default=0) < 0 or start + count * dtype.itemsize > len(data):
+            raise ValueError(f"{name} of a forest is cut off")
+        arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape)
+        start += count * dtype.itemsize
+    return forest(**given, **arrays)
 
 
 def depth(forest: Forest) -> int:

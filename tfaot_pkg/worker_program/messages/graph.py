@@ -108,7 +108,8 @@ class Chosen:
     """The signature `signature` of the SavedModel in `folder`.
 
     `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
-    order that it asks for, none for the order of the names.
+    order that it asks for, none for the order of the names. If it `is_built`, this program made the SavedModel, and it
+    may hold calls of ours (own_calls.py).
     """
 
     folder: str
@@ -119,6 +120,7 @@ class Chosen:
     outputs: tuple[str, ...]
     axes: Mapping[str, Axes] = field(default_factory=dict)
     symbols: tuple[Symbol, ...] = ()
+    is_built: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +219,10 @@ class Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenGraph:
-    """What a frozen model is, without the listings that only its analysis reads. `graph` is its outline, if any."""
+    """What a frozen model is, without the listings that only its analysis reads. `graph` is its outline, if any.
+
+    `own_calls` are targets of calls of ours in it (own_calls.py), which only programs compute.
+    """
 
     inputs: tuple[Feed, ...]
     outputs: tuple[Fetch, ...]
@@ -227,6 +232,7 @@ class FrozenGraph:
     work: Work
     graph: Outline | None
     symbols: tuple[Symbol, ...] = ()
+    own_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

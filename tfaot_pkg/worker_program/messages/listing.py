@@ -72,7 +72,10 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomCall:
+    """`config` is what a call of ours (own_calls.py) says of itself, in JSON."""
+
     target: str
+    config: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
