@@ -88,7 +88,7 @@ def test_what_runs_and_what_is_tested_are_the_same_versions() -> None:
 
 def test_the_version_stands_in_one_file_and_the_index_of_recipes_has_it() -> None:
     version = tfaot_pkg.__version__
-    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text()
+    assert 'dynamic = ["version", ' in (ROOT / "pyproject.toml").read_text()
     index = yaml.safe_load((ROOT / "recipes" / "tfaot-pkg" / "config.yml").read_text())
     assert list(index["versions"]) == [version]
     assert Version(version) in SpecifierSet(">=0.1,<1"), "recipes require tfaot-pkg/[>=0.1 <1]"

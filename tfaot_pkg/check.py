@@ -180,8 +180,8 @@ def scaffold_spec(
     signature: str,
     tensorflow: str | None,
     pipeline: Pipeline,
-) -> ModelSpec:
-    """Write a first spec of the SavedModel or the file `model` to `output`, and return it.
+) -> tuple[ModelSpec, Signature]:
+    """Write a first spec of the SavedModel or the file `model` to `output`; it, and the model's signature.
 
     Raises SpecError, ModelError, StorageError.
     """
@@ -196,32 +196,30 @@ def scaffold_spec(
     # Relative, so that spec and model can be moved or committed together.
     info = _model_info(Path(os.path.relpath(model, output.parent)), signature, name=chosen, version=version)
     if spec.model.format in FRONTENDS:
-        text = _frontend_text(info, spec, pipeline)
+        text, found = _frontend_text(info, spec, pipeline)
     elif spec.model.format == "graph":
-        text = _graph_text(info, spec, pipeline)
+        text, found = _graph_text(info, spec, pipeline)
     else:
-        text = _signature_text(info, spec, pipeline)
+        text, found = _signature_text(info, spec, pipeline)
     with storage_errors(f"write {output}"):
         write_file(output.absolute(), text.encode())
     # Read back as any spec: what `init` writes must be accepted.
-    return load_spec(output)
+    return load_spec(output), found
 
 
-def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
+def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
     """The text of a first spec for a file of another framework, with symbols for its open axes."""
     source = pipeline.source(spec)
     with pipeline.workers(pipeline.environment(spec)) as pool:
         described = SavedModel(spec.model, source, pool).described()
     with from_worker():
         shapes = proposed_shapes(described)
-        return scaffold(
-            model=replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols),
-            signature=proposed_signature(described, shapes),
-            origin=described.origin,
-        )
+        model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
+        signature = proposed_signature(described, shapes)
+        return scaffold(model=model, signature=signature, origin=described.origin), signature
 
 
-def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
+def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
     """The text of a first spec for a signature, which must be there."""
     found, key = _signatures(spec, pipeline), model.serving_key
     if key not in found:
@@ -229,14 +227,11 @@ def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> st
             f"the SavedModel has no signature {key!r}; it has: {', '.join(found) or 'none'}",
             hint="choose one with --signature",
         )
-    return scaffold(
-        model=model,
-        signature=signature_of(found[key]),
-        other_keys=[other for other in found if other != key],
-    )
+    signature = signature_of(found[key])
+    return scaffold(model=model, signature=signature, other_keys=[each for each in found if each != key]), signature
 
 
-def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
+def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
     """The text of a first spec for a graph, with what may be its border for review."""
     source, environment = pipeline.source(spec), pipeline.environment(spec)
     with pipeline.workers(environment) as pool:
@@ -250,13 +245,15 @@ def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> str:
             outputs=tuple(tensor.name for tensor in proposed.outputs),
             constants=proposed.constants,
         )
-        return scaffold(
+        signature = signature_of(Interface(inputs=proposed.inputs, outputs=proposed.outputs))
+        text = scaffold(
             model=model,
-            signature=signature_of(Interface(inputs=proposed.inputs, outputs=proposed.outputs)),
+            signature=signature,
             defaulted=proposed.defaulted,
             variables=proposed.variables,
             open_shapes={tensor.name: tensor.shape for tensor in proposed.inputs if _is_open(tensor.shape)},
         )
+        return text, signature
 
 
 def _is_open(shape: tuple[int | None, ...] | None) -> bool:

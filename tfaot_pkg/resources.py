@@ -92,6 +92,16 @@ def base_recipe() -> Path:
     return _BUNDLED if _BUNDLED.exists() else _CHECKOUT
 
 
+def samples() -> dict[str, Path]:
+    """The folders of sample models and of example projects, by name."""
+    models = _resource("recipes").glob("tfaot-model-*/all")
+    examples = (folder for folder in _resource("examples").iterdir() if folder.is_dir())
+    return {
+        **{folder.parent.name.removeprefix("tfaot-model-"): folder for folder in models},
+        **{folder.name: folder for folder in examples},
+    }
+
+
 def licence() -> Path:
     """The project's licence, which also covers our code inside of packages."""
     return _resource("LICENSE")

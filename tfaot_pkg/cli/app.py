@@ -19,6 +19,7 @@ from tfaot_pkg.cli import (
     packages,
     registries,
     remotes,
+    starting,
     tune,
 )
 from tfaot_pkg.cli.command import DebugFlag, JsonFlag
@@ -66,6 +67,7 @@ def root(
     """Flags that stand before a command."""
 
 
+starting.register(app)
 build.register(app)
 cmsdist.register(app)
 tune.register(app)

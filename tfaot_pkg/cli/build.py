@@ -51,12 +51,17 @@ def init(
     Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras; tfaot-pkg init frozen.pb
     """
     from tfaot_pkg.check import scaffold_spec
+    from tfaot_pkg.spec.scaffold import cpp_call
 
     pipeline = session.pipeline()
-    spec = scaffold_spec(
+    spec, found = scaffold_spec(
         model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
     )
-    text = f"wrote {output}\nnext: tfaot-pkg check {output}; tfaot-pkg publish {output}"
+    call = cpp_call(spec.model, found)
+    lines = [f"wrote {output}"]
+    if call:
+        lines += ["C++ programs will call the model like this:", *(f"  {line}" for line in call.splitlines())]
+    text = "\n".join([*lines, f"next: tfaot-pkg check {output}; tfaot-pkg publish {output}"])
     return Result(document={"spec": str(output), "name": spec.model.name, "version": spec.model.version}, text=text)
 
 

@@ -10,6 +10,7 @@ import typer
 from tfaot_pkg.cli.command import PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,22 @@ def install(
             raise typer.BadParameter("name a package, or give --locked")
         done = _install_newest(session, prefix, words, tuple(target or ()), toolchain)
     document = {"prefix": str(prefix.absolute()), "packages": done}
-    return Result(document=document, text="\n".join(map(_installed_text, done)) or "the lock file names no package")
+    if not done:
+        return Result(document=document, text="the lock file names no package")
+    return Result(document=document, text="\n".join([*map(_installed_text, done), *_cmake_lines(prefix, done)]))
+
+
+def _cmake_lines(prefix: Path, done: Sequence[InstalledEntry]) -> list[str]:
+    """What comes next in a CMake project."""
+    names = [each.entry.name for each in done]
+    linked = " ".join(f"{name}::{name}" for name in names)
+    return [
+        "next, in CMakeLists.txt:",
+        f'  list(APPEND CMAKE_PREFIX_PATH "{prefix.absolute()}")',
+        *(f"  find_package({name} REQUIRED)" for name in names),
+        f"  target_link_libraries(YOUR_PROGRAM PRIVATE {linked})",
+        f"or write a first program: tfaot-pkg new-app {names[0].removeprefix(PACKAGE_PREFIX)} --prefix {prefix}",
+    ]
 
 
 def _install_locked(session: Session, file: Path, prefix: Path, names: list[str]) -> Sequence[InstalledEntry]:

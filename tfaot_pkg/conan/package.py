@@ -70,7 +70,7 @@ def create(
     """
     recipe = [str(recipe_folder), "--version", version]
     made: list[tuple[bool, dict[str, str]]] = []
-    with home.opened() as opened, progress.step("conan", total=1 + len(shared), unit="package") as step:
+    with home.opened() as opened, progress.step("conan", total=1 + len(shared), unit="packages") as step:
         export_base(opened)
         step.advance(note="tfaot-pkg")
         for kind in shared:

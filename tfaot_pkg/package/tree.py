@@ -343,8 +343,8 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "major_version": release[0],
         "system_libraries": contents.system_libraries,
         "symbols": _symbols(contents.signature.symbols),
-        "inputs": _tensors(contents.signature.inputs),
-        "outputs": _tensors(contents.signature.outputs),
+        "inputs": tensor_members(contents.signature.inputs),
+        "outputs": tensor_members(contents.signature.outputs),
         "has_complex": any(each.dtype in (DType.COMPLEX64, DType.COMPLEX128) for each in contents.signature.tensors),
         **_state(contents.signature),
         "architecture": architecture,
@@ -367,7 +367,8 @@ def _symbols(symbols: tuple[Symbol, ...]) -> list[dict[str, object]]:
     return [{**plain(symbol), "identifier": identifiers[symbol.name]} for symbol in symbols]
 
 
-def _tensors(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
+def tensor_members(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
+    """The members of generated classes that `tensors` become, as templates see them."""
     identifiers = cpp_identifiers((tensor.name for tensor in tensors), taken=_TYPE_NAMES)
     return [
         {
@@ -389,7 +390,7 @@ def _state(signature: Signature) -> dict[str, object]:
         return {"state": []}
     inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))
     identifiers = cpp_identifiers((each.name for each in signature.state), taken=("StateTensors",))
-    tensors = {each["name"]: each for each in _tensors(signature.inputs)}
+    tensors = {each["name"]: each for each in tensor_members(signature.inputs)}
     steps = {"step_inputs": (signature.step_inputs, inputs), "step_outputs": (signature.step_outputs, outputs)}
     return {
         "state": [
@@ -404,7 +405,7 @@ def _state(signature: Signature) -> dict[str, object]:
             for each in signature.state
         ],
         **{
-            kind: [{**each, "position": names.index(str(each["name"]))} for each in _tensors(chosen)]
+            kind: [{**each, "position": names.index(str(each["name"]))} for each in tensor_members(chosen)]
             for kind, (chosen, names) in steps.items()
         },
     }

@@ -214,10 +214,28 @@ def open_registry(text: str | None, folders: Folders, *, progress: Progress, off
     """
     remote = remote_meant(text, folders) if text is not None else None
     if remote is None:
-        return FolderRegistry.open(folder_meant(text, folders))
+        folder = folder_meant(text, folders)
+        if not folder.exists():
+            raise _unknown(text, folder, folders)
+        return FolderRegistry.open(folder)
     from tfaot_pkg.remote.registry import open_remote
 
     return open_remote(remote.address, remote.root, folders, progress=progress, offline=offline)
+
+
+def _unknown(text: str | None, folder: Path, folders: Folders) -> RegistryError:
+    names = [remote.name for remote in Remotes.of(folders).all()]
+    known = f"you have added {', '.join(names)}: name one with --registry; or " if names else ""
+    add = "tfaot-pkg registry add NAME URL --fingerprint SHA256, then --registry NAME (its maintainer gives you both)"
+    if text is None:
+        return RegistryError(
+            f"no registry was named, and you have none of your own yet ({folder})",
+            hint=f"{known}to use somebody's registry: {add}; publishing a package makes your own",
+        )
+    return RegistryError(
+        f"there is no registry {text!r}: it is neither a name that was added nor a folder",
+        hint=f"{known}to add one: {add}",
+    )
 
 
 def remote_meant(text: str, folders: Folders) -> Remote | None:

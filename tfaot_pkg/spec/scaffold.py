@@ -11,6 +11,7 @@ from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS
 from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS
+from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import Compilation, ModelInfo, Validation, constants_document
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
@@ -56,6 +57,19 @@ def scaffold(
         *_validation_lines(),
     ]
     return "\n".join(lines) + "\n"
+
+
+def cpp_call(model: ModelInfo, signature: Signature) -> str:
+    """How a C++ program calls the model; "" for one with variable sizes, whose calls also bring those."""
+    if model.symbols:
+        return ""
+    inputs, outputs = ([*cpp_identifiers(each.name for each in given).values()] for given in (
+        signature.inputs, signature.outputs))  # fmt: skip
+    results = ", ".join(f"results.{name}" for name in sorted(outputs))
+    return (
+        f"tfaot::Model<{Compilation(batch_sizes=()).namespace}::{model.name}> model;\n"
+        f"auto results = model.run(rows, {{{', '.join(sorted(inputs))}}});  // {results}"
+    )
 
 
 def _model_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.package.first_program import Example
 from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
@@ -86,7 +87,7 @@ class ValidationReport:
     that no input took, `warnings` what compiled code does differently without reporting it, `rows` where rows of a
     batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in. `hashes` are
     those of its answers to pinned inputs; None in reports of versions without them. `origin` says what made the model
-    ("" for TensorFlow).
+    ("" for TensorFlow). `example` is a small batch with the framework's answers, if the model has one.
     """
 
     reference: str
@@ -102,6 +103,7 @@ class ValidationReport:
     rows: Rows = INDEPENDENT
     hashes: Hashes | None = None
     origin: str = ""
+    example: Example | None = None
 
     @property
     def framework(self) -> str:
@@ -158,6 +160,7 @@ class ValidationReport:
             "confinement": self.confinement,
             "warnings": list(self.warnings),
             "rows": {"independent": self.rows.independent, "meet": self.rows.document()},
+            "example": self.example,
             HASHES: self.hashes,
         }
 
@@ -177,6 +180,7 @@ class ValidationReport:
             confinement=data["confinement"],
             rows=Rows.from_document(data["rows"]["meet"]),
             hashes=hashes_in(data),
+            example=None if data.get("example") is None else convert(Example, data["example"], "$.example"),
         )
 
 

@@ -22,6 +22,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary
+from tfaot_pkg.package.first_program import example_of
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import Tensor
@@ -180,10 +181,13 @@ class _Validation:
                 reports += [self._sizes_report(oracle, each, ours) for each in other]
                 reports += self._steps_reports()
             report = self._report(oracle, ours, theirs, reports, branches)
+            example = example_of(
+                signature, sizes, independent=self._frozen.rows.independent, inputs=inputs, answers=theirs
+            )
             if report.failed:
                 raise disagreement(self._spec.model.name, report)
             # Last: wrong answers are the better account of a fault than other bits.
-            report = replace(report, hashes=pinned.hashes(ours))
+            report = replace(report, hashes=pinned.hashes(ours), example=example)
         if self._spec.package.tools:
             stored = reference_bytes(
                 signature=signature, uid=self._library.uid, batch_sizes=sizes,
