@@ -55,7 +55,8 @@ def page(found: Results) -> str:
         "",
         (
             "Axes, sizes, scales and the like, which the tests give as inputs, are constants here, as they are in models. Types "
-            "without arithmetic on CPUs (float8, 4 and 2 bits), texts, sequences, optional values and training are refused. "
+            "without arithmetic on CPUs (float8, 4 and 2 bits), texts, and training are refused, and sequences and optional "
+            "values as inputs and outputs. "
             "Further operators: `Binarizer`, `FeatureVectorizer`, `Imputer`, `LinearClassifier`, `LinearRegressor`, "
             "`Normalizer` and `Scaler` of `ai.onnx.ml`; `BiasGelu`, `FastGelu`, `FusedMatMul`, `Gelu`, `QuickGelu` and "
             "`SkipLayerNormalization` of `com.microsoft`. Functions in a file are expanded."

@@ -332,6 +332,106 @@ def embedded_words():
     return graph.model(y=(graph.add("Transpose", chosen, perm=[1, 0, 2]), FLOAT, ["N", 5, 4]))
 
 
+def inner(name, nodes, inputs, outputs):
+    """A graph inside of an operator: its inputs and outputs are (name, type)."""
+    made = (
+        [helper.make_tensor_value_info(each, dtype, None if dtype == FLOAT else []) for each, dtype in values]
+        for values in (inputs, outputs)
+    )
+    return helper.make_graph([helper.make_node(*each[:3], **dict(each[3:])) for each in nodes], name, *made)
+
+
+@network
+def images_sampled():
+    """Images that are read between their elements, regions of them, and pooling that is undone."""
+    graph = Graph(("x", FLOAT, ["N", 4, 6, 5]), ("grid", FLOAT, ["N", 3, 4, 2]), opset=20)
+    parts = [
+        graph.add("GridSample", "x", "grid", mode=mode, padding_mode=padding, align_corners=aligned)
+        for mode in ("linear", "nearest", "cubic")
+        for padding in ("zeros", "border", "reflection")
+        for aligned in (0, 1)
+    ]
+    offset = graph.add("Conv", "x", graph.weight(36, 4, 3, 3, scale=0.1), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    moved = graph.add("DeformConv", "x", graph.weight(6, 2, 3, 3), offset, graph.weight(6), group=2, offset_group=2,
+                      kernel_shape=[3, 3], pads=[1, 1, 1, 1])  # fmt: skip
+    largest, places = graph.add("MaxPool", "x", outputs=2, kernel_shape=[2, 1], strides=[2, 1])
+    back = graph.add("MaxUnpool", largest, places, kernel_shape=[2, 1], strides=[2, 1])
+    blocks = graph.constant(np.int64([3, 2]))
+    columns = graph.add("Reshape", moved, graph.constant(np.int64([0, 6, 30])))
+    image = graph.add("Col2Im", columns, graph.constant(np.int64([7, 7])), blocks, pads=[0, 0, 0, 0])
+    size = graph.add("Shape", "x", end=1)
+    rows = graph.add("Range", *(graph.constant(np.int64(0)), graph.add("Squeeze", size), graph.constant(np.int64(1))))
+    shape = graph.add("Concat", size, graph.constant(np.int64([4])), axis=0)
+    regions = graph.add("Expand", graph.constant(np.float32([[0.5, 1, 4, 5.5]])), shape)
+    regions = [
+        graph.add("RoiAlign", "x", regions, rows, output_height=2, output_width=3, sampling_ratio=2, mode=mode)
+        for mode in ("avg", "max")
+    ]
+    flat = [graph.add("Flatten", each) for each in (*parts, moved, back, image, *regions)]
+    return graph.model(y=(graph.add("Concat", *flat, axis=1), FLOAT, ["N", None]))
+
+
+@network
+def sounds():
+    """What a waveform goes through before a network: frames, windows, a transform, bands; and transforms of any axis."""
+    graph = Graph(("wave", FLOAT, ["N", 64]), opset=20)
+    scalar = lambda value: graph.constant(np.int64(value))  # noqa: E731
+    window = graph.add("HannWindow", scalar(16), periodic=1)
+    spectrum = graph.add("STFT", "wave", scalar(8), window, scalar(16), onesided=1)
+    power = graph.add("ReduceSumSquare", spectrum, graph.constant(np.int64([-1])), keepdims=0)
+    limits = (graph.constant(np.float32(20)), graph.constant(np.float32(4000)))
+    bands = graph.add("MelWeightMatrix", scalar(5), scalar(16), scalar(16000), *limits)
+    mel = graph.add("Log", graph.add("Add", graph.add("MatMul", power, bands), graph.constant(np.float32(1e-3))))
+    signal = graph.add("Reshape", "wave", graph.constant(np.int64([0, 8, 8, 1])))
+    whole = graph.add("DFT", signal, "", scalar(-3))
+    back = graph.add("DFT", whole, scalar(10), scalar(1), inverse=1)
+    half = graph.add("DFT", signal, scalar(6), scalar(2), onesided=1)
+    flat = [graph.add("Flatten", each) for each in (mel, back, half)]
+    return graph.model(y=(graph.add("Concat", *flat, axis=1), FLOAT, ["N", None]))
+
+
+@network
+def long_loops():
+    """A loop of 40 steps that shows each of them, and one that ends when its inputs say so."""
+    graph = Graph(("x", FLOAT, ["N", 3]), opset=17)
+    step = inner(
+        "step",
+        [("Mul", ["s", "x"], ["m"]), ("Tanh", ["m"], ["t"]), ("Add", ["t", "x"], ["next"]), ("Identity", ["c"], ["on"]),
+         ("ReduceSum", ["next"], ["shown"])],
+        [("i", INT64), ("c", TensorProto.BOOL), ("s", FLOAT)],
+        [("on", TensorProto.BOOL), ("next", FLOAT), ("shown", FLOAT)],
+    )  # fmt: skip
+    step.node[-1].attribute.append(helper.make_attribute("keepdims", 0))
+    last, shown = graph.add("Loop", graph.constant(np.int64(40)), "", "x", outputs=2, body=step)
+    graph.tensors.append(numpy_helper.from_array(np.float32(100), "limit"))
+    again = inner(
+        "again",
+        [("Add", ["s", "s"], ["next"]), ("Abs", ["next"], ["a"]), ("ReduceSum", ["a"], ["total"]),
+         ("Less", ["total", "limit"], ["on"])],
+        [("i", INT64), ("c", TensorProto.BOOL), ("s", FLOAT)],
+        [("on", TensorProto.BOOL), ("next", FLOAT)],
+    )  # fmt: skip
+    again.node[2].attribute.append(helper.make_attribute("keepdims", 0))
+    doubled = graph.add("Loop", "", graph.constant(np.array(True)), "x", body=again)
+    total = graph.add("Add", graph.add("Add", last, doubled), graph.add("ReduceMax", shown, keepdims=0))
+    return graph.model(y=(total, FLOAT, ["N", 3]))
+
+
+@network
+def lists():
+    """Sequences inside of the graph, as exporters write lists of tensors."""
+    graph = Graph(("x", FLOAT, ["N", 6, 4]), opset=17)
+    parts = graph.add("SplitToSequence", "x", graph.constant(np.int64(2)), axis=1)
+    parts = graph.add("SequenceInsert", parts, graph.add("SequenceAt", parts, graph.constant(np.int64(-1))))
+    parts = graph.add("SequenceErase", parts, graph.constant(np.int64(1)))
+    body = inner("body", [("Tanh", ["item"], ["made"])], [("item", FLOAT)], [("made", FLOAT)])
+    graph.add("SequenceMap", parts, body=body)
+    stacked = graph.add("ConcatFromSequence", graph.nodes[-1].output[0], axis=2, new_axis=1)
+    graph.add("SequenceLength", parts)
+    length = graph.add("Cast", graph.nodes[-1].output[0], to=FLOAT)
+    return graph.model(y=(graph.add("Add", stacked, length), FLOAT, ["N", 2, 3, 4]))
+
+
 def main():
     (folder,) = sys.argv[1:]
     for name, make in MAKERS.items():

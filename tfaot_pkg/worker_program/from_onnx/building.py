@@ -15,14 +15,19 @@ from from_onnx import (  # noqa: F401 (each fills the table)
     indexing,
     layers,
     normalizing,
+    pooling,
     preprocessing,
     products,
     quantized,
     recurrent,
     reducing,
+    sampling,
+    sequences,
     shaping,
+    signals,
 )
 from from_onnx.graphs import GRAPH, TENSORS
+from from_onnx.sequences import Sequence
 from from_onnx.table import OPERATORS, Node
 from messages.requests import ModelFault, Nothing
 from messages.sources import BuildOnnx
@@ -83,7 +88,9 @@ class Builder:
             inputs = [values[name] if name else None for name in node.inputs]
             results = self._computed(node, inputs)
             for name, result in zip(node.outputs, results, strict=False):
-                if name:
+                if name and isinstance(result, Sequence):
+                    values[name] = result
+                elif name:
                     values[name] = _shaped(tf.convert_to_tensor(result), graph["shapes"].get(name), self._by_row)
         return values
 
@@ -123,13 +130,15 @@ class Builder:
             raise node.fault(
                 "this operator is not read", "replace it in the model: docs/onnx-coverage.md lists what is"
             )
-        known = [None if each is None else tf.get_static_value(each) for each in inputs]
+        known = [None if each is None or isinstance(each, Sequence) else tf.get_static_value(each) for each in inputs]
         is_known = all(value is not None for value, each in zip(known, inputs, strict=True) if each is not None)
         try:
             if is_known and not _has_graphs(node):
                 with tf.init_scope():
                     made = _tuple(function(node, *_constants(known, inputs)))
-                    if all(each is None or np.prod(each.shape) <= _MOST_FOLDED for each in made):
+                    if any(isinstance(each, Sequence) for each in made):
+                        folded = None
+                    elif all(each is None or np.prod(each.shape) <= _MOST_FOLDED for each in made):
                         made = tuple(None if each is None else each.numpy() for each in made)
                         folded = made
                     else:

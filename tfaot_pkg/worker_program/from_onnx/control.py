@@ -2,10 +2,13 @@
 
 import numpy as np
 import tensorflow as tf
+from from_onnx.sequences import Sequence
 from from_onnx.table import operator
 from from_onnx.tensors import rank, sizes, static
 
-_MOST_UNROLLED = 32
+_MOST_UNROLLED, _MOST_OF_SEQUENCES = 32, 1024
+"""Steps of loops that are written out, also of those that carry sequences, which nothing else can do."""
+_FAR = 2**31 - 1
 
 
 @operator("If")
@@ -13,38 +16,46 @@ def _if(node, condition):
     branches = [node.get("else_branch"), node.get("then_branch")]
     known = static(condition)
     if known is not None:
-        return _results(node, branches[int(np.any(known))], {})
+        return node.results(branches[int(np.any(known))])
     made = tf.cond(
-        tf.reshape(condition, []), lambda: _results(node, branches[1], {}), lambda: _results(node, branches[0], {})
+        tf.reshape(condition, []),
+        lambda: _tensors(node, node.results(branches[1])),
+        lambda: _tensors(node, node.results(branches[0])),
     )
     return tuple(made)
 
 
-def _results(node, graph: dict, given: dict) -> tuple:
-    values = node.run(graph, given)
-    return tuple(values[name] for name in graph["outputs"])
+def _tensors(node, values: tuple) -> tuple:
+    if any(isinstance(each, Sequence) for each in values):
+        raise node.fault("a sequence depends on values of the inputs")
+    return values
 
 
 @operator("Loop")
 def _loop(node, most, condition, *states):
-    graph = node.get("body")
-    trips, known = static(most), static(condition)
-    always = condition is None or (known is not None and np.all(known))
-    if known is not None and not np.any(known):
-        trips = 0
-    if trips is None or not (always or trips == 0):
+    """Written out if it is short; else a loop, whose steps give arrays if it is known how many there are."""
+    graph, trips, known = node.get("body"), static(most), static(condition)
+    trips = None if trips is None else int(np.ravel(trips)[0])
+    trips = 0 if known is not None and not np.any(known) else trips
+    first = node.results(graph, (tf.constant(0, tf.int64), tf.constant(True), *states))
+    goes_on, has_sequences = static(first[0]), any(isinstance(each, Sequence) for each in (*states, *first))
+    is_counted = trips is not None and (condition is None or known is not None) and goes_on is not None
+    if is_counted and (trips <= (_MOST_OF_SEQUENCES if has_sequences else _MOST_UNROLLED) or not np.any(goes_on)):
+        return _unrolled(node, graph, trips, states)
+    _tensors(node, (*states, *first))
+    if not is_counted and len(first) > 1 + len(states):
         raise node.fault(
-            "how often it runs depends on the inputs", "export the model with a fixed number of steps, or use Scan"
+            "how often it runs, and how much it gives, depends on the inputs",
+            "export the model with a fixed number of steps",
         )
-    trips = int(np.ravel(trips)[0])
-    if trips > _MOST_UNROLLED:
-        raise node.fault(f"it runs {trips} times, more than the {_MOST_UNROLLED} that are written out", "use Scan")
-    carried, scanned = list(states), []
+    return _looped(node, graph, most if trips is None else trips, condition, states, first)
+
+
+def _unrolled(node, graph: dict, trips: int, states: tuple) -> tuple:
+    carried, scanned = states, []
     for step in range(trips):
-        names = graph["inputs"]
-        given = dict(zip(names, [tf.constant(step, tf.int64), tf.constant(True), *carried], strict=True))
-        goes_on, *results = _results(node, graph, given)
-        carried = results[: len(states)]
+        goes_on, *results = node.results(graph, (tf.constant(step, tf.int64), tf.constant(True), *carried))
+        carried = tuple(results[: len(states)])
         scanned.append(results[len(states) :])
         going = static(goes_on)
         if going is None:
@@ -53,7 +64,38 @@ def _loop(node, most, condition, *states):
             break
     if not scanned and len(graph["outputs"]) > 1 + len(states):
         raise node.fault("it never runs, and its outputs have no shape")
-    return tuple(carried) + tuple(tf.stack(each) for each in zip(*scanned, strict=True))
+    return carried + tuple(tf.stack(each) for each in zip(*scanned, strict=True))
+
+
+def _looped(node, graph: dict, most, condition, states: tuple, first: tuple) -> tuple:
+    count = len(states)
+    room = most if isinstance(most, int) else None
+    trips = None if most is None else tf.reshape(tf.cast(most, tf.int64), [])
+    arrays = tuple(tf.TensorArray(e.dtype, size=room, element_shape=e.shape) for e in first[1 + count :])
+    start = tf.constant(True) if condition is None else tf.reshape(condition, [])
+
+    def body(step, going, kept, made):
+        del going
+        goes_on, *after = node.results(graph, (step, tf.constant(True), *kept))
+        written = tuple(a.write(tf.cast(step, tf.int32), b) for a, b in zip(made, after[count:], strict=True))
+        return step + 1, tf.reshape(goes_on, []), tuple(after[:count]), written
+
+    shapes = tuple(_common(before.shape, after.shape) for before, after in zip(states, first[1:], strict=False))
+    _, _, last, arrays = tf.while_loop(
+        lambda step, going, *_: going if trips is None else going & (step < trips),
+        body,
+        (tf.constant(0, tf.int64), start, states, arrays),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), shapes, tuple(tf.TensorShape(None) for _ in arrays)),
+        maximum_iterations=None if room is None or room > _FAR else room,
+    )
+    return (*last, *(each.stack() for each in arrays))
+
+
+def _common(before, after):
+    """The sizes of a state that all steps share."""
+    if before.rank != after.rank or before.rank is None:
+        return tf.TensorShape(None)
+    return tf.TensorShape([a if a == b else None for a, b in zip(before, after, strict=True)])
 
 
 @operator("Scan")
@@ -87,8 +129,7 @@ def _steps(node, graph: dict, states: list, scanned: list) -> tuple:
     arrays = [tf.TensorArray(each.dtype, size=steps, element_shape=each.shape[1:]).unstack(each) for each in scanned]
 
     def results(step, kept: list) -> tuple:
-        given = dict(zip(graph["inputs"], [*kept, *(each.read(step) for each in arrays)], strict=True))
-        made = _results(node, graph, given)
+        made = node.results(graph, (*kept, *(each.read(step) for each in arrays)))
         return list(made[: len(states)]), list(made[len(states) :])
 
     # The types and shapes of what a step gives, which the loop has to know before it runs.

@@ -245,6 +245,14 @@ def _cast_like(node, x, like):
     return cast(node, x, like.dtype)
 
 
+@operator("BitCast")
+def _bit_cast(node, x):
+    dtype = type_of(node, node.get("to"))
+    if tf.bool in (x.dtype, dtype) or dtype.size != x.dtype.size:
+        raise node.fault(f"{x.dtype.name} as {dtype.name}: only numbers of one size are read")
+    return tf.bitcast(x, dtype)
+
+
 def cast(node, x, dtype):
     if tf.string in {x.dtype, dtype}:
         raise node.fault("texts are not read")

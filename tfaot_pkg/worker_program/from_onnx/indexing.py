@@ -1,5 +1,7 @@
 """Operators that take and put elements by their indices, and that sort."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
@@ -52,13 +54,51 @@ _SCATTERS = {
 
 def _scattered(node, x, indices, updates):
     reduction = node.get("reduction", "none") or "none"
+    if reduction == "mul":
+        return _multiplied(node, x, indices, updates)
     if reduction not in _SCATTERS:
-        raise node.fault(f"its reduction {reduction!r} is not read", "compute it with 'add' on logarithms, or without")
+        raise node.fault(f"its reduction {reduction!r} is not read")
     if x.dtype == tf.bool:
         numbers = (tf.cast(each, tf.int32) for each in (x, updates))
         data, values = numbers
         return tf.cast(_SCATTERS[reduction](data, indices, values), tf.bool)
     return _SCATTERS[reduction](x, indices, updates)
+
+
+_MOST_COMPARED = 1 << 20
+
+
+def _multiplied(node, x, indices, updates):
+    """Each element, times all updates for it: every index is compared with every place, as XLA scatters no products."""
+    depth, given = indices.shape[-1], x.shape.as_list()
+    count = indices.shape[:-1].num_elements()
+    if None in given or count is None or count * math.prod(given[:depth]) > _MOST_COMPARED:
+        raise node.fault("its reduction 'mul' is only read with few, known sizes", "compute it with a mask")
+    strides = [math.prod(given[place + 1 : depth]) for place in range(depth)]
+    flat = tf.reduce_sum(tf.reshape(indices, [count, depth]) * tf.constant(strides, indices.dtype), -1)
+    rest = math.prod(given[depth:])
+    values = tf.reshape(updates, [count, 1, rest])
+    hits = flat[:, None] == tf.range(math.prod(given[:depth]), dtype=flat.dtype)[None, :]
+    factors = tf.reduce_prod(tf.where(hits[..., None], values, tf.ones((), x.dtype)), 0)
+    return x * tf.reshape(factors, given)
+
+
+@operator("TensorScatter")
+def _tensor_scatter(node, past, update, starts=None):
+    """Each row's update at its own place of the axis: every place takes its element of either."""
+    axis = axis_of(node, node.get("axis", -2), rank(node, past))
+    room, count = sizes(past)[axis], sizes(update)[axis]
+    places = tf.range(room, dtype=tf.int64)[None, :]
+    places = places - (tf.zeros([1, 1], tf.int64) if starts is None else tf.cast(starts, tf.int64)[:, None])
+    if node.get("mode", "linear") == "circular":
+        places = tf.math.floormod(places, tf.cast(room, tf.int64))
+    taken = tf.broadcast_to(tf.clip_by_value(places, 0, count - 1), vector([sizes(past)[0], room]))
+    values = moved_back(tf.gather(moved_last(update, axis), taken, batch_dims=1, axis=-1), axis) if axis > 1 else (
+        tf.gather(update, taken, batch_dims=1, axis=1)
+    )  # fmt: skip
+    shape = [1] * past.shape.rank
+    shape[0], shape[axis] = -1, room
+    return tf.where(tf.reshape((places >= 0) & (places < count), vector(shape)), values, past)
 
 
 @operator("ScatterND")
@@ -113,6 +153,19 @@ def _non_zero(node, x):
             "multiply by a mask, or use Where and TopK",
         )
     return tf.constant(np.stack(np.nonzero(values)), tf.int64)
+
+
+@operator("Unique")
+def _unique(node, x):
+    values = required(node, x, "how many different elements there are")
+    found = np.unique(values, return_index=True, return_inverse=True, return_counts=True, axis=node.get("axis"))
+    made, first, inverse, counts = found
+    if not node.get("sorted", 1):
+        order = np.argsort(first)
+        back = np.argsort(order)
+        made = np.take(made, order, axis=node.get("axis") or 0)
+        first, inverse, counts = first[order], back[inverse], counts[order]
+    return (tf.constant(made), *(tf.constant(np.ravel(each), tf.int64) for each in (first, inverse, counts)))
 
 
 @operator("Compress")

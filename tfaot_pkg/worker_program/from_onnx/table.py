@@ -34,6 +34,11 @@ class Node:
         """An attribute."""
         return self.attributes.get(name, default)
 
+    def results(self, graph: dict, given: tuple = ()) -> tuple:
+        """The outputs of an inner graph, from its inputs in their order."""
+        values = self.run(graph, dict(zip(graph["inputs"], given, strict=True)))
+        return tuple(values[name] for name in graph["outputs"])
+
     def fault(self, why: str, hint: str = "") -> ModelFault:
         """The error for a node that cannot be read."""
         domain = "" if self.domain == "ai.onnx" else f"{self.domain}."

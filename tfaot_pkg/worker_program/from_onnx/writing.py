@@ -27,13 +27,19 @@ class Writer:
         np.savez(path, **self._arrays)
 
     def _node(self, node, number: int) -> dict:
+        import onnx
+
         return {
             "op": node.op_type,
             "domain": node.domain or "ai.onnx",
             "name": node.name or f"{node.op_type}_{number}",
             "inputs": list(node.input),
             "outputs": list(node.output),
-            "attributes": {each.name: self._attribute(node, each) for each in node.attribute},
+            "attributes": {
+                each.name: self._attribute(node, each)
+                for each in node.attribute
+                if each.type not in (onnx.AttributeProto.TYPE_PROTO, onnx.AttributeProto.TYPE_PROTOS)
+            },
         }
 
     def _attribute(self, node, attribute):

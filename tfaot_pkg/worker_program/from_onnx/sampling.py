@@ -1,0 +1,185 @@
+"""Operators that read images at places between their elements."""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+import tensorflow as tf
+from from_onnx.layers import paddings
+from from_onnx.table import operator
+from from_onnx.tensors import constant_or, rank, reshaped, sizes, transposed
+
+_CUBIC = -0.75
+
+
+@operator("GridSample")
+def _grid_sample(node, x, grid):
+    count = rank(node, x) - 2
+    mode = node.get("mode", "linear").removeprefix("bi")
+    aligned, padding = node.get("align_corners", 0), node.get("padding_mode", "zeros")
+    if mode not in _TAPS or padding not in ("zeros", "border", "reflection"):
+        raise node.fault(f"the mode {mode!r} with padding {padding!r} is not read")
+    given = _space(node, x)
+    places = reshaped(grid, [sizes(grid)[0], -1, count])
+    points = []
+    for axis, size in enumerate(given):
+        place = places[..., count - 1 - axis]  # the last coordinate belongs to the first axis
+        scale, shift = ((size - 1) / 2, (size - 1) / 2) if aligned else (size / 2, (size - 1) / 2)
+        points.append(place * tf.constant(scale, x.dtype) + tf.constant(shift, x.dtype))
+    made = sampled(_flat(x), given, points, mode, padding, aligned=bool(aligned))
+    made = reshaped(made, [*sizes(grid)[:-1], sizes(x)[1]])
+    return transposed(made, [0, count + 1, *range(1, count + 1)])
+
+
+def _space(node, x) -> list:
+    """The sizes of the image's axes."""
+    given = x.shape.as_list()[2:]
+    if None in given:
+        raise node.fault("the sizes of its image are not known")
+    return given
+
+
+def _flat(x):
+    """[batch, places, channels]."""
+    count = x.shape.rank
+    last = transposed(x, [0, *range(2, count), 1])
+    return reshaped(last, [sizes(x)[0], math.prod(x.shape.as_list()[2:]), sizes(x)[1]])
+
+
+def _near(fraction) -> list:
+    return [(0, None)]
+
+
+def _linear(fraction) -> list:
+    return [(0, 1 - fraction), (1, fraction)]
+
+
+def _cubic(fraction) -> list:
+    def near(x):
+        return ((_CUBIC + 2) * x - (_CUBIC + 3)) * x * x + 1
+
+    def far(x):
+        return ((_CUBIC * x - 5 * _CUBIC) * x + 8 * _CUBIC) * x - 4 * _CUBIC
+
+    return [(-1, far(fraction + 1)), (0, near(fraction)), (1, near(1 - fraction)), (2, far(2 - fraction))]
+
+
+_TAPS = {"nearest": _near, "linear": _linear, "cubic": _cubic}
+"""Mode -> the elements that count for a point, as distances from the one before it, and their weights."""
+
+
+def sampled(flat, space: list, points: list, mode: str = "linear", padding: str = "zeros", *, aligned: bool = True):
+    """[batch, points, channels]: `flat` at `points`, one coordinate of [batch, points] for each axis of `space`."""
+    taps = []
+    for size, point in zip(space, points, strict=True):
+        # What is farther away than any tap reaches is all padding, and would not fit into integers.
+        point = point if padding == "reflection" else tf.clip_by_value(point, -4.0, size + 3.0)  # noqa: PLW2901
+        first = tf.round(point) if mode == "nearest" else tf.floor(point)
+        taps.append([(_padded(first + step, size, padding, aligned), w) for step, w in _TAPS[mode](point - first)])
+    parts = []
+    for chosen in itertools.product(*taps):
+        index, weight = None, None
+        for size, ((place, inside), factor) in zip(space, chosen, strict=True):
+            index = place if index is None else index * size + place
+            for each in (factor, inside):
+                if each is not None:
+                    weight = each if weight is None else weight * each
+        part = tf.gather(flat, index, batch_dims=1)
+        parts.append(part if weight is None else part * weight[..., None])
+    return functools.reduce(tf.add, parts)
+
+
+def _padded(place, size: int, padding: str, aligned: bool) -> tuple:
+    """The element that counts at `place`, and 1 or 0 for inside and outside (None: always 1)."""
+    inside = None
+    if padding == "zeros":
+        inside = tf.cast((place >= 0) & (place <= size - 1), place.dtype)
+    if padding == "reflection":
+        period = float(max(2 * (size - 1), 1) if aligned else 2 * size)
+        place = tf.math.floormod(place, tf.constant(period, place.dtype))
+        place = tf.minimum(place, (period if aligned else period - 1) - place)
+    return tf.cast(tf.clip_by_value(place, 0, size - 1), tf.int32), inside
+
+
+@operator("RoiAlign")
+def _roi_align(node, x, regions, owners):
+    ratio = node.get("sampling_ratio", 0)
+    if ratio < 1:
+        raise node.fault("how many points it reads depends on the inputs (sampling_ratio 0)", "export it with a number")
+    half = node.get("coordinate_transformation_mode", "half_pixel") == "half_pixel" and node.version >= 16
+    space = _space(node, x)
+    lengths = (node.get("output_height", 1), node.get("output_width", 1))
+    points = []
+    for axis, length in enumerate(lengths):
+        scale = tf.constant(node.get("spatial_scale", 1.0), x.dtype)
+        start, end = (regions[:, place] * scale - (0.5 if half else 0.0) for place in (1 - axis, 3 - axis))
+        extent = end - start if half else tf.maximum(end - start, 1)
+        steps = (np.arange(length * ratio) + 0.5) / (length * ratio)
+        points.append(start[:, None] + extent[:, None] * tf.constant(steps, x.dtype))
+    # What lies outside by less than an element counts as the edge; farther out there is nothing.
+    inside = [tf.cast((p >= -1) & (p <= size), x.dtype) for p, size in zip(points, space, strict=True)]
+    points = [tf.clip_by_value(p, 0, size - 1) for p, size in zip(points, space, strict=True)]
+    owner = tf.cast(owners, tf.int32)
+    y, across = (each.reshape(-1) for each in np.indices([length * ratio for length in lengths]))
+    grids = [tf.gather(points[0], y, axis=1), tf.gather(points[1], across, axis=1)]
+    images = tf.gather(_flat(x), owner)
+    weights = tf.gather(inside[0], y, axis=1) * tf.gather(inside[1], across, axis=1)
+    is_largest = node.get("mode", "avg") == "max"
+    made = _largest_corner(images, space, grids) if is_largest else sampled(images, space, grids)
+    made = reshaped(made * weights[..., None], [sizes(regions)[0], lengths[0], ratio, lengths[1], ratio, sizes(x)[1]])
+    made = tf.reduce_max(made, [2, 4]) if is_largest else tf.reduce_mean(made, [2, 4])
+    return tf.transpose(made, [0, 3, 1, 2])
+
+
+def _largest_corner(flat, space: list, points: list):
+    """The largest product of an element and its weight: what ONNX and ONNX Runtime take for a maximum."""
+    corners = []
+    floors = [tf.floor(point) for point in points]
+    for steps in itertools.product((0, 1), repeat=2):
+        index, weight = None, None
+        for size, point, first, step in zip(space, points, floors, steps, strict=True):
+            place = tf.cast(tf.minimum(first + step, size - 1), tf.int32)
+            index = place if index is None else index * size + place
+            factor = point - first if step else 1 - (point - first)
+            weight = factor if weight is None else weight * factor
+        corners.append(tf.gather(flat, index, batch_dims=1) * weight[..., None])
+    return functools.reduce(tf.maximum, corners)
+
+
+@operator("DeformConv")
+def _deform_conv(node, x, w, offset, bias=None, mask=None):
+    space, (outputs, inputs, *kernel) = _space(node, x), w.shape.as_list()
+    if len(kernel) != 2:
+        raise node.fault("only images of two axes are read")
+    groups, owners = node.get("group", 1), node.get("offset_group", 1)
+    strides, dilations = node.get("strides") or [1, 1], node.get("dilations") or [1, 1]
+    pads = paddings(node, space, kernel, strides, dilations)
+    height, width = offset.shape.as_list()[2:]
+    taps = math.prod(kernel)
+    batch, channels = sizes(x)[:2]
+    moves = reshaped(offset, [batch, owners, taps, 2, height, width])
+    bases = []
+    for axis, length in enumerate((height, width)):
+        inner = np.unravel_index(np.arange(taps), kernel)[axis] * dilations[axis]
+        outer = np.arange(length) * strides[axis] - pads[axis][0]
+        shape = [taps, length, 1] if axis == 0 else [taps, 1, length]
+        bases.append(tf.constant((inner[:, None] + outer[None, :]).reshape(shape), x.dtype))
+    parts = []
+    for owner, image in enumerate(tf.split(_flat(x), owners, -1)):
+        points = [reshaped(moves[:, owner, :, axis] + bases[axis], [batch, -1]) for axis in range(2)]
+        part = sampled(image, space, points)
+        if mask is not None:
+            chosen = reshaped(mask, [batch, owners, taps * height * width])[:, owner]
+            part = part * chosen[..., None]
+        parts.append(reshaped(part, [batch, taps, height * width, channels // owners]))
+    columns = tf.transpose(tf.concat(parts, -1), [0, 2, 1, 3])  # [batch, places, taps, channels]
+    made = []
+    for column, weight in zip(tf.split(columns, groups, -1), tf.split(w, groups, 0), strict=True):
+        matrix = constant_or(
+            lambda each: tf.reshape(tf.transpose(each, [2, 3, 1, 0]), [taps * inputs, outputs // groups]), weight
+        )
+        made.append(tf.tensordot(reshaped(column, [batch, height * width, taps * inputs]), matrix, 1))
+    total = tf.concat(made, -1) if groups > 1 else made[0]
+    total = total if bias is None else total + bias
+    return tf.transpose(reshaped(total, [batch, height, width, outputs]), [0, 3, 1, 2])
