@@ -13,7 +13,7 @@ import pytest
 from tests.compiler.conftest import Compile
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, verify
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size, Symbol, verify
 from tfaot_pkg.compiler.simplify import simplify
 
 pytestmark = pytest.mark.slow  # each compiles its code
@@ -46,7 +46,7 @@ class Writer:
         )
         return made
 
-    def input(self, *sizes: int, dtype: str = "f32") -> int:
+    def input(self, *sizes: int | Size, dtype: str = "f32") -> int:
         self.inputs += 1
         return self.add("parameter", (N, *sizes), dtype=dtype, number=self.inputs - 1)
 
@@ -54,7 +54,7 @@ class Writer:
         array = np.array(values, NUMPY_TYPES[dtype])
         return self.add("constant", array.shape, dtype=dtype, literal=Literal(array))
 
-    def spread(self, value: float, *sizes: int, dtype: str = "f32") -> int:
+    def spread(self, value: float, *sizes: int | Size, dtype: str = "f32") -> int:
         return self.add("broadcast", (N, *sizes), self.constant(value, dtype), dtype=dtype, dimensions=())
 
     def reducer(self, opcode: str, dtype: str = "f32", *, result: str | None = None, **attributes: Any) -> Region:
@@ -70,8 +70,8 @@ class Writer:
         )  # fmt: skip
         return Region(operations=(*parameters, root), results=(root.id,))
 
-    def program(self, *results: int) -> Program:
-        made = Program(entry=Region(operations=tuple(self.operations), results=results))
+    def program(self, *results: int, symbols: tuple[Symbol, ...] = ()) -> Program:
+        made = Program(entry=Region(operations=tuple(self.operations), results=results), symbols=symbols)
         verify(made)
         return made
 

@@ -1,11 +1,12 @@
 """Random programs: the code gives what the interpreter does, to the bit, for one block of rows and for several.
 
-All numbers are small integers, also those of floats, so that no order of additions changes a sum.
+Some have an axis whose size each call brings. All numbers are small integers, also those of floats, so that no order of additions changes a sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +14,61 @@ import numpy as np
 import pytest
 
 from tests.compiler.conftest import compiled_together
-from tests.compiler.test_operations import N, Writer
+from tests.compiler.test_operations import N, Sizes, Writer
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Program, Size, Symbol
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 
 Random = np.random.Generator
 _ROWS = (1, 7)
 _LENGTH = 12
+_SYMBOL = Symbol("n", 9)
+_CALLS = (1, 2, 6, 9)
+"""Sizes of the symbol."""
+
+Value = tuple[int, tuple[Size, ...], str]
+
+
+def _sizes(sizes: Sizes) -> tuple[Size, ...]:
+    return tuple(size if isinstance(size, Size) else Size(size) for size in sizes)
 
 
 class Grower:
-    """Adds random operations to a program; values have the batch first, then one or two more axes."""
+    """Adds random operations to a program; values have the batch first, then one or two more axes.
 
-    def __init__(self, random: Random) -> None:
+    With `symbolic`, sizes of the inputs are `_SYMBOL`, and that of others follow.
+    """
+
+    def __init__(self, random: Random, *, symbolic: bool = False) -> None:
         self.random, self.writer = random, Writer()
-        self.values: list[tuple[int, tuple[int, ...], str]] = []
-        for dtype, sizes in (("f32", (4, 6)), ("f32", (5,)), ("s32", (4, 6)), ("s32", (5,))):
-            self.values.append((self.writer.input(*sizes, dtype=dtype), sizes, dtype))
+        self.values: list[Value] = []
+        self.symbols = (_SYMBOL,) if symbolic else ()
+        n = Size.symbol(_SYMBOL.name)
+        shapes: tuple[Sizes, Sizes] = ((n, 6), (n,)) if symbolic else ((4, 6), (5,))
+        for dtype in ("f32", "s32"):
+            for sizes in shapes:
+                self.values.append((self.writer.input(*sizes, dtype=dtype), _sizes(sizes), dtype))
+        # What needs sizes that are known finds some.
+        self.fixed: list[Value] = []
+        for dtype in ("f32", "s32"):
+            self.fixed.append((self.writer.spread(2, 4, 6, dtype=dtype), _sizes((4, 6)), dtype))
 
-    def any(self, dtype: str | None = None, rank: int | None = None) -> tuple[int, tuple[int, ...], str]:
-        fits = [v for v in self.values if dtype in (None, v[2]) and (rank is None or len(v[1]) == rank)]
+    def any(self, dtype: str | None = None, rank: int | None = None, *, known: tuple[int, ...] = ()) -> Value:
+        """Whose sizes at the places `known` are numbers."""
+        fits = [
+            value
+            for value in self.values
+            if dtype in (None, value[2])
+            and (rank is None or len(value[1]) == rank)
+            and all(value[1][place].is_constant for place in known)
+        ] or [value for value in self.fixed if dtype in (None, value[2])]
         return fits[self.random.integers(len(fits))]
 
-    def add(self, opcode: str, sizes: tuple[int, ...], dtype: str, /, *operands: int, **more: Any) -> int:
+    def add(self, opcode: str, sizes: Sizes, dtype: str, /, *operands: int, **more: Any) -> int:
         made = self.writer.add(opcode, (N, *sizes), *operands, dtype=dtype, **more)
-        self.values.append((made, sizes, dtype))
+        self.values.append((made, _sizes(sizes), dtype))
         return made
 
     def few(self, *choices: Any) -> Any:
@@ -75,24 +103,30 @@ class Grower:
 
     def moved(self) -> None:
         value, (rows, columns), dtype = self.any(rank=2)
-        match self.random.integers(5):
+        match self.random.integers(3):
             case 0:
                 self.add("transpose", (columns, rows), dtype, value, dimensions=(0, 2, 1))
             case 1:
                 self.add("reverse", (rows, columns), dtype, value, dimensions=(self.few(1, 2),))
-            case 2:
-                step = self.few(1, 2)
-                kept = -(-(columns - 1) // step) if columns > 1 else 1
-                start = 1 if columns > 1 else 0
-                slices = ((0, N, 1), (0, rows, 1), (start, columns, step))
-                self.add("slice", (rows, kept), dtype, value, slices=slices)
-            case 3:
-                self.add("reshape", (rows * columns,), dtype, value)
             case _:
-                inner = self.few(0, 1)
-                wide = 1 + rows + (rows - 1) * inner
-                fill = self.writer.constant(3, dtype)
-                self.add("pad", (wide, columns - 1), dtype, value, fill, padding=((0, 0, 0), (1, 0, inner), (0, -1, 0)))
+                self.add("reshape", (rows * columns,), dtype, value)
+
+    def cut(self) -> None:
+        value, (rows, size), dtype = self.any(rank=2, known=(1,))
+        columns = size.constant
+        step = self.few(1, 2)
+        kept = -(-(columns - 1) // step) if columns > 1 else 1
+        start = 1 if columns > 1 else 0
+        self.add("slice", (rows, kept), dtype, value, slices=((0, N, 1), (0, rows, 1), (start, columns, step)))
+
+    def padded(self) -> None:
+        value, (rows, columns), dtype = self.any(rank=2)
+        inner = self.few(0, 1)
+        wide = rows + Size(1) + (rows + Size(-1)) * Size(inner)
+        fill = self.writer.constant(3, dtype)
+        less = 1 if columns.is_constant else 0
+        made = (wide, columns + Size(-less))
+        self.add("pad", made, dtype, value, fill, padding=((0, 0, 0), (1, 0, inner), (0, -less, 0)))
 
     def joined(self) -> None:
         value, sizes, dtype = self.any()
@@ -119,7 +153,8 @@ class Grower:
         self.add("clamp", kept, dtype, low, made, high)
 
     def windows(self) -> None:
-        value, (rows, columns), dtype = self.any(rank=2)
+        value, (known, columns), dtype = self.any(rank=2, known=(0,))
+        rows = known.constant
         size, stride = self.few(1, 2, rows), self.few(1, 2)
         low, high = self.few(0, size - 1), self.few(0, 1)
         count = (rows + low + high - size) // stride + 1
@@ -129,8 +164,8 @@ class Grower:
         self.add("reduce-window", (count, columns), dtype, value, start, window=window, regions=(region,))
 
     def multiplied(self) -> None:
-        value, (rows, columns), dtype = self.any(rank=2)
-        weights = self.writer.constant(self.random.integers(-2, 3, (columns, 3)), dtype)
+        value, (rows, columns), dtype = self.any(rank=2, known=(1,))
+        weights = self.writer.constant(self.random.integers(-2, 3, (columns.constant, 3)), dtype)
         made = self.writer.add(
             "dot", (N, rows, 3), value, weights, dtype=dtype, contracting=((2,), (0,)), batch=((), ())
         )
@@ -171,37 +206,46 @@ class Grower:
 
     def program(self) -> Program:
         steps: list[Callable[[], None]] = [
-            self.one, self.two, self.two, self.chosen, self.converted, self.moved, self.moved, self.joined, self.spread,
-            self.reduced, self.windows, self.multiplied, self.sorted, self.gathered, self.scattered,
+            self.one, self.two, self.two, self.chosen, self.converted, self.moved, self.cut, self.padded, self.joined,
+            self.spread, self.reduced, self.windows, self.multiplied, self.sorted, self.gathered, self.scattered,
         ]  # fmt: skip
         for _ in range(_LENGTH):
             self.few(*steps)()
-        return self.writer.program(*(value for value, _, _ in self.values[-3:]), self.any("f32")[0])
+        results = [value for value, _, _ in self.values[-3:]]
+        return self.writer.program(*results, self.any("f32")[0], symbols=self.symbols)
 
 
-def _inputs(program: Program, rows: int, random: Random) -> list[Array]:
+def _inputs(program: Program, rows: int, sizes: Mapping[str, int], random: Random) -> list[Array]:
     shapes = [parameter.shape for parameter in program.entry.parameters]
-    return [random.integers(-4, 9, shape.at(rows)).astype(NUMPY_TYPES[shape.dtype]) for shape in shapes]
+    return [random.integers(-4, 9, shape.at(rows, sizes)).astype(NUMPY_TYPES[shape.dtype]) for shape in shapes]
 
 
-def _check(seeds: range, kernels: Path, folder: Path) -> None:
-    programs = {str(seed): Grower(np.random.default_rng(seed)).program() for seed in seeds}
+def _check(seeds: range, kernels: Path, folder: Path, *, symbolic: bool = False) -> None:
+    programs = {str(seed): Grower(np.random.default_rng(seed), symbolic=symbolic).program() for seed in seeds}
     simple: Mapping[str, Program] = {name: recognize(simplify(each)) for name, each in programs.items()}
     codes = compiled_together(simple, kernels, folder, block=4)
     for name, program in programs.items():
-        for rows in _ROWS:
-            inputs = _inputs(program, rows, np.random.default_rng(rows))
-            wanted = interpret.run(program, rows, inputs)
-            for given, right in zip(codes[name](*inputs), wanted, strict=True):
-                np.testing.assert_array_equal(given, right, err_msg=f"seed {name}, {rows} rows")
+        for rows, size in product(_ROWS, _CALLS if symbolic else (0,)):
+            sizes = {_SYMBOL.name: size} if symbolic else {}
+            inputs = _inputs(program, rows, sizes, np.random.default_rng(rows))
+            wanted = interpret.run(program, rows, inputs, sizes)
+            for given, right in zip(codes[name].at_sizes([*sizes.values()], *inputs), wanted, strict=True):
+                np.testing.assert_array_equal(given, right, err_msg=f"seed {name}, {rows} rows, {sizes}")
 
 
 def test_random_programs_give_what_the_interpreter_does(kernels: Path, tmp_path: Path) -> None:
     _check(range(12), kernels, tmp_path)
 
 
+def test_random_programs_with_a_symbol_give_what_the_interpreter_does(kernels: Path, tmp_path: Path) -> None:
+    _check(range(12), kernels, tmp_path, symbolic=True)
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("start", range(100, 1100, 100))
-def test_many_random_programs_give_what_the_interpreter_does(kernels: Path, tmp_path: Path, start: int) -> None:
-    _check(range(start, start + 100), kernels, tmp_path)
+@pytest.mark.parametrize("symbolic", [False, True], ids=["fixed", "symbolic"])
+def test_many_random_programs_give_what_the_interpreter_does(
+    kernels: Path, tmp_path: Path, start: int, symbolic: bool
+) -> None:
+    _check(range(start, start + 100), kernels, tmp_path, symbolic=symbolic)
