@@ -193,7 +193,8 @@ class Pipeline:
             )  # fmt: skip
             report = validate(
                 spec, saved, frozen, library,
-                engine=compiled.engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+                engine=compiled.engine, operations=compiled.program.operations if compiled.program else (),
+                key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
                 pool=pool, cache=self.cache, progress=self.progress,
             )  # fmt: skip
         programs = build_tools(
@@ -222,12 +223,14 @@ class Pipeline:
         frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
         made = pool.given_folder("program")
         engine = make_program(spec, frozen, pool.environment.toolchain, made)
+        program = program_code(made)
         report = validate(
             spec, saved, frozen, library,
-            engine=engine, key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+            engine=engine, operations=program.operations if program else (),
+            key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        return Validated(frozen=frozen, engine=engine, program=program_code(made), report=report)
+        return Validated(frozen=frozen, engine=engine, program=program, report=report)
 
     def environment(self, spec: ModelSpec) -> ToolchainEnvironment:
         """The toolchain of `spec`, made now if it is missing."""

@@ -9,8 +9,9 @@ import pytest
 from tests.wording import COMPILER_TEXT, reported
 from tfaot_pkg.binary.elf import opened
 from tfaot_pkg.cxx.compiler import Compiler, find_compiler
+from tfaot_pkg.cxx.confined import confined
 from tfaot_pkg.errors import CompilerError
-from tfaot_pkg.nightly.recheck import OtherCode, _globals, confined
+from tfaot_pkg.nightly.recheck import OtherCode, _globals
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_compiler_and_linker_read_nothing_of_the_user_s(compiler: Compiler, tmp_
     code = f'.section .rodata\n.incbin "{secret}"\n.section .note.GNU-stack,"",@progbits\n'
     assert b"the key" in compiled(compiler, tmp_path / "free", code, suffix=".S").read_bytes()
     (tmp_path / "confined").mkdir()
-    inside = confined(compiler, tmp_path / "confined")
+    inside = confined(compiler)
     with reported(CompilerError, varies=COMPILER_TEXT) as caught:
         compiled(inside, tmp_path / "confined", code, suffix=".S")
     assert str(secret) in caught.value.message

@@ -84,6 +84,13 @@ PROFILE = frozenset(
 OBJECT = SHARED_LIBRARY | _ARITHMETIC | frozenset({"_GLOBAL_OFFSET_TABLE_"})
 """What an object or a static library may need."""
 
+OPERATION = (
+    _MATH_OF_ALL_TYPES
+    | _ARITHMETIC
+    | frozenset("bcmp memchr memcmp memcpy memmove memset _GLOBAL_OFFSET_TABLE_".split())
+)
+"""What an operation of a model's author may need: nothing that allocates, keeps or tells anything."""
+
 PROGRAM = SHARED_LIBRARY | frozenset(
     "__libc_start_main clock_gettime fclose fopen fprintf fputc fputs fread fwrite fflush printf putc puts putchar"
     " perror readlink stderr stdout strtod strtol strtoll __isoc23_strtol __isoc23_strtoll __printf_chk __fprintf_chk"

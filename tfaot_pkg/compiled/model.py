@@ -200,6 +200,7 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "choice": [spec.compilation.kernels, spec.compilation.weights],
             "profile": spec.package.profile,
             "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),
+            "operation_template": sha256_file(resources.templates() / "native" / "operation.cc.j2"),
         },
     )
 

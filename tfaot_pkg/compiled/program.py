@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.compiled.flags import tuned_code
+from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.compiled.reproducible import difference, unfused
 from tfaot_pkg.compiler.emit import Emitted, emit
 from tfaot_pkg.compiler.extents import check_extents
@@ -25,7 +26,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import from_worker
 from tfaot_pkg.wording import counted, flops
-from tfaot_pkg.worker_program.messages.carriers import TREES
+from tfaot_pkg.worker_program.messages.carriers import OPERATION, TREES
 
 FUNCTION = "tfaot_program"
 
@@ -33,7 +34,7 @@ FUNCTION = "tfaot_program"
 # segment took 0.8 to 1.0 of XLA's time, of 145,000 0.4 to 0.8, of 100 for each segment 1.6 to 1.9 (decision 042).
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
-_OWN = {TREES: "decision trees"}
+_OWN = {TREES: "decision trees", OPERATION: "operations of its author's"}
 """What calls of ours are for users."""
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
@@ -52,8 +53,9 @@ class Engine:
 
     `work` is what one row costs in the program itself. `scratch` is in bytes, `block` the number of rows that it
     computes at a time, and `symbols` are sizes that a call brings, with their ranges; XLA computes `segments`, row by
-    row. `difference` says why the bits of a program's results may depend on the CPU; it is empty if they do not. Those
-    of the targets `unfused` differ from those of all others in any case.
+    row, and so do the operations of the author's that are `called`. `difference` says why the bits of a program's
+    results may depend on the CPU; it is empty if they do not. Those of the targets `unfused` differ from those of all
+    others in any case.
     """
 
     operations: int = 0
@@ -62,6 +64,7 @@ class Engine:
     block: int = 0
     symbols: tuple[str, ...] = ()
     segments: tuple[SegmentOfXla, ...] = ()
+    called: tuple[str, ...] = ()
     reason: str = ""
     difference: str = ""
     unfused: tuple[str, ...] = ()
@@ -85,6 +88,7 @@ class Engine:
             "block": self.block,
             **({"symbols": list(self.symbols)} if self.symbols else {}),
             **({"segments": list(self.segments)} if self.segments else {}),
+            **({"custom_operations": list(self.called)} if self.called else {}),
             **self.bits,
         }
 
@@ -102,6 +106,7 @@ class Engine:
         if self.unfused and not self.difference:
             bits += f", but for {' and '.join(self.unfused)}, which cannot fuse a multiplication and an addition"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
+        parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
         operations = counted(self.operations, "operation")
         sizes = f" and {' and '.join(self.symbols)}" if self.symbols else ""
         told = f"{_told(self.work)}{parts}; reproducible: {bits}"
@@ -131,6 +136,11 @@ class ProgramCode:
     has_sizes: bool = False
 
     @property
+    def operations(self) -> tuple[OperationCode, ...]:
+        """The code of the operations that it calls and the model's author supplies."""
+        return read_operations(self.folder)
+
+    @property
     def source(self) -> Path:
         return self.folder / _SOURCE
 
@@ -157,6 +167,12 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
             f"{engine.reason}",
             hint="leave compilation.engine at auto, without flags for XLA, or remove what the reason names",
         )
+    if spec.model.operations and not engine.is_program:
+        raise ModelError(
+            f"the model cannot be made into one program, and nothing else calls operations of its author's: "
+            f"{engine.reason}",
+            hint="change in the model or the spec what the reason names",
+        )
     if spec.compilation.engine == "program" and not engine.is_program:
         raise ModelError(
             f"the model cannot be made into one program: {engine.reason}",
@@ -165,6 +181,7 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
     require_sources(spec, engine)
     if emitted is not None:
         _write(emitted, folder)
+        write_operations(emitted.called, spec, frozen, folder)
     (folder / _FACTS).write_text(json.dumps(asdict(engine)))
     return engine
 
@@ -221,6 +238,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
             for each in frozen.segments
             if each.found.name in emitted.segments
         ),
+        called=tuple(sorted({each.operation for each in emitted.called})),
         difference=difference(program),
         unfused=unfused(spec.compilation.targets),
     )

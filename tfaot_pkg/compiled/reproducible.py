@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tfaot_pkg.compiler.program import Operation, Program
 from tfaot_pkg.targets import TARGETS
+from tfaot_pkg.worker_program.messages.carriers import OPERATION
 
 _OF_THE_C_LIBRARY = {
     "atan2": "atan2", "cbrt": "cbrt", "cosine": "cos", "erf": "erf", "exponential": "exp",
@@ -25,8 +26,11 @@ def difference(program: Program) -> str:
     """Why the bits may depend on the CPU beyond that. Empty if they do not."""
     known = {each.id: each for each in program.entry.everything()}
     called = {_OF_THE_C_LIBRARY[each.opcode] for each in known.values() if _is_of_the_c_library(each)}
-    if any(each.opcode == "custom-call" for each in known.values()):
+    targets = [each.attributes["target"] for each in known.values() if each.opcode == "custom-call"]
+    if any(target != OPERATION for target in targets):
         return "XLA computes parts of it"
+    if targets:
+        return "it calls operations of the model's author"
     if called:
         return f"it calls {', '.join(sorted(called))} of the C library"
     if any(each.opcode == "bitcast-convert" and _reads_a_float(each, known) for each in known.values()):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import batched, control, layers, moving, ordering, reductions, scattering, segments, windows
-from tfaot_pkg.compiler.emitter import Emitter, Tables
+from tfaot_pkg.compiler.emitter import Called, Emitter, Tables
 from tfaot_pkg.compiler.program import Operation, Program
 
 
@@ -22,6 +22,7 @@ class Emitted:
 
     `scratch` is the memory that it works in, in bytes; it computes at most `block` rows at a time. `segments` are
     functions of XLA's code that it calls, for one row each; memory for these follows the scratch memory.
+    `called` are operations of the model's author, which it calls for one row each, too.
     """
 
     source: str
@@ -29,6 +30,7 @@ class Emitted:
     scratch: int
     block: int
     segments: tuple[str, ...]
+    called: tuple[Called, ...]
 
 
 def emit(program: Program, name: str, block: int | None = None, *, profile: bool = False) -> Emitted:
@@ -45,6 +47,7 @@ def emit(program: Program, name: str, block: int | None = None, *, profile: bool
         scratch=scratch,
         block=block,
         segments=tuple(sorted(emitter.segments)),
+        called=tuple(emitter.called),
     )
 
 

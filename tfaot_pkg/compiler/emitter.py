@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.affine import Index, address_terms, as_size, cpp, merged, shifted, split, variable
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -49,6 +50,29 @@ class Tables:
     several: Mapping[str, Callable[[Emitter, Operation], None]]
 
 
+Attributes = dict[str, tuple[float, ...]]
+"""Of an operation of the author's: numbers by name."""
+ArrayOfRow = tuple[str, tuple[int, ...]]
+"""An array that an operation of the author's takes or gives: its type as HLO has it, and the sizes of a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """The function `target`, which calls an operation of the author's for one row, for the node `node`.
+
+    `batched` says which inputs have rows; others are the same for all of them. `constants` are known ones, by place.
+    """
+
+    target: str
+    operation: str
+    node: str
+    attributes: Attributes
+    inputs: tuple[ArrayOfRow, ...]
+    outputs: tuple[ArrayOfRow, ...]
+    batched: tuple[bool, ...]
+    constants: Mapping[int, Array]
+
+
 class Emitter(Writer):
     def __init__(self, program: Program, tables: Tables) -> None:
         super().__init__(program.symbols)
@@ -62,6 +86,7 @@ class Emitter(Writer):
         self.scalars: dict[int, str] = {}  # C++ expressions
         self.fresh = count(1 + max(operation.id for operation in program.entry.everything()))
         self.segments: set[str] = set()  # functions of XLA's code
+        self.called: list[Called] = []
         self.results: dict[int, list[State]] = {}  # of operations that give several arrays
         self.places: dict[int, str] = {}  # where a value is wanted: an output, or the next state of a loop
         self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
@@ -98,6 +123,7 @@ class Emitter(Writer):
             "symbols": [variable(symbol.name) for symbol in program.symbols],
             "reached": list(self.reached),
             "segments": sorted(self.segments),
+            "called": [each.target for each in self.called],
             "memory": scratch,
             "inputs": [_border(parameter.shape) for parameter in program.entry.parameters],
             "outputs": [_border(self.known[result].shape) for result in program.entry.results],

@@ -1,14 +1,27 @@
-"""Calls of XLA's code, for parts of the model that the compiler has no operations for."""
+"""Calls of other code for single rows: XLA's, for what the compiler has no operations for, and the model's author's."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import cpp
-from tfaot_pkg.compiler.emitter import Emitter, State
+from tfaot_pkg.compiler.emitter import Attributes, Called, Emitter, State
+from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.program import ONE, Operation, Shape, Size, Unsupported
+from tfaot_pkg.documents import convert
+from tfaot_pkg.worker_program.messages.carriers import OPERATION
 
 PREFIX = "tfaot_segment_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """The configuration of a call of an operation of the author's (worker_program/authored.py)."""
+
+    name: str
+    attributes: Attributes
 
 
 def call(emitter: Emitter, operation: Operation) -> str:
@@ -26,26 +39,63 @@ def calls(emitter: Emitter, operation: Operation) -> None:
 
 def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
     target = operation.attributes["target"]
-    if not target.startswith(PREFIX):
+    if not target.startswith(PREFIX) and target != OPERATION:
         raise Unsupported(f"custom-call of {target} (node {operation.node!r})")
     emitter.flush()
     read = [(emitter.stored(each), emitter.known[each].shape) for each in operation.operands]
     given = [(emitter.buffer(shape.dtype, shape.elements), shape) for shape in operation.shapes]
-    emitter.segments.add(target)
     for pointer, _ in read:
         emitter.touch(pointer)
+    if target == OPERATION:
+        target, memory = _called(emitter, operation), ""
+    else:
+        emitter.segments.add(target)
+        memory = ", memory"
     with emitter.braces("for (std::size_t i = 0; i < n; ++i)"):
         emitter.line(f"const void* const read[] = {{{', '.join(_row(*each) for each in read)}}};")
         emitter.line(f"void* const given[] = {{{', '.join(_row(*each) for each in given)}}};")
-        emitter.line(f"{target}(read, given, memory);")
+        emitter.line(f"{target}(read, given{memory});")
     for pointer, _ in (*read, *given):
         emitter.touch(pointer)
     return [pointer for pointer, _ in given]
 
 
+def _called(emitter: Emitter, operation: Operation) -> str:
+    """The function that calls an operation of the author's."""
+    try:
+        described = convert(_Described, json.loads(operation.attributes["config"]))
+    except ValueError as error:
+        raise Unsupported(f"a call of an operation that is not described: {error}") from error
+    operands = [emitter.known[each] for each in operation.operands]
+    called = Called(
+        target=f"tfaot_operation_{len(emitter.called)}",
+        operation=described.name,
+        node=operation.node,
+        attributes=described.attributes,
+        inputs=tuple(_array(operation, each.shape) for each in operands),
+        outputs=tuple(_array(operation, shape) for shape in operation.shapes),
+        batched=tuple(_has_rows(each.shape) for each in operands),
+        constants={place: literal(each) for place, each in enumerate(operands) if each.opcode == "constant"},
+    )
+    emitter.called.append(called)
+    return called.target
+
+
+def _array(operation: Operation, shape: Shape) -> tuple[str, tuple[int, ...]]:
+    """An array of an operation of the author's: its type, and the sizes of a row of it."""
+    sizes = shape.sizes[1:] if _has_rows(shape) else shape.sizes
+    if shape.dtype not in C_TYPES or not all(size.is_constant for size in sizes):
+        raise Unsupported(f"an array of {shape} for an operation of the author's (node {operation.node!r})")
+    return shape.dtype, tuple(size.constant for size in sizes)
+
+
+def _has_rows(shape: Shape) -> bool:
+    return bool(shape.sizes) and shape.sizes[0].grows
+
+
 def _row(pointer: str, shape: Shape) -> str:
     """The address of row `i`; of an array without rows the array's."""
-    if not shape.sizes or not shape.sizes[0].grows:
+    if not _has_rows(shape):
         return pointer
     if shape.sizes[0] != Size(0, 1):
         raise Unsupported(f"a segment with an array of {shape}")

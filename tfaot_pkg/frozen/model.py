@@ -24,7 +24,7 @@ from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import DType, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.formats import BUILT
-from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document
+from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document, operations_document
 from tfaot_pkg.toolchain.frontends import frontend_identity
 from tfaot_pkg.toolchain.worker import WorkerPool, from_worker
 from tfaot_pkg.worker_program.messages import graph as messages
@@ -76,7 +76,8 @@ class FrozenModel:
     sandbox (sandbox/policy.py) in which the model was loaded. `work` is its amount of computation, for estimates of
     costs. `outline` is the graph to draw, as JSON values (worker_program/outline.py), or None. `rows` says where rows
     of a batch depend on one another. `origin` says what made the model's file ("" for TensorFlow). `own_calls` are
-    targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py).
+    targets of operations that TensorFlow and XLA do not have (worker_program/own_calls.py). The files of operations
+    that the author supplies are in `folder`, too.
     """
 
     folder: Path
@@ -122,6 +123,14 @@ class FrozenModel:
             for each in self.signature.state
         }
 
+    def operation_source(self, name: str) -> Path:
+        """The C++ file of an operation that the author supplies."""
+        return self.folder / f"{name}.cpp"
+
+    def operation_reference(self, name: str) -> Path:
+        """The Python file of its reference."""
+        return self.folder / f"{name}.py"
+
     @property
     def weights_file(self) -> Path | None:
         path = self.folder / "weights.bin"
@@ -153,6 +162,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "source": source.digest,
             "format": spec.model.format,
             "roles": {} if spec.model.format != "graph" else {"graph": spec.model.files, **spec.model.files_beside},
+            **({"operations": operations_document(spec.model)} if spec.model.operations else {}),
             "constants": constants_document(spec.model),
             "feeds": list(spec.model.feeds),
             "signature": spec.model.serving_key,
@@ -203,6 +213,7 @@ def chosen(spec: ModelSpec, model: Path, state: Sequence[FoundState] = ()) -> Ch
         axes=spec.model.axes,
         symbols=tuple(messages.Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in spec.model.symbols),
         is_built=spec.model.format in BUILT,
+        operations=tuple(sorted(spec.model.operations)),
     )
 
 
@@ -219,6 +230,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
         )
         frozen = pool.get().call(request, Frozen)
         origin = saved.original.origin
+        operations = saved.operations()
     # Before the files are checked: the worker still runs, and could change its own copy afterwards.
     pool.take(made, folder)
     with from_worker():
@@ -240,6 +252,9 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             origin=origin,
             state=kept,
         )
+        for name, (source, reference) in operations.items():
+            shutil.copyfile(source, folder / f"{name}.cpp")
+            shutil.copyfile(reference, folder / f"{name}.py")
         (folder / "frozen.json").write_text(encoded(stored))
         if _is_listed(spec.compilation):
             (folder / _LISTING).write_text(encoded(frozen.cut or frozen.hlo))

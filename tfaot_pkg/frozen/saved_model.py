@@ -98,11 +98,21 @@ class SavedModel:
         with self._snapshot.named():
             yield
 
+    def operations(self) -> dict[str, tuple[Path, Path]]:
+        """The copies of source and reference of each operation that the author supplies. Raises as `folder`."""
+        _ = self._snapshot.model
+        return {
+            name: (self._snapshot.beside(files.source), self._snapshot.beside(files.reference))
+            for name, files in self._model.operations.items()
+        }
+
     def graph_files(self) -> GraphFiles:
         """The copies of a graph's files. Raises SourceError, StorageError."""
         model, graph = self._model, self._snapshot.model
-        beside = {name: str(self._snapshot.beside(place)) for name, place in model.files_beside.items()}
-        return GraphFiles(graph=str(graph), config=beside.get("config", ""), checkpoint=beside.get("checkpoint", ""))
+        config, checkpoint = (
+            str(self._snapshot.beside(place)) if place else "" for place in (model.config, model.checkpoint)
+        )
+        return GraphFiles(graph=str(graph), config=config, checkpoint=checkpoint)
 
     def _converted(self) -> Path:
         match self._model.format:

@@ -25,6 +25,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
+from tfaot_pkg.compiled.operations import OperationCode
 from tfaot_pkg.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.cxx.elf import defined_symbols, undefined_symbols
@@ -45,6 +46,7 @@ from tfaot_pkg.native.library import (
     require_sound_libraries,
 )
 from tfaot_pkg.native.model_source import ModelSource, state_offset
+from tfaot_pkg.native.operations import compile_operation
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.render import render
@@ -81,6 +83,7 @@ def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
             "flags": list(compiler.all_flags),
             "templates": resources.digest(resources.templates() / "native"),
             "c_api": resources.digest(resources.headers() / "tfaot" / "c_api.h"),
+            "operation": resources.digest(resources.headers() / "tfaot" / "operation.h"),
         },
     )
 
@@ -126,7 +129,7 @@ def _number_of_steps(spec: ModelSpec, compiled: CompiledModel) -> int:
     if compiled.program is None:
         return total
     # Its code and, for a segment, the code that calls it and what both are linked into; and an empty object.
-    return total + targets + 1 + 2 * len(compiled.segments)
+    return total + targets + 1 + 2 * len(compiled.segments) + targets * len(compiled.program.operations)
 
 
 def _name(unit: CompiledUnit) -> str:
@@ -140,6 +143,10 @@ def _runtime_names(library: str, runtime: Path) -> dict[str, str]:
 
 def _program_name(target: Target) -> str:
     return f"program_{target.identifier}.cc"
+
+
+def _operation_name(code: OperationCode, target: Target) -> str:
+    return f"{code.wrapper.stem}_{target.identifier}"
 
 
 def _segment_name(segment: CompiledSegment) -> str:
@@ -236,6 +243,7 @@ class LibraryBuild:
         if self.compiled.program is not None:
             units += [partial(self._program, self.compiled.program, target) for target in self._targets]
             units += [partial(self._segment, segment) for segment in self.compiled.segments]
+            units += [partial(self._operation, each, target) for each in self._operations for target in self._targets]
             units.append(self._nothing)
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
@@ -359,6 +367,16 @@ class LibraryBuild:
         source = self._rendered("segment.cc.j2", f"{_segment_name(segment)}.cc", _segment_context(segment))
         return self._compile(source, [*segment.target.flags, *WARNINGS, "-isystem", segment.folder])
 
+    @property
+    def _operations(self) -> tuple[OperationCode, ...]:
+        return () if self.compiled.program is None else self.compiled.program.operations
+
+    def _operation(self, code: OperationCode, target: Target) -> Path:
+        """An operation that the author of the model supplies."""
+        made = compile_operation(code, target, self.compiler, self.work / _operation_name(code, target))
+        self.step.advance(note=made.name)
+        return made
+
     def _nothing(self) -> Path:
         """What a batch size has of its own if a program computes all of them."""
         source = self.work / f"{_NOTHING}.cc"
@@ -404,6 +422,7 @@ class LibraryBuild:
                 made = [self.work / f"{_segment_name(segment)}.o", *segment.objects]
                 keep = [segment.prefix, f"{segment.prefix}_memory"]
                 program.append(self._merge(made, self.work / f"{_segment_name(segment)}.linked.o", keep=keep))
+        program += [self.work / _operation_name(each, target) / f"{each.wrapper.stem}.o" for each in self._operations]
         everything = [*(path for paths in objects for path in paths), *program]
         parts = self.parts.objects_for(target, everything)
         shared = [*program, *parts.values()]

@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from tfaot_pkg import resources
 from tfaot_pkg.binary.archive import MalformedArchive, members_of
 from tfaot_pkg.binary.elf import read_elf, symbols_of
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.confined import confined
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
 from tfaot_pkg.folders import Folders
@@ -34,14 +34,12 @@ from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.name import shared_library_name
 from tfaot_pkg.package.tree import PackageContents, render
 from tfaot_pkg.pipeline import Pipeline, Plan, contents_of
-from tfaot_pkg.process import Finished
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.publish import Release, entry_of
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, SBOM, VALIDATION
-from tfaot_pkg.sandbox import Limits, Sandbox
 from tfaot_pkg.source.tree import copy_hashed
 from tfaot_pkg.static.layout import LATENCY, PREFIX
 from tfaot_pkg.storage import storage_errors
@@ -232,8 +230,6 @@ def _tampered(release: Release, why: str) -> TrustError:
     return TrustError(f"the stored result of {release.entry} is not what was built: {why}", hint=_HINT)
 
 
-_VARIABLES = {"LC_ALL": "C", "SOURCE_DATE_EPOCH": "0", "CCACHE_DISABLE": "1"}  # a cache would be outside
-_SYSTEM = (Path("/usr"), Path("/bin"))
 _GROUP = 17  # SHT_GROUP
 _ONCE = ".gnu.linkonce."
 
@@ -247,7 +243,7 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
 
     `work` is an empty folder. Raises StorageError.
     """
-    compiler = confined(plan.compiler, work)
+    compiler = confined(plan.compiler)
     spec, again = plan.spec, replace(library, folder=work)
     whole = work / f"{library.name}.o"
     try:
@@ -274,23 +270,6 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
                 _require_same(program, made / program.name)
     except CompilerError as error:
         raise OtherCode(f"its compiled files cannot be linked again: {error.message}") from error
-
-
-def confined(compiler: Compiler, work: Path) -> Compiler:
-    """`compiler` in a sandbox, because its input may be hostile: it reads only our and the system's files."""
-    programs = [found for name in (*compiler.command[:1], *compiler.tools.values()) if (found := shutil.which(name))]
-    # Beside its bin/, a compiler's prefix holds its own libraries and headers.
-    prefixes = {Path(program).resolve().parents[1] for program in programs}
-    own = (resources.templates(), resources.headers(), resources.kernels())
-    box = Sandbox(
-        readable=(*_SYSTEM, *sorted(prefixes), *own), writable=(work,), limits=Limits.of_user(), starts_programs=True
-    )
-
-    def run(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], timeout: float, log: Path) -> Finished:
-        here = replace(box, writable=(cwd,), limits=replace(box.limits, timeout=timeout))
-        return here.native(argv, env={"PATH": env.get("PATH", os.defpath), **_VARIABLES}).run(log=log)
-
-    return replace(compiler, runner=run)
 
 
 def _only_member(data: bytes, name: str, symbol: str) -> bytes:

@@ -24,7 +24,7 @@ from tfaot_pkg.program.values import (
     together,
     with_integers,
 )
-from tfaot_pkg.worker_program.messages.carriers import TREES
+from tfaot_pkg.worker_program.messages.carriers import OPERATION, TREES
 
 _NO_WINDOW = [1, 1, 0, 0]
 """Size, stride and padding of a window that leaves elements alone."""
@@ -197,6 +197,8 @@ _CUSTOM: Mapping[str, int] = {
 def custom_call(step: Step) -> Known:
     instruction, operands, shapes = step.instruction, step.operands, step.shapes
     count = _CUSTOM.get(instruction.attribute("target"))
+    if instruction.attribute("target") == OPERATION:
+        return _by_row(step)
     if instruction.attribute("target") == TREES and len(shapes[0].sizes) == 2:
         # Each row goes its own way; what the trees are is the same for all.
         return _result(instruction, _of_all(step, [1]))
@@ -204,6 +206,15 @@ def custom_call(step: Step) -> Known:
         return unknown(instruction, operands)
     result: Known = trailing(count)(step)
     return result
+
+
+def _by_row(step: Step) -> Known:
+    """An operation of the model's author: the program calls it for each row, which gets that row of what has one."""
+    instruction, operands = step.instruction, step.operands
+    value = together(operands, instruction)
+    if value.mixed is None and not value.uniform and value.axis != Axis(dimension=0):
+        value = mixed(instruction)
+    return _result(instruction, value)
 
 
 def unknown(instruction: Instruction, operands: Sequence[Known]) -> Known:

@@ -76,13 +76,13 @@ def source_tree(
 ) -> SourceTree:
     """The tree at `root`, of which the model uses `used`: a folder, or a file with the parts of its format beside it.
 
-    `field` of `model` in the spec names it; `beside` has other files by the fields that name them (ModelInfo). `used`
+    `field` of `model` in the spec names it; `beside` has other files by the spec's fields (ModelInfo). `used`
     is relative to `root` or below it. Names are relative to the SavedModel's folder, or the lowest folder above all
     files, so moving it changes nothing. Raises SourceError if files are missing, unreadable, outside `root`, not
     regular, or Git LFS pointers.
     """
     path = inside(root, used, what=f"model.{field}")
-    others = [file for name, place in (beside or {}).items() for file in _named(root, place, what=f"model.{name}")]
+    others = [file for name, place in (beside or {}).items() for file in _named(root, place, what=name)]
     folder = path if path.is_dir() else path.parent
     try:
         files = [file for each in (path, *_parts(path, field), *others) for file in _files(each, root.resolve(), ())]

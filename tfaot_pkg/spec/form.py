@@ -330,6 +330,19 @@ class VariablesForm(Form):
     )
 
 
+class OperationForm(Form):
+    """An operation that the author of the model supplies."""
+
+    source: FilePath = Field(
+        description="C++ file that defines the function of that name (tfaot/operation.h), in the model's source.",
+        examples=["smooth.cpp"],
+    )
+    reference: FilePath = Field(
+        description="Python file that defines the same function of NumPy arrays, in the model's source.",
+        examples=["smooth.py"],
+    )
+
+
 class CompilationForm(Form):
     """How the model is compiled."""
 
@@ -378,6 +391,11 @@ class CompilationForm(Form):
         None,
         description="Variables that stay variables: the class has a state that steps carry over. By default all of "
         "them are constants.",
+    )
+    operations: dict[Annotated[str, checked(rules.operation_fault)], OperationForm] | None = Field(
+        None,
+        description="Operations that the model names and the author supplies: C++, and a Python reference, by name.",
+        examples=[{"smooth": {"source": "smooth.cpp", "reference": "smooth.py"}}],
     )
 
 
@@ -462,6 +480,7 @@ _TITLES = {
     "ModelForm": "Model",
     "SourceForm": "Source",
     "VariablesForm": "Variables",
+    "OperationForm": "Operation",
     "CompilationForm": "Compilation",
     "ValidationForm": "Validation",
     "PackageForm": "Package",

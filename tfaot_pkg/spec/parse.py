@@ -46,6 +46,7 @@ from tfaot_pkg.spec.types import (
     GitSource,
     ModelInfo,
     ModelSpec,
+    OperationFiles,
     PackageOptions,
     Source,
     Validation,
@@ -208,12 +209,25 @@ def _check_source(document: Document, failed: set[yaml_document.Path]) -> None:
 
 
 def _check_files(document: Document) -> None:
-    model = document.data.get("model")
-    for key in (SAVED_MODEL, *FILE_FORMATS, "config", "checkpoint"):
-        files, path = model.get(key) if isinstance(model, dict) else None, ("model", key)
+    places: list[yaml_document.Path] = [("model", key) for key in (SAVED_MODEL, *FILE_FORMATS, "config", "checkpoint")]
+    operations = _at(document.data, ("compilation", "operations"))
+    places += [
+        ("compilation", "operations", name, kind)
+        for name in (operations if isinstance(operations, dict) else {})
+        for kind in ("source", "reference")
+    ]
+    for path in places:
+        files = _at(document.data, path)
         reported = any(found == path for found, _ in document.faults)
         if isinstance(files, str) and not reported and (fault := inner_path_fault(files)):
             document.report(path, fault)
+
+
+def _at(data: object, path: yaml_document.Path) -> object:
+    """The value at `path`; None if there is none."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
 
 
 def _check_model(document: Document) -> None:
@@ -294,6 +308,10 @@ def _check_symbols(document: Document, form: SpecForm) -> None:
 def _check_package(document: Document) -> None:
     compilation, package = document.data.get("compilation"), document.data.get("package")
     engine = compilation.get("engine") if isinstance(compilation, dict) else None
+    if engine == "xla" and _at(compilation, ("operations",)):
+        document.report(
+            ("compilation", "operations"), "are for programs, and compilation.engine is xla, which cannot call them"
+        )
     if isinstance(package, dict) and package.get("source") is True and engine == "xla":
         document.report(
             ("package", "source"), "is for programs, and compilation.engine is xla, which compiles to objects alone"
@@ -306,7 +324,7 @@ def _spec(form: SpecForm, path: Path) -> ModelSpec:
     source, files = _source(form, path.parent)
     return ModelSpec(
         path=path,
-        model=_model(form.model, files),
+        model=_model(form, files),
         source=source,
         compilation=_compilation(form.compilation),
         validation=_validation(form.validation, path.parent),
@@ -314,8 +332,13 @@ def _spec(form: SpecForm, path: Path) -> ModelSpec:
     )
 
 
-def _model(form: ModelForm, files: Mapping[str, str]) -> ModelInfo:
-    given = {**_given(form), **files}
+def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
+    form = spec.model
+    given = {**_given(form), **{field: path for field, path in files.items() if "." not in field}}
+    given["operations"] = {
+        name: OperationFiles(source=files[f"{name}.source"], reference=files[f"{name}.reference"])
+        for name in sorted(spec.compilation.operations or {})
+    }
     if form.tags:
         given["tags"] = tuple(dict.fromkeys(form.tags))
     given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
@@ -367,7 +390,7 @@ def symbols_in(shapes: Mapping[str, tuple[int | str | None, ...]]) -> tuple[Symb
 
 def _source(form: SpecForm, folder: Path) -> tuple[Source, Mapping[str, str]]:
     """The source, and the paths of the model's files in it by their fields."""
-    files = _files(form.model)
+    files = _files(form)
     source = form.source
     if source is None:
         return _beside_the_spec(files, folder)
@@ -381,9 +404,12 @@ def _source(form: SpecForm, folder: Path) -> tuple[Source, Mapping[str, str]]:
     return FolderSource(path=_absolute(str(source.path), folder) / subdir), files
 
 
-def _files(form: ModelForm) -> dict[str, str]:
-    kind = _format(form)
+def _files(spec: SpecForm) -> dict[str, str]:
+    """By the fields of `model`; those of operations by NAME.source and NAME.reference."""
+    form, kind = spec.model, _format(spec.model)
     named = {kind: getattr(form, kind) or DEFAULT_SAVED_MODEL, "config": form.config, "checkpoint": form.checkpoint}
+    for name, operation in (spec.compilation.operations or {}).items():
+        named |= {f"{name}.source": operation.source, f"{name}.reference": operation.reference}
     return {field: posixpath.normpath(path) for field, path in named.items() if path}
 
 
@@ -403,6 +429,7 @@ def _compilation(form: CompilationForm) -> Compilation:
     given: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in _given(form).items()
     }
+    given.pop("operations", None)  # files of the model (ModelInfo)
     # Sorted, so that the order in the file does not change the package's key.
     given["batch_sizes"] = tuple(sorted(set(form.batch_sizes)))
     if form.variables is not None:

@@ -98,6 +98,15 @@ def engine_fault(engine: str) -> str:
     return "" if engine in ("auto", "program", "xla") else f"must be auto, program or xla, got {shown(engine)}"
 
 
+def operation_fault(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | _MACROS:
+        return (
+            f"an operation is called as its C++ function: at most {_MAX_NAME} lower-case letters, digits and _, and no "
+            f"word of C++, got {shown(name)}"
+        )
+    return ""
+
+
 def class_fault(name: str) -> str:
     return "" if name in INPUT_CLASSES else f"must be one of {', '.join(INPUT_CLASSES)}, got {shown(name)}"
 

@@ -41,6 +41,17 @@ _SECRET_PARAMETER = re.compile("token|key|sig|secret|pass|auth|credential", re.I
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperationFiles:
+    """An operation that the author supplies: its C++ source, and the Python file of its reference on NumPy arrays.
+
+    Paths are in the source of the model, as those of ModelInfo.
+    """
+
+    source: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """The model and its description.
 
@@ -53,7 +64,7 @@ class ModelInfo:
     `axes` names the symbols of these axes, as Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs`
     and `outputs` list all tensors of the signature in their order; empty for the order of their names. Of a graph
     without `config` they choose its tensors. If some are renamed, `input_keys` and `output_keys` have the model's own
-    names.
+    names. `operations` are those that the author supplies (`compilation.operations`), whose files are in the source.
     """
 
     name: str
@@ -81,6 +92,7 @@ class ModelInfo:
     output_keys: tuple[str, ...] = ()
     constants: Mapping[str, Values] = field(default_factory=dict)
     feeds: tuple[str, ...] = ()
+    operations: Mapping[str, OperationFiles] = field(default_factory=dict)
 
     @property
     def package_name(self) -> str:
@@ -105,7 +117,12 @@ class ModelInfo:
     @property
     def files_beside(self) -> Mapping[str, str]:
         """The other files of the model in its source, by the fields that name them."""
-        return {name: path for name in ("config", "checkpoint") if (path := getattr(self, name))}
+        own = {f"model.{name}": path for name in ("config", "checkpoint") if (path := getattr(self, name))}
+        return own | {
+            f"compilation.operations.{name}.{kind}": path
+            for name, files in self.operations.items()
+            for kind, path in (("source", files.source), ("reference", files.reference))
+        }
 
     def shape_document(self, name: str) -> list[int | str | None]:
         """The shape of an input as a spec has it, each symbol with its range."""
@@ -293,6 +310,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "engine": compilation.engine,
             # Left out if there are none, so that keys of other models stay.
             **({"variables": _variables_document(compilation.variables)} if compilation.variables else {}),
+            **({"operations": operations_document(model)} if model.operations else {}),
         },
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),
@@ -301,6 +319,13 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
 
 def _variables_document(variables: Variables) -> dict[str, list[str]]:
     return {"read": list(variables.read), "update": list(variables.update)}
+
+
+def operations_document(model: ModelInfo) -> dict[str, dict[str, str]]:
+    """The operations as a spec has them."""
+    return {
+        name: {"source": files.source, "reference": files.reference} for name, files in sorted(model.operations.items())
+    }
 
 
 def _names_document(names: tuple[str, ...], keys: tuple[str, ...]) -> list[str | dict[str, str]]:
@@ -323,7 +348,8 @@ def _nested(shape: tuple[int, ...], values: Sequence[object]) -> object:
 
 def _files_document(model: ModelInfo) -> dict[str, object]:
     if model.format in FILE_FORMATS:
-        return {model.format: model.files, **model.files_beside}
+        beside = {name: path for name in ("config", "checkpoint") if (path := getattr(model, name))}
+        return {model.format: model.files, **beside}
     return {"saved_model": model.saved_model, "serving_key": model.serving_key, "tags": list(model.tags)}
 
 

@@ -14,6 +14,7 @@ from tfaot_pkg import resources
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.cache import BuildCache
 from tfaot_pkg.code import code_digest
+from tfaot_pkg.compiled.operations import OperationCode
 from tfaot_pkg.compiled.program import Engine
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.documents import plain
@@ -34,6 +35,7 @@ from tfaot_pkg.toolchain.worker import TENSORFLOW, WorkerPool
 from tfaot_pkg.verify.classes import compared, not_compared
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, MAIN, ROWS, SIZES, drawn, is_drawn_for, validation_inputs
 from tfaot_pkg.verify.judgement import Answers, Difference, differences, disagreements, rtol_of
+from tfaot_pkg.verify.operations import OperationTests
 from tfaot_pkg.verify.oracle import REFERENCE_FILE, Oracle, Tried, reference_bytes
 from tfaot_pkg.verify.pinned import Pinned
 from tfaot_pkg.verify.report import (
@@ -97,6 +99,7 @@ def validate(
     library: NativeLibrary,
     *,
     engine: Engine,
+    operations: Sequence[OperationCode] = (),
     key: Key,
     inputs: Mapping[str, object],
     compiler: Compiler,
@@ -108,7 +111,7 @@ def validate(
 
     Raises ValidationError if an answer is beyond the tolerance, or the library crashed; SourceError if the
     model's files or the inputs have changed since. Then nothing is cached. `compiler` is that of the library; a program
-    (`engine`) also runs at sizes that are not in the spec.
+    (`engine`) also runs at sizes that are not in the spec. The `operations` that it calls are tested alone, too.
     """
     total = len(spec.compilation.batch_sizes) + len(spec.compilation.targets) - len(not_run_targets(spec)) + _ROWS_RUNS
     with progress.step("validate", total=total, unit="runs") as step:
@@ -117,8 +120,9 @@ def validate(
 
         def make(folder: Path) -> None:
             _Validation(
-                spec, saved, frozen, library, engine=engine, inputs=inputs, compiler=compiler, pool=pool, step=step
-            ).make(folder)
+                spec, saved, frozen, library,
+                engine=engine, operations=operations, inputs=inputs, compiler=compiler, pool=pool, step=step,
+            ).make(folder)  # fmt: skip
 
         folder = cache.get_or_make(STAGE, key, make)
     return ValidationReport.from_dict(json.loads((folder / "report.json").read_text()))
@@ -142,6 +146,7 @@ class _Validation:
         library: NativeLibrary,
         *,
         engine: Engine,
+        operations: Sequence[OperationCode],
         inputs: Mapping[str, object],
         compiler: Compiler,
         pool: WorkerPool,
@@ -149,6 +154,7 @@ class _Validation:
     ) -> None:
         self._spec, self._saved, self._frozen, self._library = spec, saved, frozen, library
         self._engine, self._inputs, self._pool, self._step = engine, inputs, pool, step
+        self._operations, self._compiler = operations, compiler
         self._scratch = pool.new_folder(STAGE)
         self._runs = LibraryRuns(
             spec=spec, signature=frozen.signature, library=library, compiler=compiler, pool=pool, step=step
@@ -157,6 +163,9 @@ class _Validation:
         self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
 
     def make(self, folder: Path) -> None:
+        if self._operations:  # first: their own faults are clearer than those of the whole model
+            tests = OperationTests(spec=self._spec, frozen=self._frozen, compiler=self._compiler, pool=self._pool)
+            tests.require(self._operations)
         signature, sizes = self._frozen.signature, self._spec.compilation.batch_sizes
         validation, sha256 = self._spec.validation, self._inputs.get("sha256")
         own = signature.without_state()

@@ -35,6 +35,7 @@ _FUNCTIONS = {
     "freeze": ("freeze", "freeze"),
     "compile": ("compile_units", "compile_units"),
     "reference": ("reference", "reference"),
+    "operation": ("run_operation", "run"),
     "branches": ("branches", "branches"),
     "translate": ("dialects", "translate"),
     "trace": ("tracing", "trace"),

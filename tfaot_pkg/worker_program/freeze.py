@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
+import authored
 import carriers
 import hlo
 import interface
@@ -70,9 +71,11 @@ def freeze(request: Freeze, report) -> Frozen:
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
     symbols = request.model.symbols
+    # What becomes of the program: calls of operations stand in it, whose bodies are for TensorFlow.
+    program = authored.called(graph_def, inputs, request.model.operations)
     # XLA compiles segments for one size of all axes but the batch.
-    pieces = segments.cut(graph_def, inputs, outputs) if request.constants and not symbols else None
-    listing = hlo.listed(graph_def, inputs, outputs, "" if pieces else constants, symbols)
+    pieces = segments.cut(program, inputs, outputs) if request.constants and not symbols else None
+    listing = hlo.listed(program, inputs, outputs, "" if pieces else constants, symbols)
     listed = hlo.listed(pieces.graph_def, inputs, pieces.outputs, constants) if pieces else None
     cut = zip(pieces.segments, pieces.parts, strict=True) if pieces else ()
     apart = tuple(_listed_part(segment, part, request) for segment, part in cut)
@@ -122,13 +125,14 @@ def check(request: Check, report) -> Checked:
     faults = operations.unsupported_nodes(graph.graph_def)
     inputs, outputs = carriers.carried(graph.graph_def, graph.inputs, graph.outputs)
     parts.split(graph.graph_def, outputs)
+    program = authored.called(graph.graph_def, inputs, request.model.operations)
     return Checked(
         inputs=tuple(map(_tensor, graph.inputs)),
         outputs=tuple(map(_tensor, graph.outputs)),
         warnings=warnings,
         operations=counts,
         unsupported=_unsupported(faults),
-        hlo=None if faults else hlo.listed(graph.graph_def, inputs, outputs, "", request.model.symbols),
+        hlo=None if faults else hlo.listed(program, inputs, outputs, "", request.model.symbols),
     )
 
 

@@ -7,6 +7,7 @@ operations of other signatures, of the saver, of training and of the model's ini
 import itertools
 from dataclasses import dataclass, field
 
+import authored
 import operations
 import tables
 from messages.requests import ModelFault
@@ -220,6 +221,9 @@ class _Walk:
             copy.resource_arg_unique_id[index] = unique
         for key in _KEPT_ATTRIBUTES_OF_FUNCTIONS & set(function.attr):
             copy.attr[key].CopyFrom(function.attr[key])
+        if authored.is_operation(function.attr[authored.IMPLEMENTS]):
+            copy.attr[authored.IMPLEMENTS].CopyFrom(function.attr[authored.IMPLEMENTS])
+            authored.keep_apart(copy)
         for key, text in function.ret.items():
             copy.ret[key] = text
         for key, text in function.control_ret.items():

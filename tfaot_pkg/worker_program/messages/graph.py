@@ -109,7 +109,7 @@ class Chosen:
 
     `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
     order that it asks for, none for the order of the names. If it `is_built`, this program made the SavedModel, and it
-    may hold calls of ours (own_calls.py).
+    may hold calls of ours (own_calls.py). `operations` are names of those that the author supplies.
     """
 
     folder: str
@@ -121,6 +121,7 @@ class Chosen:
     axes: Mapping[str, Axes] = field(default_factory=dict)
     symbols: tuple[Symbol, ...] = ()
     is_built: bool = False
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

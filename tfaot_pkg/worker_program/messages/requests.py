@@ -214,6 +214,20 @@ class RunSteps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunOperation:
+    """Run the function `operation` of the Python file `file` on the arrays in `inputs` (.npz), named by their places.
+
+    What it gives is written to `out` in the same form.
+    """
+
+    file: str
+    operation: str
+    inputs: str
+    attributes: Mapping[str, tuple[float, ...]]
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchBranches:
     """Look for inputs that take sides of branches, for `seconds` (0 for not at all); write them to `out`."""
 
@@ -311,6 +325,7 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "freeze": (Freeze, Frozen),
     "compile": (Compile, Compiled),
     "reference": (Reference, Referenced),
+    "operation": (RunOperation, Nothing),
     "branches": (SearchBranches, Sides),
     "translate": (Translate, Nothing),
     "trace": (Trace, Nothing),

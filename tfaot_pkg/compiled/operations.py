@@ -1,0 +1,123 @@
+"""The code that calls operations of the model's author (docs/decisions/053), and what tests of them must know."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from tfaot_pkg.compiler.emitter import ArrayOfRow, Attributes, Called
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.documents import convert, plain
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.package.render import render
+from tfaot_pkg.spec.types import ModelSpec
+
+_CALLS, _CONSTANTS = "operations.json", "operations.npz"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCall:
+    """A function that calls an operation of the author's (compiler.emitter.Called)."""
+
+    target: str
+    operation: str
+    node: str
+    attributes: Attributes
+    inputs: tuple[ArrayOfRow, ...]
+    outputs: tuple[ArrayOfRow, ...]
+    batched: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCode:
+    """The author's C++ file of the operation `name`, and ours that includes it and defines the `calls`.
+
+    `constants` is a file (.npz) of inputs that are constants of the model, by "TARGET.PLACE".
+    """
+
+    name: str
+    source: Path
+    wrapper: Path
+    constants: Path
+    calls: tuple[OperationCall, ...]
+
+
+def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenModel, folder: Path) -> None:
+    """Write the code of the operations that a program calls, and copies of their sources, to `folder`.
+
+    Raises ModelError if an operation of the spec is called by no node that an output needs.
+    """
+    names = [field.name for field in fields(OperationCall)]
+    calls = [OperationCall(**{name: getattr(each, name) for name in names}) for each in called]
+    if unknown := sorted({each.operation for each in calls} - set(spec.model.operations)):
+        raise ModelError(
+            f"the model calls the operation {unknown[0]!r}, which compilation.operations does not have",
+            hint="name it in the spec, with its source and its reference",
+        )
+    if missing := sorted(set(spec.model.operations) - {each.operation for each in calls}):
+        raise ModelError(
+            f"no output of the model needs the operation {missing[0]!r} of compilation.operations",
+            hint="remove it from the spec, or export the model with the node that calls it",
+        )
+    if not calls:
+        return
+    constants = {f"{each.target}.{place}": values for each in called for place, values in each.constants.items()}
+    np.savez(folder / _CONSTANTS, **constants)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    (folder / _CALLS).write_text(json.dumps(plain(calls)))
+    for name in sorted({each.operation for each in calls}):
+        own = [each for each in calls if each.operation == name]
+        (folder / f"{name}.cpp").write_bytes(frozen.operation_source(name).read_bytes())
+        (folder / f"operation_{name}.cc").write_text(wrapper_text(name, own))
+
+
+def wrapper_text(name: str, calls: Sequence[OperationCall]) -> str:
+    """The C++ that defines `calls` of the operation `name`."""
+    return render(
+        "native/operation.cc.j2",
+        {"name": name, "source": f"{name}.cpp", "calls": [_context(each) for each in calls]},
+    )
+
+
+def read_operations(folder: Path) -> tuple[OperationCode, ...]:
+    """What `write_operations` wrote to `folder`; nothing if the model has no operations."""
+    if not (folder / _CALLS).exists():
+        return ()
+    calls = convert(tuple[OperationCall, ...], json.loads((folder / _CALLS).read_text()))
+    return tuple(
+        OperationCode(
+            name=name,
+            source=folder / f"{name}.cpp",
+            wrapper=folder / f"operation_{name}.cc",
+            constants=folder / _CONSTANTS,
+            calls=tuple(each for each in calls if each.operation == name),
+        )
+        for name in sorted({each.operation for each in calls})
+    )
+
+
+def _context(call: OperationCall) -> Mapping[str, object]:
+    for key in call.attributes:
+        if not _NAME.fullmatch(key):  # it becomes a text in C++
+            raise ModelError(
+                f"the attribute {key!r} of the operation {call.operation!r} is called as nothing in C++ is"
+            )
+    arrays = [
+        {"type": C_TYPES[dtype], "place": place, "rank": len(sizes)}
+        for place, (dtype, sizes) in enumerate((*call.inputs, *call.outputs))
+    ]
+    return {
+        "target": call.target,
+        "sizes": [sizes for _, sizes in (*call.inputs, *call.outputs)],
+        "inputs": arrays[: len(call.inputs)],
+        "outputs": arrays[len(call.inputs) :],
+        "attributes": [
+            {"name": key, "numbers": [number.hex() for number in numbers]} for key, numbers in call.attributes.items()
+        ],
+    }

@@ -1,0 +1,187 @@
+"""Operations that the author of a model supplies (docs/decisions/053): their calls, which the program makes itself.
+
+Such an operation is a function of the graph that says what it implements: `tfaot.operation:NAME`, with attributes as
+JSON behind a blank. TensorFlow runs its body. In the listing of HLO, a custom call stands for each call of it.
+"""
+
+import json
+
+import specialize
+from messages.carriers import OPERATION
+from messages.requests import ModelFault
+
+IMPLEMENTS = "_implements"
+"""The attribute of functions that tf.function(experimental_implements=...) sets."""
+
+_PREFIX = "tfaot.operation:"
+_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
+_CUSTOM_CALL = "XlaCustomCallV2"
+_MOST_EXACT = 1 << 53
+_ADVICE = "compilation.operations in the spec names the operations that the author supplies"
+
+
+def config(name: str, attributes: dict) -> dict:
+    """What a custom call says of the operation that it stands for."""
+    return {"name": name, "attributes": attributes}
+
+
+def is_operation(value) -> bool:
+    """Whether `value`, an attribute of a function, marks an operation of the author's."""
+    return value.s.startswith(_PREFIX.encode())
+
+
+def keep_apart(function) -> None:
+    """Let TensorFlow's optimizer neither dissolve the `function`, an operation, nor give it fewer arguments."""
+    function.attr["_noinline"].b = True
+    function.attr["_nospecialize"].b = True
+
+
+def called(graph_def, inputs, declared):
+    """A copy of `graph_def` with custom calls for the operations; the graph itself if there are none to replace.
+
+    `declared` are the names in the spec. ModelFault for others, and for those of them that no node calls.
+    """
+    marks = {
+        each.signature.name: each.attr[IMPLEMENTS] for each in graph_def.library.function if IMPLEMENTS in each.attr
+    }
+    marks = {name: parsed(value.s) for name, value in marks.items() if is_operation(value)}
+    marked = {node.name: marks[name] for node in graph_def.node if (name := _function(node)) in marks}
+    placed = {json.loads(node.attr["backend_config"].s)["name"] for node in graph_def.node if _is_placed(node)}
+    for name, _ in marks.values():
+        require_declared(name, declared)
+    inner = [node.name for each in graph_def.library.function for node in each.node_def if _function(node) in marks]
+    if inner:
+        raise ModelFault(
+            f"the model calls an operation of its author's within a loop, a branch or another such operation (node "
+            f"{min(inner)!r})",
+            "call it outside of them, with all steps on one axis",
+        )
+    if unused := sorted(set(declared) - {name for name, _ in marked.values()} - placed):
+        raise ModelFault(
+            f"no node of the model calls the operation {unused[0]!r} of compilation.operations",
+            "remove it from the spec, or export the model with the node that calls it",
+        )
+    return _replaced(graph_def, inputs, marked) if marked else graph_def
+
+
+def require_declared(name: str, declared) -> None:
+    """ModelFault if the operation `name` is not one of the spec's."""
+    if name not in declared:
+        has = f"it has: {', '.join(declared)}" if declared else "it has none"
+        raise ModelFault(
+            f"the model calls the operation {name!r}, which compilation.operations does not have; {has}", _ADVICE
+        )
+
+
+def _is_placed(node) -> bool:
+    """Whether a node is the call of an operation in a SavedModel of ours (own_calls.py)."""
+    return node.op == _CUSTOM_CALL and node.attr["call_target_name"].s == OPERATION.encode()
+
+
+def _function(node) -> str:
+    """The function that a node calls; TensorFlow 1 writes it as the node's operation."""
+    return node.attr["f"].func.name if node.op in _CALLS else node.op
+
+
+def parsed(mark: bytes) -> tuple:
+    """(name, attributes) of what a function implements."""
+    name, _, text = mark.decode("utf-8", "replace").removeprefix(_PREFIX).partition(" ")
+    try:
+        attributes = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ModelFault(f"the attributes of the operation {name!r} are no JSON: {error}") from error
+    if not isinstance(attributes, dict):
+        raise ModelFault(f"the attributes of the operation {name!r} are no mapping")
+    return name, {key: values_of(name, key, value) for key, value in attributes.items()}
+
+
+def values_of(name: str, key: str, value) -> list:
+    """The numbers of an attribute."""
+    values = value if isinstance(value, list) else [value]
+    for each in values:
+        if not isinstance(each, int | float) or not abs(each) <= _MOST_EXACT:
+            raise ModelFault(
+                f"the attribute {key!r} of the operation {name!r} is no number or list of numbers that a double holds",
+                "give an operation numbers, and choose among kinds by a number",
+            )
+    return list(map(float, values))
+
+
+def _replaced(graph_def, inputs, marked: dict):
+    from tensorflow.core.framework import graph_pb2
+
+    shapes, dtypes = _results(graph_def, inputs, marked)
+    made = graph_pb2.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    for node in graph_def.node:
+        copy = made.node.add()
+        if node.name not in marked:
+            copy.CopyFrom(node)
+            continue
+        name, attributes = marked[node.name]
+        copy.name, copy.op = node.name, _CUSTOM_CALL
+        copy.input.extend(text for text in node.input if text[0] != "^")
+        copy.attr["operand_dtypes"].list.CopyFrom(dtypes[node.name][0])
+        copy.attr["result_dtypes"].list.CopyFrom(dtypes[node.name][1])
+        for sizes in shapes[node.name]:
+            shape = copy.attr["result_shapes"].list.shape.add()
+            for size in sizes:
+                shape.dim.add(size=size)
+        copy.attr["call_target_name"].s = OPERATION.encode()
+        copy.attr["backend_config"].s = json.dumps(config(name, attributes), sort_keys=True).encode()
+        copy.attr["has_side_effect"].b = False
+    return made
+
+
+def _results(graph_def, inputs, marked: dict) -> tuple:
+    """(the shapes of what each call gives, with -1 for the batch; the types of what it takes and gives), by node."""
+    import tensorflow as tf
+
+    found: list = []
+    for size in specialize.PROBES:
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.graph_util.import_graph_def(specialize.at_batch_size(graph_def, inputs, size), name="")
+        found.append({name: graph.get_operation_by_name(name) for name in marked})
+    shapes, dtypes = {}, {}
+    for name, (operation, _) in marked.items():
+        pairs = zip(*(_shapes_at(graph_def, each[name]) for each in found), strict=True)
+        shapes[name] = [_sizes(operation, name, small, large) for small, large in pairs]
+        dtypes[name] = [_types(tensors) for tensors in (found[0][name].inputs, found[0][name].outputs)]
+    return shapes, dtypes
+
+
+def _shapes_at(graph_def, call) -> list:
+    """The shapes of what a call gives."""
+    from tensorflow.core.framework import function_pb2
+    from tensorflow.python.framework import function_def_to_graph
+
+    called = function_pb2.FunctionDef()
+    called.CopyFrom({each.signature.name: each for each in graph_def.library.function}[_function(call.node_def)])
+    called.arg_attr.clear()
+    for node in called.node_def:
+        node.attr.pop("_output_shapes", None)  # what was known when the model was saved
+    body = function_def_to_graph.function_def_to_graph(called, input_shapes=[each.shape for each in call.inputs])
+    return [each.shape for each in body.outputs]
+
+
+def _sizes(operation: str, node: str, small, large) -> list:
+    if not small.is_fully_defined() or not large.is_fully_defined():
+        raise ModelFault(
+            f"the shape of what the operation {operation!r} gives is not known (node {node!r}): {large}",
+            "set it in the model (tf.ensure_shape)",
+        )
+    pairs = list(zip(small.as_list(), large.as_list(), strict=True))
+    made = [one if one == two else -1 for one, two in pairs]
+    if made[:1] != [-1] or -1 in made[1:] or pairs[0] != specialize.PROBES:
+        raise ModelFault(
+            f"the operation {operation!r} gives {small} for {specialize.PROBES[0]} rows, and {large} for "
+            f"{specialize.PROBES[1]} (node {node!r}): its first axis must be the batch",
+            "an operation computes row by row",
+        )
+    return made
+
+
+def _types(tensors):
+    from tensorflow.core.framework import attr_value_pb2
+
+    return attr_value_pb2.AttrValue.ListValue(type=[each.dtype.as_datatype_enum for each in tensors])

@@ -1,0 +1,67 @@
+"""Runs the reference of an operation that the author of a model supplies: a Python function of NumPy arrays.
+
+It runs in workers only, which the sandbox confines; the host takes nothing from it but arrays.
+"""
+
+import importlib.util
+import os
+import traceback
+
+import numpy as np
+from messages.requests import ModelFault, Nothing, RunOperation
+
+_MOST_SHOWN = 300
+
+
+def run(request: RunOperation, report) -> Nothing:
+    """Write what the reference gives for the arrays in `request.inputs`, by their places."""
+    function = Reference(request.file, request.operation, request.attributes)
+    with np.load(request.inputs, allow_pickle=False) as file:
+        inputs = [file[str(place)] for place in range(len(file.files))]
+    found = function(*inputs)
+    if any(each.dtype.kind not in "biuf" for each in found):
+        raise ModelFault(f"{function.where} gives no numbers", _HINT)
+    np.savez(request.out, **{str(place): values for place, values in enumerate(found)})
+    return Nothing()
+
+
+_HINT = "the reference is a Python function with the operation's name, of NumPy arrays, which gives one or a tuple"
+
+
+class Reference:
+    """The function `name` of the Python file `file`. Each call of it is a ModelFault if it raises anything."""
+
+    def __init__(self, file: str, name: str, attributes: dict) -> None:
+        self._name, self._file = name, file
+        self.where = f"the reference of the operation {name!r}"
+        # A lone number is a number, as the model has it.
+        self._attributes = {
+            key: _number(values[0]) if len(values) == 1 else list(map(_number, values))
+            for key, values in attributes.items()
+        }
+        spec = importlib.util.spec_from_file_location(f"reference_{name}", file)
+        module = importlib.util.module_from_spec(spec)
+        self._guarded(spec.loader.exec_module, module)
+        self._function = getattr(module, name, None)
+        if not callable(self._function):
+            raise ModelFault(f"{self.where} is not there: {os.path.basename(file)} defines no function {name}", _HINT)
+
+    def __call__(self, *inputs) -> tuple:
+        """The arrays that it gives for `inputs`, all with the batch as their first axis."""
+        # Copies: a reference that changes its inputs must not change what others get.
+        with np.errstate(all="ignore"):
+            found = self._guarded(self._function, *(np.array(each) for each in inputs), **self._attributes)
+        return tuple(np.asarray(each) for each in (found if isinstance(found, tuple | list) else (found,)))
+
+    def _guarded(self, function, *arguments, **named):
+        try:
+            return function(*arguments, **named)
+        except (Exception, SystemExit) as error:  # whatever the author's code raises
+            text = f"{type(error).__name__}: {' '.join(str(error).split())[:_MOST_SHOWN]}"
+            lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == self._file]
+            place = f"{os.path.basename(self._file)}, line {lines[-1]}: " if lines else ""
+            raise ModelFault(f"{self.where} fails: {place}{text}", _HINT) from error
+
+
+def _number(value: float):
+    return int(value) if value == int(value) else value
