@@ -31,7 +31,10 @@ class Array {
   /// A view of `data`, with one of `sizes` for each of `rank` axes; both must outlive it.
   constexpr Array(T* data, const std::int64_t* sizes, std::size_t rank) : data_(data), sizes_(sizes), rank_(rank) {}
 
+  /// The first element, behind which the others lie.
   constexpr T* data() const { return data_; }
+
+  /// The number of axes.
   constexpr std::size_t rank() const { return rank_; }
 
   /// The number of elements.
