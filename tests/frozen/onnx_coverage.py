@@ -58,7 +58,7 @@ def page(found: Results) -> str:
             "without arithmetic on CPUs (float8, 4 and 2 bits), texts, and training are refused, and sequences and optional "
             "values as inputs and outputs. "
             "Further operators: `Binarizer`, `FeatureVectorizer`, `Imputer`, `LinearClassifier`, `LinearRegressor`, "
-            "`Normalizer` and `Scaler` of `ai.onnx.ml`; `BiasGelu`, `FastGelu`, `FusedMatMul`, `Gelu`, `QuickGelu` and "
+            "`Normalizer`, `Scaler`, `TreeEnsembleClassifier`, `TreeEnsembleRegressor` and `ZipMap` of `ai.onnx.ml`; `BiasGelu`, `FastGelu`, `FusedMatMul`, `Gelu`, `QuickGelu` and "
             "`SkipLayerNormalization` of `com.microsoft`. Functions in a file are expanded."
         ),
         "",

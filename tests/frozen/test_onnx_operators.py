@@ -14,6 +14,7 @@ from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1800)]
 _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
@@ -25,6 +26,19 @@ def test_the_first_test_of_each_operator_passes_or_is_refused(shared_home_folder
     assert {name: each for name, each in found.items() if each[1] == "failed"} == {}
     assert sum(verdict == "passed" for _, verdict, _ in found.values()) > 130
     assert all(each[2] for each in found.values() if each[1] == "refused")
+
+
+def test_random_trees_give_onnx_runtimes_answers(shared_home_folder: Path, tmp_path: Path) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
+    program = Path(__file__).with_name("onnx_trees.py")
+    for python, what in ((frontend.python, "read"), (toolchain.python, "run")):
+        run([python, "-I", program, what, _WORKER, tmp_path, "90"], timeout=300)
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert found["wrong"] == []
+    assert found["right"] > 80
+    assert found["exact"] == found["scores"] > 4000
 
 
 @pytest.mark.nightly

@@ -1,5 +1,6 @@
 """Runs ONNX files with ONNX Runtime, on one thread, without rewriting the graph for speed."""
 
+from from_onnx.borders import as_numbers
 from messages import elements
 from messages.requests import Reference
 
@@ -48,7 +49,18 @@ def _session(file: str):
     # Fusions replace functions by approximations, and differ from release to release.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(_as_numbers(file), options, providers=["CPUExecutionProvider"])
+
+
+def _as_numbers(file: str):
+    """The file; or its content with numbers in the place of texts and maps, which answers here cannot be."""
+    import onnx
+
+    model = onnx.load(file, load_external_data=False)
+    before = model.SerializeToString()
+    as_numbers(model)
+    after = model.SerializeToString()
+    return file if before == after else after
 
 
 def _operations(file: str) -> list:

@@ -25,6 +25,7 @@ from from_onnx import (  # noqa: F401 (each fills the table)
     sequences,
     shaping,
     signals,
+    trees,
 )
 from from_onnx.graphs import GRAPH, TENSORS
 from from_onnx.sequences import Sequence

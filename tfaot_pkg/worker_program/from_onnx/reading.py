@@ -4,6 +4,7 @@ import json
 import os
 import re
 
+from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.writing import Writer
 from messages.requests import ModelFault
@@ -19,6 +20,7 @@ def read(request: ReadOnnx, report) -> SourceModel:
     """What the file says of its inputs and outputs; its graph, with functions expanded, goes to `request.out`."""
     file = _file_in(request.path)
     model = _loaded(file)
+    labels = as_numbers(model)
     opset = _opset(model)
     initialized = {tensor.name for tensor in model.graph.initializer}
     # Files of IR version 3 list their initializers as inputs.
@@ -27,7 +29,7 @@ def read(request: ReadOnnx, report) -> SourceModel:
     by_row = _give_shapes(inputs, keys[0], request.shapes)
     found = SourceModel(
         file=file,
-        origin=_origin(model, opset),
+        origin=_origin(model, opset, labels),
         inputs=tuple(_tensor(name, value) for name, value in keys[0].items()),
         outputs=tuple(_tensor(name, value) for name, value in keys[1].items()),
         by_row=by_row,
@@ -99,9 +101,11 @@ def _opset(model) -> int:
     return opset
 
 
-def _origin(model, opset: int) -> str:
+def _origin(model, opset: int, labels: list) -> str:
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     text = f"ONNX, opset {opset}" + (f", producer {producer}" if producer else "")
+    if labels:
+        text += ", labels from 0 on: " + ", ".join(labels)
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
 
 
