@@ -304,6 +304,16 @@ async function copy(code) {
   }
 }
 
+// A registry that was rendered without its address is where the page came from.
+function setUpAddress(snippets) {
+  const address = new URL(snippets.dataset.registry, location.href);
+  const http = address.protocol === "http:" && !/^(localhost|127[.][0-9.]+|[[]::1[]])$/.test(address.hostname);
+  for (const code of snippets.querySelectorAll("code")) {
+    code.textContent = code.textContent.replace(new RegExp(`${snippets.dataset.unknown}(.*)`), (_, rest) => address.href + rest + (http ? " --allow-http" : ""));
+  }
+}
+
+document.querySelectorAll("[data-registry]").forEach(setUpAddress);
 const form = document.getElementById("search");
 if (form) setUpSearch(form);
 document.querySelectorAll(".copy").forEach(setUpCopying);

@@ -10,16 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from packaging.version import Version
-
 from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
+from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, snippets
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
-from tfaot_pkg.registry.reader import RegistryReader
+from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION, RegistryReader
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.static.layout import PREFIX, blob_path
+from tfaot_pkg.static.layout import LATENCY, PREFIX, blob_path
 
 _DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD = 160, 40, 8, 24, 24
 _STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
@@ -119,16 +118,6 @@ _LINE, _TEXT = 60, 1500
 DocumentReader = Callable[[RegistryEntry, str], Mapping[str, Any] | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snippet:
-    """One way to depend on a package; `id` is that of the HTML element."""
-
-    id: str
-    title: str
-    text: str
-    note: str = ""
-
-
 def document_reader(reader: RegistryReader) -> DocumentReader:
     """Reads the JSON document of an entry with a role; None if it is missing or cannot be read."""
 
@@ -147,54 +136,18 @@ def document_reader(reader: RegistryReader) -> DocumentReader:
     return read
 
 
-def snippets(entry: RegistryEntry) -> tuple[Snippet, ...]:
-    """Ways to depend on `entry`: on its major version for tools that resolve, on exactly it for `install`."""
-    name, version = entry.name, Version(entry.version)
-    release = ".".join(map(str, version.release[:2]))
-    pre = ", include_prerelease" if version.is_prerelease else ""
-    return (
-        Snippet(
-            id="install", title="tfaot-pkg", text=f"tfaot-pkg install {entry.model}@{entry.version} --prefix external"
-        ),
-        Snippet(
-            id="cmake",
-            title="CMake",
-            text=f"find_package({name} {release} REQUIRED)\ntarget_link_libraries(my_program PRIVATE {name}::{name})",
-            note="With the prefix in CMAKE_PREFIX_PATH.",
-        ),
-        Snippet(
-            id="conan",
-            title="Conan",
-            text=f"[requires]\n{name}/[>={release} <{version.release[0] + 1}{pre}]\n\n"
-            "[generators]\nCMakeDeps\nCMakeToolchain",
-            note="A conanfile.txt.",
-        ),
-        Snippet(
-            id="pkgconfig",
-            title="pkg-config",
-            text=f"c++ -std=c++17 program.cpp $(pkg-config --cflags --libs {name})",
-            note="With PREFIX/lib/pkgconfig in PKG_CONFIG_PATH.",
-        ),
-        Snippet(
-            id="scram",
-            title="SCRAM",
-            text=f'<use name="{name}"/>',
-            note=f"In a BuildFile.xml, after: scram setup PREFIX/etc/scram.d/{name}.xml",
-        ),
-        Snippet(id="cpp", title="C++", text=f"#include <{name}/model.h>"),
-    )
-
-
 def page_context(
     package: str,
     entries: Sequence[RegistryEntry],
     deprecation: Deprecation | None,
     read: DocumentReader,
     link: Callable[[BlobRef], str],
+    registry: Registry,
 ) -> dict[str, object]:
     """The variables of package.html. `link` gives a blob's address, "" if the page cannot reach it."""
     shown = shown_entry(entries)
-    latency = _latency(read(shown, "latency"))
+    report, info = read(shown, VALIDATION) or {}, read(shown, INFO) or {}
+    latency = _latency(read(shown, LATENCY))
     return {
         "package": package,
         "entry": shown,
@@ -210,12 +163,16 @@ def page_context(
             ("Inputs", shown.signature.inputs[:_ROWS], len(shown.signature.inputs)),
             ("Outputs", shown.signature.outputs[:_ROWS], len(shown.signature.outputs)),
         ],
-        "snippets": snippets(shown),
+        "snippets": snippets(
+            shown, registry, info, _dict(report.get("example")), reference=_text(report.get("reference"))
+        ),
+        "registry": registry,
+        "unknown": UNKNOWN_ADDRESS,
         "blobs": [(role, blob, link(blob)) for role, blob in sorted(shown.blobs.items())],
-        "validation": _validation(read(shown, "validation")),
-        "provenance": _provenance(read(shown, "provenance")),
-        "sbom": _sbom(read(shown, "sbom")),
-        "drawing": _drawing(shown, read(shown, "graph")),
+        "validation": _validation(report),
+        "provenance": _provenance(read(shown, PROVENANCE)),
+        "sbom": _sbom(read(shown, SBOM)),
+        "drawing": _drawing(shown, read(shown, GRAPH)),
         "latency": latency,
         "plot": latency_plot([(str(row["target"]), row["batch_size"], row["microseconds"]) for row in latency or ()]),
     }
@@ -247,8 +204,8 @@ def _drawing(entry: RegistryEntry, document: Mapping[str, Any] | None) -> Drawin
     return drawing
 
 
-def _validation(document: Mapping[str, Any] | None) -> dict[str, object] | None:
-    if document is None:
+def _validation(document: Mapping[str, Any]) -> dict[str, object] | None:
+    if not document:
         return None
     rows = [row for row in _list(document.get("comparisons")) if isinstance(row, dict)]
     numbers = ("batch_size", "elements", "failures", "max_absolute", "max_relative")

@@ -17,8 +17,10 @@ from pathlib import Path
 from tfaot_pkg.catalogue import tree
 from tfaot_pkg.catalogue.package import DocumentReader, Record, blob_link, document_reader, page_context, record_of
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
+from tfaot_pkg.catalogue.snippets import Registry
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import RegistryError, TfaotError
+from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.progress import Progress, Silent
 from tfaot_pkg.registry.entry import BlobRef
@@ -27,6 +29,8 @@ from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.static.layout import DOWNLOAD
 from tfaot_pkg.storage import locked, storage_errors
+from tfaot_pkg.trust.keys import ROOT
+from tfaot_pkg.trust.roles import limit_of, metadata_path
 
 FOLDER = "catalogue"
 """Where a registry's catalogue is, below the registry."""
@@ -35,7 +39,7 @@ NIGHTLY = "nightly"
 """The folder of the last night's report, below the catalogue; the front page links it if it exists."""
 
 HOME = "home.json"
-_FORMAT = 2  # 1 had pages under the former spelling of packages' names
+_FORMAT = 3
 _FACETS = ("license", "target", "toolchain")
 _NEWEST, _OPTIONS = 30, 40
 _OURS = frozenset({"packages", "list", "words", "assets"})
@@ -60,14 +64,19 @@ class _HomeFile:
     """The file home.json."""
 
     format: int
+    url: str
     newest: list[object]
     facets: dict[str, dict[str, int]]
 
 
 @dataclass(slots=True)
 class Home:
-    """The front page without the list: the newest packages, and the number of packages per filter value."""
+    """The front page without the list: the newest packages, and the number of packages per filter value.
 
+    `url` is the address of the registry, if `render` was told one.
+    """
+
+    url: str = ""
     newest: list[Record] = field(default_factory=list)
     facets: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _FACETS})
 
@@ -95,7 +104,8 @@ class Home:
         }
 
     def to_bytes(self) -> bytes:
-        document = {"format": _FORMAT, "newest": [one.as_list() for one in self.newest], "facets": self.facets}
+        newest = [one.as_list() for one in self.newest]
+        document = {"format": _FORMAT, "url": self.url, "newest": newest, "facets": self.facets}
         return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -104,19 +114,20 @@ class Home:
         document = convert(_HomeFile, read_json(data))
         if document.format != _FORMAT or document.facets.keys() != set(_FACETS):
             raise ValueError("another format")
-        return cls([Record.from_list(one) for one in document.newest], document.facets)
+        return cls(document.url, [Record.from_list(one) for one in document.newest], document.facets)
 
 
-def render(reader: RegistryReader, output: Path, *, progress: Progress | None = None) -> Rendered:
+def render(reader: RegistryReader, output: Path, *, url: str = "", progress: Progress | None = None) -> Rendered:
     """Write the whole catalogue of `reader` into `output`, and remove what an older one left there.
 
-    Raises RegistryError if `output` holds something else, TrustError for a registry that does not verify,
+    `url` is the address of the registry, for its users; without it, that of an older catalogue, or that under which a
+    browser loads the pages. Raises RegistryError if `output` holds something else, TrustError for a registry that does not verify,
     StorageError.
     """
     progress = progress or Silent()
     _require_ours(output)
     with _writing(output) as site:
-        renderer = _Renderer(site, reader)
+        renderer = _Renderer(site, reader, url or _url_before(site))
         names = reader.names()
         records: dict[str, Record] = {}
         damaged: list[str] = []
@@ -148,7 +159,8 @@ def update(reader: RegistryReader, output: Path, package: str) -> None:
         with _writing(output) as site:
             data = site.read(HOME)
             if data is not None:
-                _Renderer(site, reader).change(package, Home.parse(data))
+                home = Home.parse(data)
+                _Renderer(site, reader, home.url).change(package, home)
                 return
         reason = "is not there"
     except ValueError as error:
@@ -169,7 +181,8 @@ def update_front(reader: RegistryReader, output: Path) -> None:
         data = site.read(HOME)
         site.assets()
         try:
-            _Renderer(site, reader).front(NodeShelf(site, LIST), Home.parse(data or b""))
+            home = Home.parse(data or b"")
+            _Renderer(site, reader, home.url).front(NodeShelf(site, LIST), home)
         except ValueError as error:
             hint = "make it again: tfaot-pkg registry render"
             raise RegistryError(f"the catalogue {output} is damaged ({error})", hint=hint) from error
@@ -196,19 +209,24 @@ def _writing(output: Path) -> Iterator[Site]:
 class _Renderer:
     """Writes pages of `reader` into `site`."""
 
-    def __init__(self, site: Site, reader: RegistryReader) -> None:
+    def __init__(self, site: Site, reader: RegistryReader, url: str) -> None:
         self._site = site
         self._reader = reader
         self._read: DocumentReader = document_reader(reader)
-        self._link: Callable[[BlobRef], str] = blob_link(_way_to_registry(site.root, reader), _download(reader))
+        self._way = _way_to_registry(site.root, reader)
+        self._link: Callable[[BlobRef], str] = blob_link(self._way, _download(reader))
+        address = url or (reader.location.rstrip("/") + "/" if "://" in reader.location else "")
+        self._registry = Registry(url=address, fingerprint=_fingerprint(reader))
 
     def package(self, name: str) -> Record | None:
         """Write the page of a package. Returns its record, None if no version of it can be read."""
         entries, deprecation = self._reader.entries(name), self._reader.deprecation(name)
         if not entries:
             return None
-        context = page_context(name, entries, deprecation, self._read, self._link)
-        self._site.page(page_file(name), "package.html.j2", context)
+        context = page_context(name, entries, deprecation, self._read, self._link, self._registry)
+        # The way from the page to the registry: a browser finds its address so.
+        way = self._way if self._way and not self._registry.url else ""
+        self._site.page(page_file(name), "package.html.j2", {**context, "way": way})
         # Links to the former spelling of a package's name stay valid (decision 034).
         for former in {entry.name for entry in entries} - {name}:
             self._site.redirect(page_file(former), page_file(name))
@@ -217,7 +235,7 @@ class _Renderer:
     def lists(self, records: Iterable[Record]) -> None:
         """Write lists, search and home for all packages."""
         records = list(records)
-        home = Home()
+        home = Home(url=self._registry.url)
         for record in records:
             home.count(record)
         home.take(records)
@@ -306,6 +324,21 @@ def _postings(record: Record) -> dict[str, list[object]]:
 
 def _download(reader: RegistryReader) -> str:
     return reader.config.download if isinstance(reader, StaticRegistry) else DOWNLOAD
+
+
+def _fingerprint(reader: RegistryReader) -> str:
+    """The SHA-256 of the registry's root, empty if it is not signed."""
+    version = reader.root_version
+    if version is None or not isinstance(reader, StaticRegistry):
+        return ""
+    return sha256_bytes(reader.files.get(metadata_path(ROOT, version), limit_of(ROOT)))
+
+
+def _url_before(site: Site) -> str:
+    try:
+        return Home.parse(site.read(HOME) or b"").url
+    except ValueError:
+        return ""
 
 
 def _way_to_registry(output: Path, reader: RegistryReader) -> str | None:

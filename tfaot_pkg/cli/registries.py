@@ -155,16 +155,27 @@ def render(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Where. (default: catalogue/ in the registry's folder)"),
     ] = None,
+    url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The registry's address, which the pages tell their readers; later updates keep it. "
+            "(default: the address under which a browser loads the page)",
+        ),
+    ] = "",
 ) -> Result:
     """Write the catalogue: a static web site of all packages. Each publication updates it.
 
-    Examples: tfaot-pkg registry render --registry /srv/models; tfaot-pkg registry render --registry hep -o site
+    Examples: tfaot-pkg registry render --registry /srv/models --url https://models.example.org; tfaot-pkg registry
+    render --registry hep -o site
     """
     from tfaot_pkg.catalogue.render import FOLDER
     from tfaot_pkg.catalogue.render import render as render_catalogue
+    from tfaot_pkg.remote.address import Address
 
+    address = Address.parse(url, allow_http=True).url if url else ""
     folder = output.absolute() if output is not None else session.registry_folder() / FOLDER
-    done = render_catalogue(session.open_registry(), folder, progress=session.progress)
+    done = render_catalogue(session.open_registry(), folder, url=address, progress=session.progress)
     return Result(document=done, text=_rendered_text(done))
 
 

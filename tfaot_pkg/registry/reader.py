@@ -171,10 +171,16 @@ class Requirement:
         return f"{self.package}{self.specifier}"
 
 
-PROVENANCE, SBOM, VALIDATION, GRAPH = "provenance", "sbom", "validation", "graph"
+PROVENANCE, SBOM, VALIDATION, GRAPH, INFO = "provenance", "sbom", "validation", "graph", "info"
 """Roles of the documents' blobs in a registry entry."""
 
-FILES = {PROVENANCE: "provenance.json", SBOM: "sbom.cdx.json", VALIDATION: "validation.json", GRAPH: "graph.json"}
+FILES = {
+    PROVENANCE: "provenance.json",
+    SBOM: "sbom.cdx.json",
+    VALIDATION: "validation.json",
+    GRAPH: "graph.json",
+    INFO: "info.json",
+}
 """The documents' names in `share/tfaot-model-NAME/`, by role."""
 
 

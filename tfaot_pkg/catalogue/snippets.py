@@ -1,0 +1,192 @@
+"""Ways to use a package: texts that work when they are pasted into a shell, one after the other, in an empty folder.
+
+Publishers chose names and numbers: only identifiers and numbers of the expected form become part of these texts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from packaging.version import Version
+
+from tfaot_pkg.package.render import render
+from tfaot_pkg.package.tree import tensor_members
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.remote.address import is_loopback
+from tfaot_pkg.signature import DType, Tensor
+from tfaot_pkg.spec.rules import cpp_identifiers
+
+UNKNOWN_ADDRESS = "REGISTRY-ADDRESS"
+"""In the place of an address that is not known: site.js writes the one under which the page was loaded."""
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
+_NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*", re.ASCII)
+_MOST_NUMBERS = 256  # of one row; more do not make a program that people read
+_SHOWN = 8  # answers per output
+_WIDTH = 88
+_HALVES = (DType.FLOAT16, DType.BFLOAT16)
+_COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
+_TAKEN = ("main", "model", "results", "std", "tfaot", "i", "inputs", "outputs", "instance", "message", "np")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """What users tell their tool about a registry: `url` ends in `/`, and is empty if it is not known.
+
+    `fingerprint` is the SHA-256 of its root, empty for an unsigned registry.
+    """
+
+    url: str = ""
+    fingerprint: str = ""
+
+    @property
+    def arguments(self) -> str:
+        """Of `registry add NAME`."""
+        trust = f"--fingerprint {self.fingerprint}" if self.fingerprint else "--unsigned"
+        parts = urlsplit(self.url)
+        plain = parts.scheme == "http" and not is_loopback(parts.hostname or "")
+        return f"{self.url or UNKNOWN_ADDRESS} {trust}{' --allow-http' if plain else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """Commands for a shell; `id` is that of the HTML element. `note` is for readers, `program` whether it needs the
+    program of the block before.
+    """
+
+    id: str
+    title: str
+    text: str
+    note: str = ""
+
+
+_BLOCKS = (
+    ("install", "Install", "Verifies the package and unpacks it into external/."),
+    ("cpp", "C++", "A program that runs the model on one row."),
+    ("cmake", "CMake", ""),
+    ("require", "CMake, fetched by tfaot_require", "CMake fetches and verifies the package itself."),
+    ("conan", "Conan 2", "Puts the installed package into your Conan cache."),
+    ("pkgconfig", "pkg-config", ""),
+    ("scram", "SCRAM", "In a folder of a CMSSW area that has a BuildFile.xml."),
+    ("python", "Python", "With tfaot-pkg in Python's environment: NumPy, no TensorFlow."),
+    ("c", "C", "Any language that can call C can do the same."),
+)
+
+
+def snippets(
+    entry: RegistryEntry, registry: Registry, info: Mapping[str, Any], example: Mapping[str, Any], *, reference: str
+) -> tuple[Snippet, ...]:
+    """Ways to use `entry`; `info` is its info.json, `example` that of its validation, which has answers of
+    `reference` (empty mappings for packages without these).
+    """
+    context = {**_names(entry, info), "registry": registry.arguments, **_program(entry, example, reference)}
+    return tuple(
+        Snippet(id=name, title=title, note=note, text=render(f"catalogue/use/{name}.j2", context).strip())
+        for name, title, note in _BLOCKS
+        # A program in C keeps track of state and sizes itself: the header says how.
+        if name != "c" or not (entry.signature.state or entry.signature.symbols)
+    )
+
+
+def _names(entry: RegistryEntry, info: Mapping[str, Any]) -> dict[str, object]:
+    version = Version(entry.version)
+    cpp = info.get("cpp")
+    found = str(cpp.get("class")) if isinstance(cpp, dict) else ""
+    release = ".".join(map(str, version.release[:2]))
+    return {
+        "package": entry.name,
+        "model": entry.model if _NAME.fullmatch(entry.model) else entry.name,
+        "version": str(version) if not _NAME.fullmatch(entry.version) else entry.version,
+        "release": release,
+        # A range would leave a pre-release out.
+        "required": f'"=={version}"' if version.is_prerelease else release,
+        "cpp_class": found if _CLASS.fullmatch(found) else f"tfaot_model::{entry.model}",
+    }
+
+
+def _program(entry: RegistryEntry, example: Mapping[str, Any], reference: str) -> dict[str, object]:
+    """What the programs compute: their inputs, and the answers that they should print."""
+    signature = entry.signature.without_state() if entry.signature.state else entry.signature
+    rows = example.get("rows", 1)
+    if type(rows) is not int or not 0 < rows < 10_000:
+        rows = 1
+    given, expected = _dict(example.get("inputs")), _dict(example.get("outputs"))
+    names = cpp_identifiers((tensor.name for tensor in signature.inputs), taken=_TAKEN)
+    inputs = [_tensor(tensor, names[tensor.name], given.get(tensor.name), rows) for tensor in signature.inputs]
+    is_validated = bool(example) and all(each["values"] for each in inputs)
+    members = tensor_members(signature.outputs)
+    return {
+        "rows": rows,
+        "has_state": bool(entry.signature.state),
+        "is_validated": is_validated,
+        "reference": reference,
+        "inputs": inputs,
+        "outputs": [
+            _output(tensor, str(member["identifier"]), expected.get(tensor.name) if is_validated else None, rows)
+            for tensor, member in zip(signature.outputs, members, strict=True)
+        ],
+    }
+
+
+def _tensor(tensor: Tensor, variable: str, values: object, rows: int) -> dict[str, object]:
+    count = math.prod(tensor.shape_at(rows))
+    numbers = _numbers(values, count)
+    text = ", ".join(map(_literal, numbers)) if len(numbers) <= _MOST_NUMBERS else ""
+    return {
+        "variable": variable,
+        "cpp": tensor.dtype.cpp,
+        "c": _c_type(tensor.dtype),
+        "dtype": tensor.dtype.value,
+        "count": count,
+        "shape": tensor.shape_at(rows),
+        "values": "\n".join(textwrap.wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")),
+    }
+
+
+def _output(tensor: Tensor, member: str, values: object, rows: int) -> dict[str, object]:
+    count = math.prod(tensor.shape_at(rows))
+    numbers = _numbers(values, count)[:_SHOWN]
+    shown = "static_cast<float>({})" if tensor.dtype in _HALVES else "{}" if tensor.dtype in _COMPLEX else "+{}"
+    return {
+        "member": member,
+        "name": tensor.name,
+        "c": _c_type(tensor.dtype),
+        "count": count,
+        "all": count <= _SHOWN,
+        "shown": shown.format("x" if count <= _SHOWN else f"results.{member}[i]"),
+        "number": min(count, _SHOWN),
+        "expected": " ".join(f"{number:.5g}" for number in numbers),
+    }
+
+
+def _c_type(dtype: DType) -> str:
+    if dtype in _HALVES:
+        return "uint16_t"  # its bits
+    if dtype in _COMPLEX:
+        return {"complex64": "float _Complex", "complex128": "double _Complex"}[dtype.value]
+    return {"bool": "_Bool"}.get(dtype.value, dtype.cpp.removeprefix("std::"))
+
+
+def _numbers(values: object, count: int) -> Sequence[bool | float]:
+    """`values` if they are `count` numbers, else nothing."""
+    if not isinstance(values, list) or len(values) != count:
+        return ()
+    return values if all(isinstance(each, bool | int | float) and math.isfinite(each) for each in values) else ()
+
+
+def _literal(value: float) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, int):
+        return f"{value}u" if value >= 2**63 else str(max(value, 1 - 2**63))
+    return f"{value:.17g}" if float(f"{value:.9g}") != value else f"{value:.9g}"
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
