@@ -147,7 +147,9 @@ def test_the_copy_button_copies_what_stands_under_it(browser: Browser, served: S
     browser.open(served.page("digits"))
     origin = served.url.rsplit("/", 2)[0]
     browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite"], origin=origin)
-    browser.driver.execute_script("document.querySelectorAll('details.snippet').forEach((each) => { each.open = true; })")
+    browser.driver.execute_script(
+        "document.querySelectorAll('details.snippet').forEach((each) => { each.open = true; })"
+    )
     for name in ("install", "cpp", "cmake", "require", "conan", "pkgconfig", "scram", "python", "c"):
         button = one(browser, f"[data-copy=code-{name}]")
         button.click()
@@ -247,7 +249,9 @@ def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
 def test_a_telephone_shows_the_page_without_scrolling_sideways(browser: Browser, served: Served, page: str) -> None:
     browser.size(360, 740)
     browser.open(served.page(page) if page else served.url)
-    browser.driver.execute_script("document.querySelectorAll('details.snippet').forEach((each) => { each.open = true; })")
+    browser.driver.execute_script(
+        "document.querySelectorAll('details.snippet').forEach((each) => { each.open = true; })"
+    )
     width = browser.driver.execute_script("return document.documentElement.scrollWidth")
     # What is pasted is seen before: no line of it ends outside of its block, and no button covers one.
     cut_off = browser.driver.execute_script(
