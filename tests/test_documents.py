@@ -31,6 +31,7 @@ from tests.spec.test_tuning import TUNING
 from tfaot_pkg.catalogue.drawing import nodes_of_document
 from tfaot_pkg.catalogue.package import page_context
 from tfaot_pkg.catalogue.render import Home
+from tfaot_pkg.catalogue.snippets import Registry
 from tfaot_pkg.catalogue.tree import Node
 from tfaot_pkg.conan.upload import ConanRemotes
 from tfaot_pkg.dependencies.lock import Lock
@@ -213,7 +214,7 @@ def use_index(data: bytes) -> None:
     updated_shard(b"", "file", PACKAGE, summary)
     index.with_deprecation(None).to_bytes()
     if index.entries:
-        context = page_context(PACKAGE, index.entries, index.deprecation, lambda *_: None, lambda _: "")
+        context = page_context(PACKAGE, index.entries, index.deprecation, lambda *_: None, lambda _: "", Registry())
         repr(context).encode()
 
 
@@ -285,7 +286,7 @@ def test_provenance(fuzz: Fuzz) -> None:
     fuzz(statement(make_materials(), tree), lambda data: canonical_json(dict(read_statement(data, PACKAGE).spec)))
 
 
-@pytest.mark.parametrize("role", ["validation", "provenance", "sbom", "graph", "latency"])
+@pytest.mark.parametrize("role", ["validation", "provenance", "sbom", "graph", "latency", "info"])
 def test_documents_of_packages_on_their_page(fuzz: Fuzz, entry: RegistryEntry, role: str) -> None:
     tree = Tree(members=(Member(path="lib/a", kind="file", content="0" * 64),))
     documents: dict[str, Any] = {
@@ -293,7 +294,9 @@ def test_documents_of_packages_on_their_page(fuzz: Fuzz, entry: RegistryEntry, r
             "passed": True, "reference": "TensorFlow", "rtol": 1, "atol": 0, "not_run": ["aarch64"], "warnings": ["x"],
             "comparisons": [{"batch_size": 1, "elements": 2, "failures": 0, "max_absolute": 0.5, "max_relative": 0.5,
                              "target": "x86-64", "output": "y"}],
+            "example": {"rows": 1, "inputs": {"x": [1.5, 2]}, "outputs": {"y": [0.5]}},
         },
+        "info": {"cpp": {"class": "tfaot_model::digits"}},
         "provenance": statement(make_materials(), tree),
         "sbom": {"components": [{"name": "a", "version": "1", "type": "library", "licenses": [{"license": {"id": "MIT"}}]}]},
         "graph": {"nodes": [{"name": "a", "op": "Dense", "inputs": [], "shape": [1]}, {"name": "b", "inputs": [0]}]},
@@ -307,7 +310,7 @@ def test_documents_of_packages_on_their_page(fuzz: Fuzz, entry: RegistryEntry, r
             return
         if isinstance(document, dict):
             read = lambda _, asked: document if asked == role else None  # noqa: E731
-            repr(page_context(PACKAGE, [entry], None, read, lambda _: "")).encode()
+            repr(page_context(PACKAGE, [entry], None, read, lambda _: "", Registry())).encode()
 
     fuzz(documents[role], use)
 

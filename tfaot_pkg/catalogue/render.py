@@ -121,8 +121,8 @@ def render(reader: RegistryReader, output: Path, *, url: str = "", progress: Pro
     """Write the whole catalogue of `reader` into `output`, and remove what an older one left there.
 
     `url` is the address of the registry, for its users; without it, that of an older catalogue, or that under which a
-    browser loads the pages. Raises RegistryError if `output` holds something else, TrustError for a registry that does not verify,
-    StorageError.
+    browser loads the pages. Raises RegistryError if `output` holds something else, TrustError for a registry that does
+    not verify, StorageError.
     """
     progress = progress or Silent()
     _require_ours(output)
