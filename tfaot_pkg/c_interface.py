@@ -49,6 +49,17 @@ class CState(ctypes.Structure):
     )
 
 
+class CSignature(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("table", ctypes.c_void_p),
+        ("num_inputs", ctypes.c_size_t),
+        ("inputs", ctypes.POINTER(ctypes.c_size_t)),
+        ("num_outputs", ctypes.c_size_t),
+        ("outputs", ctypes.POINTER(ctypes.c_size_t)),
+    )
+
+
 class CInfo(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_uint32),
@@ -74,6 +85,8 @@ class CInfo(ctypes.Structure):
         ("output_axes", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
         ("num_states", ctypes.c_size_t),
         ("states", ctypes.POINTER(CState)),
+        ("num_signatures", ctypes.c_size_t),
+        ("signatures", ctypes.POINTER(CSignature)),
     )
 
 
@@ -277,6 +290,15 @@ def table_of(path: Path) -> Any:
     if table.abi_version < ABI_VERSION:
         raise RunError(f"{path} has version {table.abi_version} of the C ABI, this tool needs at least {ABI_VERSION}")
     return table
+
+
+def tables_of_signatures(table: Any) -> dict[str, Any]:
+    """The tables of several signatures, by their names; none if there is one."""
+    info = table.info.contents
+    if info.struct_size < CInfo.signatures.offset + CInfo.signatures.size:
+        return {}  # older libraries end before these fields
+    found = (info.signatures[i] for i in range(info.num_signatures))
+    return {each.name.decode(): CModel.from_address(each.table) for each in found}
 
 
 def _made(path: Path, make: Any, target: str | None) -> ctypes.c_void_p:

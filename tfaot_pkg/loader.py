@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.batching.planner import Planner
-from tfaot_pkg.c_interface import CInfo, caller_of, table_of
+from tfaot_pkg.c_interface import CInfo, caller_of, table_of, tables_of_signatures
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.errors import RunError as RunError  # noqa: PLC0414 (callers of this module catch it)
 from tfaot_pkg.package.name import package_meant_by, spellings
@@ -47,14 +47,16 @@ class Model:
 
     Any number of threads may call one model at the same time: its weights exist once, and the library keeps scratch
     memory for each thread (or `run` is given some). Of libraries of versions without code for all threads, one thread
-    runs at a time. A model can be pickled: what is stored is the path of its library, its uid and `target`.
+    runs at a time. A model can be pickled: what is stored is the path of its library, its uid, `target` and the name
+    of the signature, if there are several.
     """
 
-    def __init__(self, path: Path, target: str | None) -> None:
+    def __init__(self, path: Path, target: str | None, part: str = "") -> None:
         self.path = path
-        self._wanted_target = target
+        self._wanted_target, self._part = target, part
         self._lock = threading.Lock()  # of the planner
-        table = table_of(path)
+        whole = table_of(path)
+        table = tables_of_signatures(whole)[part] if part else whole
         info = table.info.contents
         self.name: str = info.name.decode()
         self.version: str = info.version.decode()
@@ -87,9 +89,14 @@ class Model:
         # Without costs, one fixed unit per run and one per row: large batches are then preferred.
         self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
 
-    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None]]:
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None, str]]:
         # With the uid: an upgrade may have put another model at this path.
-        return _unpickled, (self.path, self.uid, self._wanted_target)
+        return _unpickled, (self.path, self.uid, self._wanted_target, self._part)
+
+    @cached_property
+    def signatures(self) -> Mapping[str, Model]:
+        """The signatures of a package that has several, each as a model; the library and its weights are there once."""
+        return {part: Model(self.path, self._wanted_target, part) for part in tables_of_signatures(self._table)}
 
     @property
     def target(self) -> str:
@@ -243,7 +250,7 @@ def load(model: str | Path, *, prefix: str | Path | None = None, target: str | N
     return Model(_library_at(Path(model)), target)
 
 
-def _unpickled(path: Path, uid: str, target: str | None) -> Model:
+def _unpickled(path: Path, uid: str, target: str | None, part: str = "") -> Model:
     model = Model(_library_at(path), target)
     if model.uid != uid:
         raise RunError(
@@ -251,7 +258,7 @@ def _unpickled(path: Path, uid: str, target: str | None) -> Model:
             f"not the model that was pickled (uid {uid})",
             hint="install the version of the pickled model, or load the new one and pickle it again",
         )
-    return model
+    return model.signatures[part] if part else model
 
 
 def _named(name: str, prefix: str | Path | None) -> Path:

@@ -155,16 +155,31 @@ class StateTensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One of several signatures: the names of its inputs and outputs, in their order, `NAME/x`, or `x` in itself."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def own(self, tensor: str) -> str:
+        """The name of `tensor` within the signature."""
+        return tensor.removeprefix(f"{self.name}/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
     """All inputs and outputs in the order of their positions: that of the spec's lists, otherwise that of their names.
 
-    It does not depend on TensorFlow's order.
+    It does not depend on TensorFlow's order. If the package has several signatures, they are its `parts`, and each
+    input and output belongs to one of them.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     symbols: tuple[Symbol, ...] = ()
     state: tuple[StateTensor, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -175,7 +190,18 @@ class Signature:
         written: dict[str, object] = {"inputs": self.inputs, "outputs": self.outputs}
         if self.symbols:
             written["symbols"] = self.symbols
+        if self.parts:
+            written["signatures"] = self.parts
         return {**written, **({"state": self.state} if self.state else {})}
+
+    def of(self, part: Part) -> Signature:
+        """One of `parts`, with its own names."""
+        inputs, outputs = ({tensor.name: tensor for tensor in border} for border in (self.inputs, self.outputs))
+        return Signature(
+            inputs=tuple(replace(inputs[name], name=part.own(name)) for name in part.inputs),
+            outputs=tuple(replace(outputs[name], name=part.own(name)) for name in part.outputs),
+            symbols=self.symbols,
+        )
 
     @property
     def step_inputs(self) -> tuple[Tensor, ...]:

@@ -237,18 +237,23 @@ class ProgramCall {
     unsigned char* copy = copies + size_of_pointers();
     for (std::size_t i = 0; i < info.num_inputs; ++i) {
       const tfaot_tensor& tensor = info.inputs[i];
+      in[i] = nullptr;
+      if (inputs_[i] == nullptr) continue;  // of a signature that is left out
       in[i] = static_cast<const unsigned char*>(inputs_[i]) + (tensor.has_batch_axis ? bytes_of_input(i, first) : 0);
       if (!has_aligned_elements(in[i], tensor)) in[i] = std::memcpy(copy, in[i], bytes_of_input(i, rows));
       copy += align_up(bytes_at(tensor, most));
     }
     for (std::size_t i = 0; i < info.num_outputs; ++i) {
       const tfaot_tensor& tensor = info.outputs[i];
+      out[i] = nullptr;
+      if (outputs_[i] == nullptr) continue;
       out[i] = static_cast<unsigned char*>(outputs_[i]) + (tensor.has_batch_axis ? bytes_of_output(i, first) : 0);
       if (!has_aligned_elements(out[i], tensor)) out[i] = copy;
       copy += align_up(bytes_at(tensor, most));
     }
     ProgramCall(target_, sizes_, in, out, scratch_).run(rows);
     for (std::size_t i = 0; i < info.num_outputs; ++i) {
+      if (outputs_[i] == nullptr) continue;
       const tfaot_tensor& tensor = info.outputs[i];
       unsigned char* const result =
           static_cast<unsigned char*>(outputs_[i]) + (tensor.has_batch_axis ? bytes_of_output(i, first) : 0);
@@ -293,6 +298,28 @@ bool any_null(const void* const* pointers, std::size_t count) {
   return false;
 }
 
+// Whether a call has all buffers of some signatures, and none of the others.
+bool has_whole_signatures(const void* const* inputs, void* const* outputs) {
+  const tfaot_info& info = model_data.info;
+  if (outputs == nullptr || (inputs == nullptr && info.num_inputs != 0)) return false;
+  std::size_t called = 0;
+  for (std::size_t k = 0; k < info.num_signatures; ++k) {
+    const tfaot_signature& signature = info.signatures[k];
+    std::size_t given = 0;
+    for (std::size_t i = 0; i < signature.num_inputs; ++i) given += inputs[signature.inputs[i]] != nullptr;
+    for (std::size_t i = 0; i < signature.num_outputs; ++i) given += outputs[signature.outputs[i]] != nullptr;
+    if (given != 0 && given != signature.num_inputs + signature.num_outputs) return false;
+    called += given != 0;
+  }
+  return called != 0;
+}
+
+bool any_missing(const void* const* inputs, void* const* outputs) {
+  const tfaot_info& info = model_data.info;
+  if (info.num_signatures != 0) return !has_whole_signatures(inputs, outputs);
+  return any_null(inputs, info.num_inputs) || any_null(outputs, info.num_outputs);
+}
+
 // One batch, in memory that is given: what computes, how much memory it takes, and how it ends.
 class Computation {
  public:
@@ -327,8 +354,7 @@ class Computation {
   Ending buffers(const void* const* inputs, void* const* outputs) const {
     const Ending ending = size();
     if (ending.status != TFAOT_OK) return ending;
-    const bool missing = any_null(inputs, model_data.info.num_inputs) || any_null(outputs, model_data.info.num_outputs);
-    return missing ? Ending{TFAOT_INVALID_ARGUMENT, "a null pointer among inputs or outputs"} : kDone;
+    return any_missing(inputs, outputs) ? Ending{TFAOT_INVALID_ARGUMENT, "a null pointer among inputs or outputs"} : kDone;
   }
 
   // What follows is for batches that there are.
@@ -593,6 +619,8 @@ tfaot_status out_of_memory(char* message, std::size_t message_size) {
   return TFAOT_OUT_OF_MEMORY;
 }
 
+}  // namespace
+
 tfaot_status select(const char* target, const tfaot_code** code, char* message, std::size_t message_size) {
   if (code == nullptr) {
     write_message(message, message_size, "model %s: no place for its code was given%s", model_data.info.name, "");
@@ -611,7 +639,7 @@ tfaot_status select(const char* target, const tfaot_code** code, char* message, 
 const char* code_target(const tfaot_code* code) { return target_of(code).name; }
 
 // Never 0 for a batch that there is.
-std::size_t bytes_of_scratch(const Computation& computation) {
+static std::size_t bytes_of_scratch(const Computation& computation) {
   const std::size_t size = computation.bytes() + computation.bytes_of_copies();
   return size == 0 ? kAlignment : size;
 }
@@ -623,7 +651,7 @@ std::size_t scratch_bytes(const tfaot_code* code, std::int64_t batch_size) {
 }
 
 // In memory for scratch_bytes.
-Ending compute_in(const Computation& computation, const void* const* inputs, void* const* outputs, unsigned char* scratch) {
+static Ending compute_in(const Computation& computation, const void* const* inputs, void* const* outputs, unsigned char* scratch) {
   computation.lay_out(scratch);
   unsigned char* const copies = computation.in_place(inputs, outputs) ? nullptr : scratch + computation.bytes();
   return computation.run(inputs, outputs, scratch, copies);
@@ -701,7 +729,7 @@ void destroy(tfaot_instance* instance) {
 }
 
 // What `compute` does, in memory that the instance keeps prepared.
-Ending run_in(tfaot_instance* instance, std::int64_t batch_size, Sizes sizes, const void* const* inputs,
+static Ending run_in(tfaot_instance* instance, std::int64_t batch_size, Sizes sizes, const void* const* inputs,
               void* const* outputs) {
   const Computation computation(*instance->target, batch_size, sizes);
   const Ending ending = computation.buffers(inputs, outputs);
@@ -743,8 +771,6 @@ std::size_t memory(const tfaot_instance* instance) {
   for (std::size_t i = 0; i < count; ++i) size += instance->holdings[i].work.size() + instance->holdings[i].copies.size();
   return size;
 }
-
-}  // namespace
 
 const tfaot_model_table* model_table() {
   static const tfaot_model_table table = {

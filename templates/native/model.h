@@ -35,6 +35,26 @@ bool runs_x86_64_v3();
 bool runs_x86_64_v4();
 bool runs_aarch64();
 
+// Of the tables of the model and its signatures (library.cc).
+tfaot_status create(const char* target, tfaot_instance** instance, char* message, std::size_t message_size);
+void destroy(tfaot_instance* instance);
+tfaot_status run(tfaot_instance* instance, std::int64_t batch_size, const void* const* inputs, void* const* outputs);
+tfaot_status run_sized(tfaot_instance* instance, std::int64_t batch_size, const std::size_t* sizes,
+                       const void* const* inputs, void* const* outputs);
+const char* message(const tfaot_instance* instance);
+const char* target(const tfaot_instance* instance);
+std::size_t memory(const tfaot_instance* instance);
+tfaot_status select(const char* target, const tfaot_code** code, char* message, std::size_t message_size);
+const char* code_target(const tfaot_code* code);
+std::size_t scratch_bytes(const tfaot_code* code, std::int64_t batch_size);
+tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void* const* inputs, void* const* outputs,
+                     void* scratch, std::size_t scratch_size, char* message, std::size_t message_size);
+tfaot_status compute_sized(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
+                           const void* const* inputs, void* const* outputs, void* scratch, std::size_t scratch_size,
+                           char* message, std::size_t message_size);
+std::size_t kept_bytes();
+void release();
+
 // The state as bytes (state.cc), for the table.
 std::size_t state_bytes();
 tfaot_status save_state(const void* const* state, void* bytes, std::size_t size, char* message, std::size_t message_size);

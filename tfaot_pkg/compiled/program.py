@@ -10,10 +10,10 @@ from pathlib import Path
 from tfaot_pkg.compiled.flags import tuned_code
 from tfaot_pkg.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.compiled.reproducible import difference, unfused
-from tfaot_pkg.compiler.emit import Emitted, emit
+from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.extents import check_extents
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.program import Program, Symbol, Unsupported, verify
+from tfaot_pkg.compiler.program import Border, Program, Symbol, Unsupported, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.compiler.work import Counted, work_of_row
@@ -22,6 +22,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frozen.model import FrozenModel, Segment
 from tfaot_pkg.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.program.independence import CONVERGING
+from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.toolchain.definition import Toolchain
 from tfaot_pkg.toolchain.worker import from_worker
@@ -173,6 +174,12 @@ def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, fol
             f"{engine.reason}",
             hint="change in the model or the spec what the reason names",
         )
+    if frozen.signature.parts and not engine.is_program:
+        raise ModelError(
+            "the model cannot be made into one program, and XLA's code would compute all signatures in each call: "
+            f"{engine.reason}",
+            hint="make a package of each signature (model.serving_key), or remove what the reason names",
+        )
     if spec.compilation.engine == "program" and not engine.is_program:
         raise ModelError(
             f"the model cannot be made into one program: {engine.reason}",
@@ -219,7 +226,12 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         return Engine(reason=reason), None
     try:
         program = program_of(frozen)
-        emitted = emit(program, FUNCTION, profile=spec.package.profile)
+        profile, borders = spec.package.profile, _borders(frozen.signature)
+        emitted = (
+            emit_parts(program, borders, FUNCTION, profile=profile)
+            if borders
+            else emit(program, FUNCTION, profile=profile)
+        )
     except (Unsupported, Unlike, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Engine(reason=f"the compiler does not support all of it: {said}"), None
@@ -243,6 +255,15 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         unfused=unfused(spec.compilation.targets),
     )
     return engine, emitted
+
+
+def _borders(signature: Signature) -> list[Border]:
+    """The inputs and outputs of each of several signatures."""
+    inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))
+    return [
+        Border(inputs=tuple(map(inputs.index, part.inputs)), outputs=tuple(map(outputs.index, part.outputs)))
+        for part in signature.parts
+    ]
 
 
 def program_of(frozen: FrozenModel) -> Program:

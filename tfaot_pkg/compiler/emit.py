@@ -7,13 +7,16 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler import batched, control, layers, moving, ordering, reductions, scattering, segments, windows
+from tfaot_pkg.compiler.affine import variable
 from tfaot_pkg.compiler.emitter import Called, Emitter, Tables
-from tfaot_pkg.compiler.program import Operation, Program
+from tfaot_pkg.compiler.program import Border, Operation, Program, only
+from tfaot_pkg.compiler.writer import Constants
+from tfaot_pkg.package.render import render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +42,44 @@ def emit(program: Program, name: str, block: int | None = None, *, profile: bool
     With `profile` it writes a trace if its user wants one (templates/native/profile.h). Raises Unsupported for what it
     does not know.
     """
-    emitter = Emitter(program, Tables(stored=_STORED, several=_SEVERAL))
+    emitter = Emitter(program, _TABLES, Constants())
     source, scratch, block = emitter.function(name, block, profile=profile)
     return Emitted(
         source=source,
-        constants=tuple(emitter.constants),
+        constants=tuple(emitter.constants.placed),
         scratch=scratch,
         block=block,
         segments=tuple(sorted(emitter.segments)),
         called=tuple(emitter.called),
+    )
+
+
+def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile: bool = False) -> Emitted:
+    """The code of a program of several signatures, each with the inputs and outputs of its part of `parts`.
+
+    A call computes those whose outputs are not null. Their constants are there once. Raises Unsupported.
+    """
+    constants, functions, segments, called = Constants(), [], set[str](), list[Called]()
+    scratch = block = 0
+    for number, part in enumerate(parts):
+        emitter = Emitter(only(program, part), _TABLES, constants)
+        emitter.called = called  # one list, because their functions are numbered
+        function = f"{name}_{number}"
+        source, its_scratch, its_block = emitter.function(function, None, profile=profile, alone=False)
+        functions.append({"name": function, "source": source, "border": part})
+        scratch, block = max(scratch, its_scratch), max(block, its_block)
+        segments |= emitter.segments
+    symbols = [variable(symbol.name) for symbol in program.symbols]
+    source = render(
+        "native/programs.cc.j2", {"name": name, "functions": functions, "symbols": symbols, "profile": profile}
+    )
+    return Emitted(
+        source=source,
+        constants=tuple(constants.placed),
+        scratch=scratch,
+        block=block,
+        segments=tuple(sorted(segments)),
+        called=tuple(called),
     )
 
 
@@ -84,3 +116,5 @@ _SEVERAL: Mapping[str, Callable[[Emitter, Operation], None]] = {
     "while": control.while_loop,
 }
 """What computes operations that give several arrays."""
+
+_TABLES = Tables(stored=_STORED, several=_SEVERAL)

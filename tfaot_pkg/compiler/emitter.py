@@ -22,7 +22,7 @@ from tfaot_pkg.compiler.expressions import (
 from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
 from tfaot_pkg.compiler.steps import with_steps
-from tfaot_pkg.compiler.writer import ALIGNMENT, Writer
+from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, Writer
 from tfaot_pkg.package.render import render
 
 _MOST_SCRATCH = 1 << 31
@@ -74,8 +74,8 @@ class Called:
 
 
 class Emitter(Writer):
-    def __init__(self, program: Program, tables: Tables) -> None:
-        super().__init__(program.symbols)
+    def __init__(self, program: Program, tables: Tables, constants: Constants) -> None:
+        super().__init__(program.symbols, constants)
         self._program, self._tables = program, tables
         self.known: dict[int, Operation] = {}
         self.uses: Counter[int] = Counter()
@@ -92,8 +92,13 @@ class Emitter(Writer):
         self._waiting: list[int] = []  # values of one shape, for one loop that computes them all
         self._users: dict[int, list[Operation]] = {}
 
-    def function(self, name: str, block: int | None, *, profile: bool = False) -> tuple[str, int, int]:
-        """The source that defines `name`, the bytes of scratch memory, and the rows of a block."""
+    def function(
+        self, name: str, block: int | None, *, profile: bool = False, alone: bool = True
+    ) -> tuple[str, int, int]:
+        """The source that defines `name`, the bytes of scratch memory, and the rows of a block.
+
+        If it is not `alone`, other source includes the headers.
+        """
         program = self._program
         for operation in program.entry.everything():
             self.known[operation.id] = operation
@@ -118,6 +123,7 @@ class Emitter(Writer):
         statements, steps = with_steps(self.lines, self.makers) if profile else (self.lines, [])
         context: dict[str, object] = {
             "name": name,
+            "alone": alone,
             "steps": steps,
             "block": block,
             "symbols": [variable(symbol.name) for symbol in program.symbols],

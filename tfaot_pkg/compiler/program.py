@@ -7,7 +7,7 @@ Sizes and integers inside of attributes are polynomials in the symbols: `Size`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -265,6 +265,33 @@ class Program:
 
     entry: Region
     symbols: tuple[Symbol, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Some inputs and outputs of a program, by their positions."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def only(program: Program, border: Border) -> Program:
+    """What computes the outputs of `border` from its inputs. Raises Unsupported if they are made of others too."""
+    entry = program.entry
+    results = tuple(entry.results[place] for place in border.outputs)
+    numbers = {old: new for new, old in enumerate(border.inputs)}
+    kept = used(entry.operations, results)
+    read = {operand for each in kept for operand in each.operands}
+    read.update(results, *(each.captured() for each in kept))
+    operations = []
+    for each in kept:
+        if each.opcode != "parameter":
+            operations.append(each)
+        elif each.attributes["number"] in numbers:
+            operations.append(replace(each, attributes={"number": numbers[each.attributes["number"]]}))
+        elif each.id in read:
+            raise Unsupported("an output of one signature is made of an input of another one")
+    return replace(program, entry=Region(operations=tuple(operations), results=results))
 
 
 def used(operations: Sequence[Operation], results: Iterable[int]) -> tuple[Operation, ...]:

@@ -38,8 +38,25 @@ class Buffer:
         return max(1, self.elements.most(rows, symbols)) * NUMPY_TYPES[self.dtype].itemsize
 
 
+class Constants:
+    """What programs read from their weights, each at its offset. Equal ones are one, also of several programs."""
+
+    def __init__(self) -> None:
+        self.placed: list[tuple[int, Array]] = []
+        self._known: dict[tuple[str, bytes], int] = {}
+        self.end = 0
+
+    def offset(self, values: Array) -> int:
+        same = (values.dtype.str, sha256(values.data).digest())
+        if same not in self._known:
+            self._known[same] = -(-self.end // ALIGNMENT) * ALIGNMENT
+            self.placed.append((self._known[same], values))
+            self.end = self._known[same] + values.nbytes
+        return self._known[same]
+
+
 class Writer:
-    def __init__(self, symbols: Sequence[Symbol]) -> None:
+    def __init__(self, symbols: Sequence[Symbol], constants: Constants) -> None:
         self.symbols = symbols
         self.lines: list[str] = []
         self.makers: list[Operation | None] = []  # what each line belongs to
@@ -50,9 +67,7 @@ class Writer:
         self.buffers: dict[str, Buffer] = {}
         self.reached: dict[str, None] = {}  # calls of Reached (reached.h), in their order, each once
         self.aliases: dict[str, tuple[str, ...]] = {}  # buffers that a variable may point to
-        self.constants: list[tuple[int, Array]] = []
-        self._constants: dict[tuple[str, bytes], str] = {}
-        self._constant_end = 0
+        self.constants = constants
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self._depth + text)
@@ -155,14 +170,8 @@ class Writer:
     def constant(self, values: Array) -> str:
         """Its address. Equal constants, as an unrolled layer has in each of its steps, are one."""
         values = np.ascontiguousarray(values)
-        same = (values.dtype.str, sha256(values.data).digest())
-        if same not in self._constants:
-            offset = -(-self._constant_end // ALIGNMENT) * ALIGNMENT
-            self.constants.append((offset, values))
-            self._constant_end = offset + values.nbytes
-            type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
-            self._constants[same] = f"reinterpret_cast<const {type_}*>(weights + {offset})"
-        return self._constants[same]
+        type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
+        return f"reinterpret_cast<const {type_}*>(weights + {self.constants.offset(values)})"
 
     def reaches(self, call: str, rows: Size) -> None:
         """Note a layer that gets a number of rows, by the beginning of a call of Reached."""
@@ -183,7 +192,7 @@ class Writer:
 
         Values may take as much as the weights, which each pass reads anyway.
         """
-        most = max(_CACHE, self._constant_end)
+        most = max(_CACHE, self.constants.end)
         return next((rows for rows in _BLOCKS if self.planned(rows) <= most), _BLOCKS[-1])
 
     def planned(self, block: int) -> int:

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.progress import Progress
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.sandbox import required
-from tfaot_pkg.signature import DType, Signature, StateTensor, Symbol, Tensor
+from tfaot_pkg.signature import DType, Part, Signature, StateTensor, Symbol, Tensor
 from tfaot_pkg.source.tree import SourceTree
 from tfaot_pkg.spec.formats import BUILT
 from tfaot_pkg.spec.types import Compilation, ModelSpec, constants_document, operations_document
@@ -166,6 +166,7 @@ def frozen_key(spec: ModelSpec, source: SourceTree, toolchain_identity: str) -> 
             "constants": constants_document(spec.model),
             "feeds": list(spec.model.feeds),
             "signature": spec.model.serving_key,
+            "signatures": [asdict(each) for each in spec.model.signatures],
             "tags": list(spec.model.tags),
             "shapes": {name: spec.model.shape_document(name) for name in spec.model.shapes},
             "order": {"inputs": list(spec.model.inputs), "outputs": list(spec.model.outputs)},
@@ -251,6 +252,7 @@ def _make(spec: ModelSpec, saved: SavedModel, key: Key, pool: WorkerPool, folder
             apart=apart,
             origin=origin,
             state=kept,
+            parts=_parts(spec, signature_of(frozen.model)),
         )
         for name, (source, reference) in operations.items():
             shutil.copyfile(source, folder / f"{name}.cpp")
@@ -294,6 +296,24 @@ class _Stored:
     apart: tuple[bool, ...]
     origin: str
     state: tuple[StateTensor, ...]
+    parts: tuple[Part, ...]
+
+
+def _parts(spec: ModelSpec, whole: Signature) -> tuple[Part, ...]:
+    """The signatures that were joined to `whole`."""
+
+    def names(prefix: str, chosen: Sequence[str], tensors: Sequence[Tensor]) -> tuple[str, ...]:
+        found = [tensor.name for tensor in tensors if tensor.name.startswith(prefix)]
+        return tuple(sorted(found, key=lambda name: chosen.index(name.removeprefix(prefix)) if chosen else name))
+
+    return tuple(
+        Part(
+            name=each.name,
+            inputs=names(f"{each.name}/", each.inputs, whole.inputs),
+            outputs=names(f"{each.name}/", each.outputs, whole.outputs),
+        )
+        for each in spec.model.signatures
+    )
 
 
 def _read(folder: Path, key: Key) -> FrozenModel:
@@ -306,6 +326,7 @@ def _read(folder: Path, key: Key) -> FrozenModel:
             signature_of(model),
             symbols=tuple(Symbol(name=s.name, minimum=s.minimum, maximum=s.maximum) for s in model.symbols),
             state=stored.state,
+            parts=stored.parts,
         ),
         inputs=model.inputs,
         outputs=model.outputs,

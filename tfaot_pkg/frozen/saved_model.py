@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
-from tfaot_pkg.spec.types import NO_VARIABLES, ModelInfo, Variables
+from tfaot_pkg.spec.types import NO_VARIABLES, ModelInfo, Signature, Variables
 from tfaot_pkg.storage import storage_errors
 from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -19,6 +19,8 @@ from tfaot_pkg.worker_program.messages.conversions import (
     ConvertKeras,
     Expose,
     GraphFiles,
+    Join,
+    JoinedSignature,
     Lift,
     Lifted,
     Pin,
@@ -169,6 +171,11 @@ class SavedModel:
         """Give the signature in `folder`, which is a copy of ours, the border that the spec asks for."""
         model = self._model
         tags, signature = model.tags, model.serving_key
+        if model.signatures:
+            made = self._pool.new_folder("joined")
+            parts = tuple(map(_joined, model.signatures))
+            out = str(made / _GRAPH)
+            self._replace(Join(folder=str(folder), tags=tags, signature=signature, parts=parts, out=out), made, folder)
         if model.constants and model.format != "graph":
             made = self._pool.new_folder("pinned")
             out, constants = str(made / _GRAPH), model.constants
@@ -191,7 +198,7 @@ class SavedModel:
             )
             self._replace(rename, made, folder)
 
-    def _replace(self, request: Pin | Expose | Rename, made: Path, folder: Path) -> None:
+    def _replace(self, request: Join | Pin | Expose | Rename, made: Path, folder: Path) -> None:
         """Put the graph file that `request` writes into `made` in the place of that in `folder`."""
         self._pool.get().call(request, Nothing)
         taken = self._pool.given_folder(made.name)
@@ -217,3 +224,12 @@ class SavedModel:
         with storage_errors("keep the variables"):
             shutil.move(taken / _GRAPH, folder / _GRAPH)
         return lifted.state, taken / _VALUES
+
+
+def _joined(signature: Signature) -> JoinedSignature:
+    return JoinedSignature(
+        name=signature.name,
+        key=signature.serving_key,
+        inputs=dict(zip(signature.input_keys or signature.inputs, signature.inputs, strict=True)),
+        outputs=dict(zip(signature.output_keys or signature.outputs, signature.outputs, strict=True)),
+    )

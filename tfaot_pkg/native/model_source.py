@@ -59,8 +59,23 @@ class ModelSource:
                 },
                 "weight_offsets": self.weight_offsets,
                 "states": self._states(),
+                "parts": self._parts(),
             },
         )
+
+    def _parts(self) -> list[dict[str, object]]:
+        """Several signatures as the library has them: positions of tensors."""
+        whole = self.frozen.signature
+        inputs, outputs = ([tensor.name for tensor in each] for each in (whole.inputs, whole.outputs))
+        return [
+            {
+                "name": part.name,
+                "signature": whole.of(part),
+                "inputs": [inputs.index(name) for name in part.inputs],
+                "outputs": [outputs.index(name) for name in part.outputs],
+            }
+            for part in whole.parts
+        ]
 
     def _states(self) -> list[dict[str, object]]:
         """The state as the library has it: positions of tensors, and offsets in the weights."""

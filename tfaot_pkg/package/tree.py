@@ -264,7 +264,17 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         **({"glibc": contents.glibc} if contents.glibc else {}),
         "weights": spec.compilation.weights,
         **plain(contents.signature),
+        **({"signatures": _signatures(spec, contents.signature)} if contents.signature.parts else {}),
     }
+
+
+def _signatures(spec: ModelSpec, signature: Signature) -> list[dict[str, object]]:
+    """Several signatures: their classes, and which of the inputs and outputs are theirs."""
+    prefix = f"{spec.compilation.namespace}::{spec.model.name}_"
+    return [
+        {"name": part.name, "class": prefix + part.name, "inputs": list(part.inputs), "outputs": list(part.outputs)}
+        for part in signature.parts
+    ]
 
 
 def _key(contents: PackageContents, rendered: Mapping[str, bytes]) -> Key:
@@ -343,10 +353,10 @@ def template_context(contents: PackageContents) -> dict[str, object]:
         "major_version": release[0],
         "system_libraries": contents.system_libraries,
         "symbols": _symbols(contents.signature.symbols),
-        "inputs": tensor_members(contents.signature.inputs),
-        "outputs": tensor_members(contents.signature.outputs),
+        **_border(contents.signature),
         "has_complex": any(each.dtype in (DType.COMPLEX64, DType.COMPLEX128) for each in contents.signature.tensors),
         **_state(contents.signature),
+        "parts": [{"name": part.name, **_border(contents.signature.of(part))} for part in contents.signature.parts],
         "architecture": architecture,
         "processors": PROCESSORS[architecture],
         "headers_version": headers_version(_header_text("version.h")),
@@ -355,9 +365,11 @@ def template_context(contents: PackageContents) -> dict[str, object]:
 
 def check_class_name(spec: ModelSpec) -> None:
     """Raise SpecError if the model's name cannot name the generated class. Cheap: call it before a build."""
-    if spec.model.name in MEMBER_NAMES or (spec.compilation.variables and spec.model.name in _STATE_NAMES):
+    names = [spec.model.name, *(f"{spec.model.name}_{each.name}" for each in spec.model.signatures)]
+    taken = MEMBER_NAMES | _STATE_NAMES if spec.compilation.variables else MEMBER_NAMES
+    if (name := next((name for name in names if name in taken), None)) is not None:
         raise SpecError(
-            f"model.name: '{spec.model.name}' is a member of every generated class, so no class can have that name",
+            f"model.name: '{name}' is a member of every generated class, so no class can have that name",
             hint=f"choose another name, such as {spec.model.name}_model",
         )
 
@@ -365,6 +377,10 @@ def check_class_name(spec: ModelSpec) -> None:
 def _symbols(symbols: tuple[Symbol, ...]) -> list[dict[str, object]]:
     identifiers = cpp_identifiers((symbol.name for symbol in symbols), taken=("Sizes",))
     return [{**plain(symbol), "identifier": identifiers[symbol.name]} for symbol in symbols]
+
+
+def _border(signature: Signature) -> dict[str, list[dict[str, object]]]:
+    return {"inputs": tensor_members(signature.inputs), "outputs": tensor_members(signature.outputs)}
 
 
 def tensor_members(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
@@ -387,7 +403,7 @@ def tensor_members(tensors: tuple[Tensor, ...]) -> list[dict[str, object]]:
 def _state(signature: Signature) -> dict[str, object]:
     """The state, and the inputs and outputs that are none of it, as the templates see them."""
     if not signature.state:
-        return {"state": []}
+        return {"state": [], "step_inputs": [], "step_outputs": []}
     inputs, outputs = ([tensor.name for tensor in each] for each in (signature.inputs, signature.outputs))
     identifiers = cpp_identifiers((each.name for each in signature.state), taken=("StateTensors",))
     tensors = {each["name"]: each for each in tensor_members(signature.inputs)}

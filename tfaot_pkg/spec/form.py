@@ -204,6 +204,19 @@ VariableNames = Annotated[list[FilledLine], _list_of("names of variables"), Afte
 Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
 
 
+class SignatureForm(Form):
+    """One of several signatures of the package."""
+
+    serving_key: FilledLine | None = Field(
+        None, description="Its key in the SavedModel, or the name of a function there (by default: the same name)."
+    )
+    inputs: TensorNames | None = Field(None, description="All of its inputs in their order, as in model.inputs.")
+    outputs: TensorNames | None = Field(None, description="All of its outputs in their order, as in model.outputs.")
+
+
+SignatureName = Annotated[str, checked(rules.name_fault), _as_pattern(rules.NAME_PATTERN)]
+
+
 class ModelForm(Form):
     """The model and what is told about it."""
 
@@ -261,6 +274,13 @@ class ModelForm(Form):
     )
     serving_key: FilledLine | None = Field(
         None, description="Key of the signature to compile, or the name of a function that was saved without one."
+    )
+    signatures: dict[SignatureName, SignatureForm] | None = Field(
+        None,
+        description="Several signatures in one package, by the names that they get: each has the class "
+        "tfaot_model::NAME_SIGNATURE, and their weights are there once. Names of inputs and outputs begin with the "
+        "signature's in shapes, constants and validation.inputs: encode/x.",
+        examples=[{"encode": {}, "decode": {"serving_key": "decode_image", "outputs": {"output_0": "image"}}}],
     )
     tags: Annotated[list[FilledLine], _list_of("strings"), FILLED] | None = Field(
         None, description="Tags of the graph inside the SavedModel."
@@ -477,6 +497,7 @@ _TYPES: dict[str, type] = {
     "PackageForm": PackageOptions,
 }
 _TITLES = {
+    "SignatureForm": "Signature",
     "ModelForm": "Model",
     "SourceForm": "Source",
     "VariablesForm": "Variables",

@@ -23,6 +23,7 @@ from tfaot_pkg.spec.form import (
     CompilationForm,
     ModelForm,
     PackageForm,
+    SignatureForm,
     SourceForm,
     SpecForm,
     ValidationForm,
@@ -48,6 +49,7 @@ from tfaot_pkg.spec.types import (
     ModelSpec,
     OperationFiles,
     PackageOptions,
+    Signature,
     Source,
     Validation,
     Variables,
@@ -65,6 +67,8 @@ _SECTIONS: dict[str, type[Form]] = {
 # Strings that YAML may read as numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
 _PINS = {"revision": "the full id of a commit", "sha256": "the digest of the archive"}
+JOINED = "tfaot-pkg signatures"
+"""The key of the signature that all of `model.signatures` are joined to."""
 _INIT_HINT = "`tfaot-pkg init MODEL` writes a first spec"
 
 
@@ -171,8 +175,8 @@ def _special(path: yaml_document.Path, value: object) -> str:
 
 
 def _unknown_key(path: yaml_document.Path) -> str:
-    if path == ("model", "signatures"):
-        return "a package has one signature: write a spec for each, with model.serving_key and a name of its own"
+    if path[:2] == ("model", "signatures"):
+        return unknown_among(str(path[-1]), list(SignatureForm.model_fields))
     key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
     known = _known(section) if section else list(_SECTIONS)
     homes = [name for name in _SECTIONS if key in _known(name)]
@@ -247,6 +251,28 @@ def _check_model(document: Document) -> None:
         if key in model and "graph" not in model:
             document.report(("model", key), "is for a graph, which model.graph names")
     _check_values(document, model)
+    if "signatures" in model:
+        _check_signatures(document, model)
+
+
+def _check_signatures(document: Document, model: Mapping[str, Any]) -> None:
+    """Check what goes with several signatures."""
+    for field in [field for field in FILE_FORMATS if field in model]:
+        document.report(
+            ("model", "signatures"), f"is for a SavedModel, and model.{field} names {FILE_FORMATS[field].title}"
+        )
+    for key in ("serving_key", "inputs", "outputs"):
+        if key in model:
+            document.report(("model", key), "is for one signature: give it to each of model.signatures")
+    if model["signatures"] == {}:
+        document.report(("model", "signatures"), "must have at least one signature")
+    compilation = document.data.get("compilation")
+    if isinstance(compilation, dict) and "variables" in compilation:
+        document.report(("compilation", "variables"), "goes with one signature, and model.signatures names several")
+    if isinstance(compilation, dict) and compilation.get("engine") == "xla":
+        document.report(
+            ("compilation", "engine"), "XLA's code computes all outputs at once: several signatures need a program"
+        )
 
 
 def _check_values(document: Document, model: Mapping[str, Any]) -> None:
@@ -345,7 +371,22 @@ def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
     given |= {"feeds": tuple(form.feeds or ()), "constants": dict(form.constants or {})}
+    if form.signatures:
+        given |= {"serving_key": JOINED, "signatures": _signatures(form.signatures)}
     return ModelInfo(**given)
+
+
+def _signatures(forms: Mapping[str, SignatureForm]) -> tuple[Signature, ...]:
+    """Sorted, so that the order in the file does not change the package's key."""
+    return tuple(
+        Signature(
+            name=name,
+            serving_key=form.serving_key or name,
+            **_names("input", form.inputs or []),
+            **_names("output", form.outputs or []),
+        )
+        for name, form in sorted(forms.items())
+    )
 
 
 def _format(form: ModelForm) -> Format:

@@ -52,6 +52,18 @@ class OperationFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One of several signatures of a package: `serving_key` is that of the SavedModel, the others as in ModelInfo."""
+
+    name: str
+    serving_key: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    input_keys: tuple[str, ...] = ()
+    output_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """The model and its description.
 
@@ -65,6 +77,8 @@ class ModelInfo:
     and `outputs` list all tensors of the signature in their order; empty for the order of their names. Of a graph
     without `config` they choose its tensors. If some are renamed, `input_keys` and `output_keys` have the model's own
     names. `operations` are those that the author supplies (`compilation.operations`), whose files are in the source.
+
+    If there are `signatures`, sorted by name, workers join them to one, `serving_key` (worker_program/saved_model.py).
     """
 
     name: str
@@ -93,6 +107,7 @@ class ModelInfo:
     constants: Mapping[str, Values] = field(default_factory=dict)
     feeds: tuple[str, ...] = ()
     operations: Mapping[str, OperationFiles] = field(default_factory=dict)
+    signatures: tuple[Signature, ...] = field(default_factory=tuple)
 
     @property
     def package_name(self) -> str:
@@ -350,7 +365,18 @@ def _files_document(model: ModelInfo) -> dict[str, object]:
     if model.format in FILE_FORMATS:
         beside = {name: path for name in ("config", "checkpoint") if (path := getattr(model, name))}
         return {model.format: model.files, **beside}
+    if model.signatures:
+        signatures = {each.name: _signature_document(each) for each in model.signatures}
+        return {"saved_model": model.saved_model, "signatures": signatures, "tags": list(model.tags)}
     return {"saved_model": model.saved_model, "serving_key": model.serving_key, "tags": list(model.tags)}
+
+
+def _signature_document(signature: Signature) -> dict[str, object]:
+    return {
+        "serving_key": signature.serving_key,
+        "inputs": _names_document(signature.inputs, signature.input_keys),
+        "outputs": _names_document(signature.outputs, signature.output_keys),
+    }
 
 
 def _source_document(source: Source, folder: Path) -> dict[str, object]:

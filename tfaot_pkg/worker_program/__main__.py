@@ -24,6 +24,7 @@ _FUNCTIONS = {
     "graph": ("graph_file", "convert"),
     "propose": ("graph_file", "propose"),
     "rename": ("saved_model", "rename"),
+    "join": ("saved_model", "join"),
     "pin": ("pinned", "pin"),
     "expose": ("exposed", "expose"),
     "lift": ("lifting", "lift"),

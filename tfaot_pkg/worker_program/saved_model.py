@@ -4,7 +4,7 @@ import os
 
 import interface
 import saved_functions
-from messages.conversions import Rename
+from messages.conversions import Join, Rename
 from messages.graph import Inspect, Inspected, Interface, Tensor
 from messages.requests import ModelFault, Nothing
 
@@ -36,6 +36,31 @@ def rename(request: Rename, report) -> Nothing:
         infos.clear()
         for name, info in kept.items():
             infos[name].ParseFromString(info)
+    with open(request.out, "wb") as file:
+        file.write(model.SerializeToString())
+    return Nothing()
+
+
+def join(request: Join, report) -> Nothing:
+    """The SavedModel with one signature for several; ModelFault if two of them read one tensor as input."""
+    model = read(request.folder)
+    graph = meta_graph(model, request.tags)
+    parts = [(part, require_signature(graph, part.key)) for part in request.parts]
+    made, readers = graph.signature_def[request.signature], {}
+    made.method_name = "tensorflow/serving/predict"
+    for part, signature in parts:
+        for kind, infos in (("inputs", signature.inputs), ("outputs", signature.outputs)):
+            names = getattr(part, kind) or {name: name for name in infos}
+            interface.in_order(kind, tensors_of(infos), tuple(names))
+            for name, new in names.items():
+                getattr(made, kind)[f"{part.name}/{new}"].CopyFrom(infos[name])
+        for name, info in sorted(signature.inputs.items()):
+            if (other := readers.setdefault(info.name, part.name)) != part.name:
+                raise ModelFault(
+                    f"the signatures {other!r} and {part.name!r} read the same placeholder {info.name!r} "
+                    f"(input {name!r}), and a package cannot call one of them alone",
+                    "export each signature from a function of its own, or make a package of each",
+                )
     with open(request.out, "wb") as file:
         file.write(model.SerializeToString())
     return Nothing()

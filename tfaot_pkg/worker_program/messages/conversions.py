@@ -99,6 +99,30 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedSignature:
+    """The signature `key` under `name`, with new names of inputs and outputs as in Rename."""
+
+    name: str
+    key: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Write to the file `out` the `saved_model.pb` of `folder` with a further `signature`: all of `parts` together.
+
+    Its inputs and outputs are called as in the parts, with the part's name and a slash before them.
+    """
+
+    folder: str
+    tags: tuple[str, ...]
+    signature: str
+    parts: tuple[JoinedSignature, ...]
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """Write to the file `out` the `saved_model.pb` of `folder` with constants instead of inputs or placeholders."""
 

@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .conversions import ConvertGraph, ConvertKeras, Expose, Lift, Lifted, Pin, ProposedGraph, ProposeGraph, Rename
+from .conversions import (
+    ConvertGraph,
+    ConvertKeras,
+    Expose,
+    Join,
+    Lift,
+    Lifted,
+    Pin,
+    ProposedGraph,
+    ProposeGraph,
+    Rename,
+)
 from .convert import Convert
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
 from .sources import BuildMlir, BuildOnnx, ReadMlir, ReadOnnx, SourceModel
@@ -314,6 +325,7 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "graph": (ConvertGraph, Nothing),
     "propose": (ProposeGraph, ProposedGraph),
     "rename": (Rename, Nothing),
+    "join": (Join, Nothing),
     "pin": (Pin, Nothing),
     "expose": (Expose, Nothing),
     "lift": (Lift, Lifted),

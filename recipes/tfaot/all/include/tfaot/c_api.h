@@ -132,6 +132,18 @@ typedef struct tfaot_state {
   const void* initial;  /**< its trained value: dense, row-major */
 } tfaot_state;
 
+struct tfaot_model_table;
+
+/** One of several signatures of a model. */
+typedef struct tfaot_signature {
+  const char* name;                      /**< its name */
+  const struct tfaot_model_table* table; /**< of it alone: its calls take and give its own tensors */
+  size_t num_inputs;                     /**< number of `inputs` */
+  const size_t* inputs;                  /**< their positions in `inputs` of tfaot_info */
+  size_t num_outputs;                    /**< number of `outputs` */
+  const size_t* outputs;                 /**< their positions in `outputs` of tfaot_info */
+} tfaot_signature;
+
 /** What a library holds. All strings are UTF-8 and end with zero. */
 typedef struct tfaot_info {
   uint32_t struct_size;       /**< sizeof(tfaot_info) of the library */
@@ -180,6 +192,13 @@ typedef struct tfaot_info {
 
   /** The variables that callers keep, sorted by name. */
   const tfaot_state* states;
+
+  /** Number of `signatures`, 0 of most models: then there is one. Libraries of versions without them end before. */
+  size_t num_signatures;
+
+  /** Several signatures, sorted by name; inputs and outputs are those of all, as "encode/x". A call leaves a signature out
+   * by null pointers for all of its inputs and outputs. In the tables of signatures there are none. */
+  const tfaot_signature* signatures;
 } tfaot_info;
 
 /** Scratch memory of one thread of computation. */
