@@ -23,6 +23,7 @@ PYTEST_JOBS ?= auto
 PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxprocesses 4 --dist worksteal --durations=10
 # Bytecode stays on: thousands of tests start the command line, and each start would compile it again.
 export PYTHONDONTWRITEBYTECODE :=
+TOOLS := build/tools-$(shell sha256sum requirements/tools.txt | cut -c1-16)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help
@@ -105,6 +106,19 @@ reference: $(STAMP) ## rewrite pages generated from the types: docs/reference, d
 doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comments
 	@python3 tools/make_cpp_reference.py
 	@echo "build/doxygen/html/index.html"
+
+$(TOOLS)/.made: requirements/tools.txt
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement $<
+	@touch $@
+
+.PHONY: docs
+docs: $(TOOLS)/.made ## build/site: the documentation, with links, headings and spelling checked
+	@$(TOOLS)/bin/python tools/make_docs.py
+
+.PHONY: release
+release: $(TOOLS)/.made ## dist/: build, check and sign a release (REPOSITORY=https://HOST/OWNER/NAME KEY=OPENPGP-KEY)
+	@TFAOT_REPOSITORY="$(REPOSITORY)" KEY="$(KEY)" $(TOOLS)/bin/python tools/make_release.py
 
 .PHONY: system-packages
 system-packages: ## install the Debian or Ubuntu packages that the tests need

@@ -69,10 +69,11 @@ def lock(
 
 
 def lock_project() -> None:
-    """requirements/run.txt from pyproject.toml's ranges, requirements/test.txt from the same and test.in."""
+    """run.txt from pyproject.toml's ranges, test.txt from the same and test.in, tools.txt from tools.in."""
     folder = ROOT / "requirements"
     (folder / "run.txt").write_text(lock(["pyproject.toml"]))
     (folder / "test.txt").write_text(lock(["pyproject.toml", "requirements/test.in", "-c", "requirements/run.txt"]))
+    (folder / "tools.txt").write_text(lock(["requirements/tools.in"]))
 
 
 def lock_toolchains(versions: Sequence[str] = ()) -> None:

@@ -1,0 +1,51 @@
+"""Hooks of MkDocs: pages that the navigation does not list, and links to files that are not pages.
+
+Links that leave docs/ lead to the repository if its address is known (TFAOT_REPOSITORY), otherwise they become text:
+the site names no host by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+_LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+_FOLDERS = {"how-to": "How-to guides", "decisions": "Explanation"}
+
+
+def on_config(config: Any) -> Any:
+    docs = Path(config["docs_dir"])
+    listed = set(_listed(config["nav"]))
+    for folder, section in _FOLDERS.items():
+        (entries,) = (each[section] for each in config["nav"] if section in each)
+        more = [f"{folder}/{page.name}" for page in sorted((docs / folder).glob("*.md"))]
+        missing = [page for page in more if page not in listed]
+        place = next((each["Decisions"] for each in entries if isinstance(each, dict) and "Decisions" in each), entries)
+        place += missing
+    return config
+
+
+def _listed(nav: Any) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    return [page for each in (nav.values() if isinstance(nav, dict) else nav) for page in _listed(each)]
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
+    docs = Path(config["docs_dir"])
+    repository = os.environ.get("TFAOT_REPOSITORY", "").rstrip("/")
+    version = os.environ.get("TFAOT_VERSION", "")
+
+    def target(found: re.Match[str]) -> str:
+        text, path, _ = found.groups()
+        place = (docs / page.file.src_uri).parent / path
+        if place.resolve().is_relative_to(docs.resolve()) and place.is_file() and place.suffix == ".md":
+            return found[0]
+        if not repository:
+            return text
+        return f"[{text}]({repository}/blob/v{version}/{place.resolve().relative_to(docs.parent.resolve())})"
+
+    parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else _LINK.sub(target, part) for part in parts)
