@@ -181,7 +181,7 @@ def compiled_together(programs: Mapping[str, Program], kernels: Path, folder: Pa
     """One library for all programs, because most of the time goes into reading headers."""
     made = {name: emit(program, f"program_{i}", block) for i, (name, program) in enumerate(programs.items())}
     # The headers first: within a namespace, they would become part of it.
-    text = ['#include "arithmetic.h"', '#include "elementwise.h"', '#include "order.h"', '#include "reached.h"']
+    text = [f'#include "{name}"' for name in ("arithmetic.h", "elementwise.h", "order.h", "reached.h", "trees.h")]
     text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(made.values())]
     source, library = folder / "programs.cc", folder / "programs.so"
     source.write_text("\n".join(text))

@@ -97,7 +97,8 @@ class Bench:
     machines: Sequence[Machine]
 
     def built(self, machine: Machine, programs: Mapping[str, Emitted]) -> Path:
-        text = ['#include "arithmetic.h"', '#include "elementwise.h"', '#include "order.h"', '#include "reached.h"']
+        headers = ("arithmetic.h", "elementwise.h", "order.h", "reached.h", "trees.h")
+        text = [f'#include "{name}"' for name in headers]
         text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(programs.values())]
         listed = ", ".join(f"unit_{i}::program_{i}" for i in range(len(programs)))
         text += [

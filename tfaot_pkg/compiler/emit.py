@@ -11,7 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler import batched, control, layers, moving, ordering, reductions, scattering, segments, windows
+from tfaot_pkg.compiler import (
+    batched,
+    control,
+    layers,
+    moving,
+    ordering,
+    reductions,
+    scattering,
+    segments,
+    trees,
+    windows,
+)
 from tfaot_pkg.compiler.affine import variable
 from tfaot_pkg.compiler.emitter import Called, Emitter, Tables
 from tfaot_pkg.compiler.program import Border, Operation, Program, only
@@ -102,6 +113,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "scatter": scattering.scatter,
     "softmax": layers.softmax,
     "sort": ordering.sort,
+    "trees": trees.trees,
 }
 """What computes an operation into memory, and gives the address."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.compiler.fitting import Fit, Point
+from tfaot_pkg.compiler.forests import forest_in
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
     Literal,
@@ -24,7 +25,6 @@ from tfaot_pkg.compiler.program import (
     Type,
     Unsupported,
 )
-from tfaot_pkg.compiler.trees import forest_in
 from tfaot_pkg.program import hlo
 from tfaot_pkg.worker_program.messages.carriers import TREES
 

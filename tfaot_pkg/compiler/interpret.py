@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler import arithmetic, trees
+from tfaot_pkg.compiler import arithmetic
 from tfaot_pkg.compiler.program import NO_SYMBOLS, NUMPY_TYPES, Literal, Operation, Program, Region, Size, Unsupported
+from tfaot_pkg.worker_program.messages.forest import margins
 
 Value = Array | tuple[Array, ...]
 
@@ -390,7 +391,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "set-dimension-size": _set_dimension_size,
     "slice": _slice,
     "sort": _sort,
-    "trees": lambda _run, operation, x: trees.evaluate(operation, x),
+    "trees": lambda _run, operation, x: margins(operation.attributes["forest"], x),
     "transpose": lambda _run, operation, x: x.transpose(operation.attributes["dimensions"]),
     "while": _while,
 }

@@ -1,34 +1,42 @@
-"""Forests in programs: the operation `trees`, whose attribute `forest` is one of worker_program/messages/forest.py."""
+"""Calls of the kernel library for forests of decision trees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from tfaot_pkg.compiler.affine import cpp
+from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.forests import pack
+from tfaot_pkg.compiler.program import Operation, Size
+from tfaot_pkg.worker_program.messages.forest import Forest
 
-import numpy as np
-
-from tfaot_pkg.arrays import Array
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape
-from tfaot_pkg.worker_program.messages.forest import Forest, margins, unpacked
-
-
-def forest_in(operations: Sequence[Operation], content: int, result: Shape) -> Forest:
-    """The forest whose bytes the constant `content` of `operations` holds.
-
-    Raises ValueError if it is none, or gives another result.
-    """
-    known = {each.id: each for each in operations}
-    found = known[content]
-    while found.opcode == "reshape":  # the bridge adds some
-        found = known[found.operands[0]]
-    if found.opcode != "constant" or found.shape.dtype != "u8":
-        raise ValueError("a forest is no constant")
-    forest = unpacked(found.attributes["literal"].constant)
-    if result.rank != 2 or result.sizes[1].constant != forest.outputs or NUMPY_TYPES[result.dtype] != forest.total:
-        raise ValueError(f"a forest does not give {result}")
-    return forest
+_WIDEST = 32
+"""Rows of which the kernel library keeps ranks at a time (kWide of trees.h)."""
 
 
-def evaluate(operation: Operation, x: Array) -> Array:
-    """What the forest gives for the rows of `x`."""
-    made: Array = margins(operation.attributes["forest"], np.asarray(x))
-    return made
+def trees(emitter: Emitter, operation: Operation) -> str:
+    """The call of the kernel library that sums the trees."""
+    forest: Forest = operation.attributes["forest"]
+    packed = pack(forest)
+    source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
+    keys = emitter.buffer("s8", Size(_WIDEST * max(1, packed.columns)))
+    at = {name: emitter.constant(values) for name, values in packed.arrays.items()}
+    number, total = emitter.known[operation.operands[0]].shape.dtype, operation.shape.dtype
+    sizes = [forest.features, forest.outputs, forest.values.shape[1], len(forest.roots), packed.scales, packed.derived]
+    shared = ("scale", "boundaries", "sets", "change", "tables", "target", "values", "base")
+    for pointer in (source, keys):
+        emitter.touch(pointer)
+    with emitter.braces(""):
+        types = f"{C_TYPES[number]}, {C_TYPES[total]}"
+        emitter.line(
+            f"const Forest<{types}> forest = {{{', '.join(map(str, (*sizes, *(at[each] for each in shared))))}}};"
+        )
+        if packed.complete:
+            column = "std::uint16_t" if packed.wide else "std::uint8_t"
+            emitter.line(f"const CompleteTrees<{packed.complete}, {column}> trees = {{{at['nodes']}}};")
+        else:
+            own = ", ".join(at[each] for each in ("branches", "sides", "first", "leaf_of", "depths"))
+            emitter.line(f"const AnyTrees<{'true' if packed.small else 'false'}> trees = {{{own}}};")
+        emitter.line(f"sumTrees(forest, trees, {cpp(operation.shape.sizes[0])}, {source}, {target}, {keys});")
+    for pointer in (source, target, keys):
+        emitter.touch(pointer)
+    return target

@@ -138,6 +138,7 @@ def _verify_sets(forest: Forest) -> None:
     first, count = forest.threshold[has_set], forest.words[has_set]
     fits = (first >= 0) & (first == np.floor(first)) & (first + count <= len(forest.sets))
     _require(bool(fits.all()), "the categories of a node are outside of the file's")
+    _require(not (forest.missing[has_set] == ZERO).any(), "a node takes category 0 for missing")
 
 
 def _within(array: np.ndarray, low: int, high: int) -> bool:
