@@ -1,118 +1,497 @@
-"""Exporting the source form of a package, from a registry or from a prefix, into a new folder."""
+"""Exports a PyTorch model into one file that `tfaot-pkg init` takes, with PyTorch's own answers.
+
+    python -m tfaot_pkg.export taggers:make_tagger --input particles=batch,n,16 --dynamic "n<=128"
+
+    from tfaot_pkg.export import export
+    export(model, (particles,), "tagger.onnx", shapes={"particles": "batch,n,16"}, dynamic=["n<=128"])
+
+It runs in the environment in which the model works, and needs PyTorch 2.5 or newer with the packages onnx and
+onnxscript. Nothing else of tfaot_pkg is imported: this file may be copied and run alone.
+
+The file is ONNX, also for other programs. Two of its metadata are for tfaot-pkg: `tfaot.about` (JSON: framework,
+version, symbols), and `tfaot.answers`, an .npz file in base64 with "in/NAME" and "out/NAME": what the model itself
+answered before it was exported. FILE.pt2 has the program of torch.export too, which torch.export.load reads; the ONNX
+form is the member tfaot/model.onnx.
+"""
 
 from __future__ import annotations
 
+import argparse
+import base64
+import importlib
+import inspect
+import io
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import re
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustError
-from tfaot_pkg.keys import sha256_bytes
-from tfaot_pkg.package.listing import source_folder
-from tfaot_pkg.prefix.manifest import Manifest, read_prefix
-from tfaot_pkg.registry.archive import unpack_sound
-from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
-from tfaot_pkg.static.layout import PREFIX
-from tfaot_pkg.storage import make_folder, storage_errors, write_file
-from tfaot_pkg.temporary import temporary_folder
+ABOUT, ANSWERS = "tfaot.about", "tfaot.answers"
+MEMBER = "tfaot/model.onnx"
+"""The end of the member's name in a .pt2 file."""
 
-_NO_SOURCE = "rebuild it with `package: {source: true}` in its spec, as a new version"
+_OLDEST = (2, 5)
+_ROWS, _BYTES = 64, 8 << 20
+"""Of the inputs with answers, at most."""
+_DRAWN_ROWS, _DRAWN_SIZE = 16, 12
+"""Rows of inputs that are drawn, and the size of other axes if their limits allow it."""
+_LARGEST = (1 << 31) - 1
+"""Bytes of a protobuf message."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """What an export wrote into `folder`."""
-
-    name: str
-    version: str
-    folder: Path
-    files: int
+Axes = tuple["int | str", ...]
+Limits = Mapping[str, tuple[int, "int | None"]]
 
 
-def export_published(reader: RegistryReader, requirement: Requirement | str, folder: Path) -> Exported:
-    """Write the source form of the version that `requirement` means into `folder`, which must not exist.
+class ExportError(Exception):
+    """What is wrong, and what to do."""
 
-    The package is checked as for an installation. Raises RegistryError (no such version, or one without sources),
-    TrustError, NetworkError, StorageError.
+
+def export(
+    model: Any,
+    example_inputs: Any,
+    path: str | os.PathLike[str],
+    *,
+    shapes: Mapping[str, str] | None = None,
+    dynamic: Iterable[str] = (),
+    outputs: Sequence[str] = (),
+) -> Path:
+    """Write `model`, a torch.nn.Module, an ExportedProgram or a TorchScript module, to `path` (.onnx or .pt2).
+
+    `example_inputs` are a tensor, a tuple, or a dict by the names of forward's parameters. Real data is best: what the
+    model answers to its first rows (64 at most) is stored, and packages are compared with it.
+    `shapes` gives the axes of inputs, such as {"x": "batch,n,16"}: names are sizes that vary. Without it the first axis
+    is the batch if all inputs have one of the same size. `dynamic` limits names: "n<=128" or "4<=n<=128".
+    `outputs` names the outputs; else they have the keys of a dict, the fields of a named tuple, or `output`.
+
+    Modules are exported in evaluation mode. Raises ExportError.
     """
-    _require_new(folder)
-    entry = resolve(reader, requirement)
-    if PREFIX not in entry.blobs:
-        raise RegistryError(f"{entry} has nothing to export (no {PREFIX!r} blob)")
-    with temporary_folder(prefix="tfaot-export-") as scratch, storage_errors(f"unpack {entry}"):
-        with reader.open_blob(entry.blobs[PREFIX]) as archive:
-            tree = unpack_sound(archive, scratch, entry, durable=False)
-        if tree.digest != entry.tree:
-            raise TrustError(
-                f"the archive of {entry} does not hold what the index says",
-                hint="nothing was written; tell the registry's maintainer",
+    torch = _torch()
+    target, limits = Path(path), _limits(dynamic)
+    if target.suffix.lower() not in (".onnx", ".pt2"):
+        raise ExportError(f"{target}: give the file a name that ends with .onnx or .pt2")
+    script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+    program = isinstance(model, torch.export.ExportedProgram)
+    if script and target.suffix.lower() == ".pt2":
+        raise ExportError("TorchScript has no form in .pt2 files: write an .onnx file")
+    names, examples = _inputs(torch, model, example_inputs)
+    axes = _axes(names, examples, shapes, limits)
+    callable_model = model.module() if program else model
+    was_training = getattr(callable_model, "training", False)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if was_training and not program:
+                model.eval()
+            given = _first_rows(examples, axes)
+            found = callable_model(*given)
+            fetched = _named_outputs(torch, found, outputs)
+            if script:
+                proto = _traced(torch, model, names, examples, axes, list(fetched))
+            else:
+                made = model if program else _exported(torch, model, names, examples, axes, limits)
+                proto = _converted(torch, made, names, list(fetched))
+        finally:
+            if was_training and not program:
+                model.train()
+    symbols = _name_axes(proto, names, axes, made if program else None)
+    _tidy(proto)
+    # Sizes that vary have the limits that were given; those of a program are in it.
+    about = {"framework": "PyTorch", "version": torch.__version__, "symbols": {**symbols, **limits}}
+    arrays = {f"in/{name}": _array(torch, value) for name, value in zip(names, given, strict=True)}
+    arrays |= {f"out/{name}": _array(torch, value) for name, value in fetched.items()}
+    for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(arrays))):
+        proto.metadata_props.add(key=key, value=text)
+    if proto.ByteSize() > _LARGEST:
+        raise ExportError("the model has more than 2 GB: export it in parts")
+    _write(torch, target, proto.SerializeToString(), None if script else made)
+    return target
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ExportError("PyTorch is not installed here: run this where the model works") from error
+    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+    if version < _OLDEST:
+        raise ExportError(f"this is PyTorch {torch.__version__}: 2.5 is the oldest that is known to work")
+    for package in ("onnx", "onnxscript"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise ExportError(f"PyTorch needs {package} for this: pip install onnx onnxscript") from error
+    return torch
+
+
+def _limits(dynamic: Iterable[str]) -> dict[str, tuple[int, int | None]]:
+    found: dict[str, tuple[int, int | None]] = {}
+    for text in dynamic:
+        match = re.fullmatch(r"(?:(\d+)<=)?([A-Za-z_]\w*)(?:<=(\d+))?", re.sub(r"\s", "", text))
+        if not match:
+            raise ExportError(f'dynamic {text!r}: write "n<=128" or "4<=n<=128"')
+        found[match[2]] = (int(match[1] or 1), int(match[3]) if match[3] else None)
+    return found
+
+
+def _inputs(torch: Any, model: Any, given: Any) -> tuple[list[str], list[Any]]:
+    """Names and tensors, in the order of the model's parameters."""
+    if isinstance(model, torch.export.ExportedProgram):
+        order = list(model.graph_signature.user_inputs)
+    else:
+        order = _parameters(model)
+    if isinstance(given, Mapping):
+        names, values = list(given), list(given.values())
+        if order[: len(names)] != names:
+            known = [name for name in order if name in given]
+            if len(known) != len(names) or order[: len(known)] != known:
+                raise ExportError(f"the inputs are {', '.join(names)}, the model's parameters {', '.join(order)}")
+            names, values = known, [given[name] for name in known]
+    else:
+        values = [given] if torch.is_tensor(given) else list(given)
+        names = (order + [f"input_{place}" for place in range(len(order), len(values))])[: len(values)]
+    for name, value in zip(names, values, strict=True):
+        if not torch.is_tensor(value):
+            raise ExportError(
+                f"the input {name} is a {type(value).__name__}: wrap the model in a module whose inputs are tensors"
             )
-        paths = _sources(tree.files, entry.name)
-        if not paths:
-            raise RegistryError(f"{entry} was published without sources", hint=_NO_SOURCE)
-        files = _write(folder, paths, lambda path: (scratch / path).read_bytes())
-    return Exported(name=entry.package, version=entry.version, folder=folder, files=files)
+    return names, [value.detach().cpu() for value in values]
 
 
-def export_installed(prefix: Path, requirement: Requirement | str, folder: Path) -> Exported:
-    """Write the source form of a package that is installed in `prefix` into `folder`, which must not exist.
-
-    Raises PrefixError (not installed, in another version, without sources, or changed since), StorageError.
-    """
-    _require_new(folder)
-    manifest = _installed(prefix, Requirement.parse(requirement) if isinstance(requirement, str) else requirement)
-
-    def content(path: str) -> bytes:
-        data = (prefix / path).read_bytes()
-        if sha256_bytes(data) != manifest.files[path]:
-            raise PrefixError(
-                f"{prefix / path} was changed since it was installed",
-                hint=f"nothing was written; install {manifest.name} again, then export it",
-            )
-        return data
-
-    paths = _sources(manifest.files, manifest.name)
-    if not paths:
-        raise PrefixError(f"{manifest.name}@{manifest.version} in {prefix} has no sources", hint=_NO_SOURCE)
-    return Exported(name=manifest.name, version=manifest.version, folder=folder, files=_write(folder, paths, content))
+def _parameters(model: Any) -> list[str]:
+    if hasattr(model, "graph") and hasattr(model, "code"):  # TorchScript
+        names = [value.debugName().partition(".")[0] for value in model.graph.inputs()]
+        return names[1:] if hasattr(model, "forward") and names[:1] == ["self"] else names
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [each.name for each in parameters if each.kind in kinds]
 
 
-def _installed(prefix: Path, wanted: Requirement) -> Manifest:
-    with storage_errors(f"read {prefix}"):
-        found = read_prefix(prefix)
-    manifest = next((found.manifests[each] for each in found.parts_of(wanted.package) if each in found.manifests), None)
-    if manifest is None:
-        raise PrefixError(
-            f"{wanted.package} is not installed in {prefix}", hint="without --prefix, the registry is asked"
+def _axes(names: list[str], examples: list[Any], shapes: Mapping[str, str] | None, limits: Limits) -> list[Axes]:
+    """For each input the sizes of its axes, names for those that vary."""
+    if unknown := [name for name in shapes or () if name not in names]:
+        raise ExportError(f"there is no input {unknown[0]!r}; there are: {', '.join(names)}")
+    firsts = {len(each) for each in examples if each.ndim}
+    batched = shapes is None and len(firsts) == 1 and all(each.ndim for each in examples)
+    found: list[Axes] = []
+    for name, example in zip(names, examples, strict=True):
+        sizes: Axes = tuple(example.shape)
+        if shapes is None:
+            found.append(("batch", *sizes[1:]) if batched else sizes)
+            continue
+        axes = _parsed(name, shapes[name]) if name in shapes else sizes
+        if len(axes) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(axes, sizes, strict=True)):
+            raise ExportError(f"the input {name} has the shape {list(sizes)}, which is not {','.join(map(str, axes))}")
+        found.append(axes)
+    if unused := [name for name in limits if not any(name in axes for axes in found)]:
+        raise ExportError(f"no axis of an input is called {unused[0]!r}: name it in the shapes, as in x=batch,n,16")
+    return found
+
+
+def _parsed(name: str, text: str) -> Axes:
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    for word in words:
+        if not re.fullmatch(r"\d+|[A-Za-z_]\w*", word):
+            raise ExportError(f"the input {name}: {word!r} is neither a size nor a name; write {name}=batch,n,16")
+    return tuple(int(word) if word.isdigit() else word for word in words)
+
+
+def _batch(axes: list[Axes]) -> str | None:
+    """The name of the axis that is the batch: the first one of the first input, if it varies."""
+    first = axes[0][0] if axes and axes[0] else None
+    return first if isinstance(first, str) else None
+
+
+def _first_rows(examples: list[Any], axes: list[Axes]) -> list[Any]:
+    """What is stored with answers."""
+    batch = _batch(axes)
+    if batch is None:
+        return examples
+    batched = [each for each, names in zip(examples, axes, strict=True) if names[:1] == (batch,)]
+    rows = len(batched[0])
+    size = sum(each.nbytes for each in batched) / max(rows, 1)
+    rows = max(1, min(rows, _ROWS, int(_BYTES / max(size, 1))))
+    return [each[:rows] if names[:1] == (batch,) else each for each, names in zip(examples, axes, strict=True)]
+
+
+def _named_outputs(torch: Any, found: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The tensors of `found` by name, in the order in which exporters flatten it."""
+    values: list[Any]
+    if torch.is_tensor(found):
+        own, values = ["output"], [found]
+    elif isinstance(found, Mapping):
+        own, values = [str(key) for key in found], list(found.values())
+    elif isinstance(found, tuple | list):
+        values = list(found)
+        own = list(getattr(found, "_fields", [f"output_{place}" for place in range(len(values))]))
+    else:
+        raise ExportError(f"the model gives a {type(found).__name__}: wrap it in a module that gives tensors")
+    # Outputs that a module leaves out (the weights of an attention) do not exist in the file either.
+    own, values = [list(each) for each in zip(*[(n, v) for n, v in zip(own, values, strict=True) if v is not None],
+                                              strict=True)]  # fmt: skip
+    if not all(map(torch.is_tensor, values)):
+        raise ExportError("the model gives nested outputs: wrap it in a module that gives a dict or a tuple of tensors")
+    if names and len(names) != len(values):
+        raise ExportError(f"the model has {len(values)} outputs ({', '.join(own)}), and {len(names)} names are given")
+    return dict(zip(names or own, values, strict=True))
+
+
+def _exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], limits: Limits) -> Any:
+    dims: dict[str, Any] = {}
+    for name in dict.fromkeys(axis for each in axes for axis in each if isinstance(axis, str)):
+        least, most = limits.get(name, (1, None))
+        bounds = {"min": least} if least > 1 else {}
+        dims[name] = torch.export.Dim(name, **bounds, **({} if most is None else {"max": most}))
+    shapes = [{place: dims[axis] for place, axis in enumerate(each) if isinstance(axis, str)} for each in axes]
+    examples = _at_least_two(examples, axes)
+    try:
+        return torch.export.export(model, tuple(examples), dynamic_shapes=tuple(shapes), strict=False)
+    except Exception as error:
+        raise ExportError(
+            f"torch.export does not take the model: {error}\n"
+            f"(inputs: {', '.join(f'{name}={_text(each)}' for name, each in zip(names, axes, strict=True))}; write a "
+            "number for an axis that cannot vary, or export torch.jit.trace(model, inputs) instead)"
+        ) from error
+
+
+def _at_least_two(examples: list[Any], axes: list[Axes]) -> list[Any]:
+    """torch.export takes a size of 1 for a constant."""
+    found = []
+    for example, each in zip(examples, axes, strict=True):
+        times = [
+            2 if isinstance(axis, str) and size == 1 else 1 for axis, size in zip(each, example.shape, strict=True)
+        ]
+        found.append(example.repeat(times) if times else example)
+    return found
+
+
+def _converted(torch: Any, program: Any, names: list[str], outputs: list[str]) -> Any:
+    import logging
+
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # of packages that are not installed
+    try:
+        made = torch.onnx.export(program, dynamo=True, verbose=False, input_names=names, output_names=outputs)
+    except Exception as error:
+        raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
+    return made.model_proto
+
+
+def _traced(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], outputs: list[str]) -> Any:
+    import onnx
+
+    varying = {name: {place: axis for place, axis in enumerate(each) if isinstance(axis, str)}
+               for name, each in zip(names, axes, strict=True)}  # fmt: skip
+    batch = _batch(axes)
+    if batch is not None:
+        varying |= {name: {0: batch} for name in outputs}
+    file = io.BytesIO()
+    try:
+        torch.onnx.export(
+            model, tuple(examples), file, dynamo=False, input_names=names, output_names=outputs, dynamic_axes=varying
         )
-    if not wanted.specifier.contains(manifest.version, prereleases=True):
-        raise PrefixError(
-            f"{manifest.name} is installed in {prefix} in version {manifest.version}, and not {wanted.specifier}",
-            hint="without --prefix, the registry is asked",
-        )
-    return manifest
+    except Exception as error:
+        raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
+    return onnx.load_from_string(file.getvalue())
 
 
-def _sources(files: Iterable[str], package: str) -> dict[str, str]:
-    """The files of the source form: path in it to path in the package."""
-    start = f"{source_folder(package)}/"
-    return {path.removeprefix(start): path for path in sorted(files) if path.startswith(start)}
+def _name_axes(proto: Any, names: list[str], axes: list[Axes], program: Any) -> dict[str, tuple[int, int | None]]:
+    """Give axes in the file their names; the limits of those that a program has."""
+    known: dict[str, str] = {}
+    for name, value, each in zip(names, proto.graph.input, axes, strict=True):
+        for place, (axis, dim) in enumerate(zip(each, value.type.tensor_type.shape.dim, strict=True)):
+            if dim.HasField("dim_param"):
+                ours = axis if isinstance(axis, str) else known.get(dim.dim_param, "batch" if not place else "")
+                known.setdefault(dim.dim_param, ours or f"n{len(known)}")
+            elif isinstance(axis, str):
+                raise ExportError(
+                    f"axis {place} of the input {name} cannot vary in this model: give its size instead of {axis!r}"
+                )
+    for value in (*proto.graph.input, *proto.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.dim_param = re.sub(r"[A-Za-z_]\w*", lambda found: known.get(found[0], found[0]), dim.dim_param)
+    limits: dict[str, tuple[int, int | None]] = {}
+    for symbol, bounds in ({} if program is None else program.range_constraints).items():
+        with_end = str(bounds.upper).isdigit()
+        if str(symbol) in known and known[str(symbol)] != "batch" and with_end:
+            limits[known[str(symbol)]] = (max(1, int(bounds.lower)), int(bounds.upper))
+    return limits
 
 
-def _require_new(folder: Path) -> None:
-    # Also a link that leads nowhere: nothing of the user's is replaced.
-    if os.path.lexists(folder):
-        raise StorageError(f"{folder} exists already", hint="name a folder that does not exist yet, or remove this one")
+def _tidy(proto: Any) -> None:
+    """Name nodes after the modules they are from; leave out stack traces, which name the author's files."""
+    taken: set[str] = set()
+    del proto.graph.value_info[:]
+    for value in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer):
+        del value.metadata_props[:]
+    for node in proto.graph.node:
+        scopes = next((each.value for each in node.metadata_props if each.key == "pkg.torch.onnx.name_scopes"), "[]")
+        inner = [each for each in re.findall(r"'([^']*)'", scopes)[:-1] if not each.startswith("_")]
+        stem = "/".join([*(inner[-1].split(".") if inner and inner[-1] else []), node.op_type]) if inner else node.name
+        name, number = stem, 0
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        taken.add(name)
+        node.name, node.doc_string = name, ""
+        del node.metadata_props[:]
+    for function in proto.functions:
+        for node in function.node:
+            node.doc_string = ""
+            del node.metadata_props[:]
 
 
-def _write(folder: Path, paths: Mapping[str, str], content: Callable[[str], bytes]) -> int:
-    """Write `content` of the package's `paths` into `folder`, which appears with all files or not at all."""
-    with storage_errors(f"write {folder}"):
-        make_folder(folder.absolute().parent)
-        with temporary_folder(folder.absolute().parent, prefix=f".{folder.name}.", suffix=".part") as staged:
-            for path, place in paths.items():
-                write_file(staged / path, content(place))
-            staged.chmod(0o755)  # private while it is incomplete
-            staged.rename(folder)
-    return len(paths)
+def _array(torch: Any, tensor: Any) -> Any:
+    tensor = tensor.detach().cpu().contiguous()
+    # NumPy has no bfloat16: its bits.
+    return tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def _npz(arrays: Mapping[str, Any]) -> str:
+    import numpy as np
+
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _write(torch: Any, target: Path, model: bytes, program: Any) -> None:
+    """The whole file or nothing."""
+    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".export-") as folder:
+        made = Path(folder, target.name)
+        if target.suffix.lower() == ".onnx":
+            made.write_bytes(model)
+        else:
+            torch.export.save(program, made)
+            with zipfile.ZipFile(made, "a") as archive:
+                top = archive.namelist()[0].partition("/")[0]
+                archive.writestr(f"{top}/{MEMBER}", model)
+        os.replace(made, target)
+
+
+def _text(axes: Axes) -> str:
+    return ",".join(map(str, axes))
+
+
+def _loaded(torch: Any, name: str) -> Any:
+    """The model that the command line names."""
+    if not Path(name).is_file():
+        return _from_module(name)
+    try:
+        with zipfile.ZipFile(name) as archive:
+            members = [each.partition("/")[2] for each in archive.namelist()]
+    except zipfile.BadZipFile as error:
+        raise ExportError(f"{name} is neither a file of torch.export nor TorchScript") from error
+    if "models/model.json" in members or "archive_format" in members or name.endswith(".pt2"):
+        return torch.export.load(name)
+    if "constants.pkl" in members:
+        return torch.jit.load(name, map_location="cpu")
+    raise ExportError(
+        f"{name} holds weights without the network: write a function that makes the module and loads them, "
+        f"def make(): net = Net(); net.load_state_dict(torch.load({name!r})); return net; and give MODULE:make"
+    )
+
+
+def _from_module(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise ExportError(f"{name} is no file; a function that makes the model is named as in taggers:make_tagger")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise ExportError(f"cannot import {module}: {error}") from error
+    if not hasattr(found, attribute):
+        raise ExportError(f"{module} has no {attribute!r}")
+    made = getattr(found, attribute)
+    return made if hasattr(made, "parameters") and not inspect.isclass(made) else made()
+
+
+def _drawn(torch: Any, given: Mapping[str, str], limits: Limits) -> tuple[dict[str, Any], dict[str, str]]:
+    """Inputs as the command line describes them, and their shapes."""
+    generator, tensors, shapes = torch.Generator().manual_seed(0), {}, {}
+    batch: int | str | None = None
+    for name, text in given.items():
+        axes_text, _, dtype_name = text.partition(":")
+        axes, dtype = _parsed(name, axes_text), getattr(torch, dtype_name or "float32", None)
+        if not isinstance(dtype, torch.dtype):
+            raise ExportError(f"the input {name}: {dtype_name!r} is no dtype of PyTorch, such as float32 or int64")
+        batch = batch if batch is not None or not axes else axes[0]
+        sizes = []
+        for axis in axes:
+            least, most = (0, None) if isinstance(axis, int) else limits.get(axis, (1, None))
+            usual = _DRAWN_ROWS if axis == batch else _DRAWN_SIZE
+            sizes.append(axis if isinstance(axis, int) else max(least, min(usual, most or usual)))
+        if dtype.is_floating_point:
+            tensors[name] = torch.randn(sizes, generator=generator).to(dtype)
+        else:
+            tensors[name] = torch.randint(0, 2, sizes, generator=generator).to(dtype)
+        shapes[name] = axes_text
+    return tensors, shapes
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tfaot_pkg.export", description="Export a PyTorch model for tfaot-pkg, with its own answers."
+    )
+    parser.add_argument("model", help="MODULE:FUNCTION, a .pt2 file of torch.export, or a TorchScript file")
+    parser.add_argument("-o", "--output", type=Path, help="the .onnx or .pt2 file to write (default: NAME.onnx)")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=AXES[:DTYPE]",
+        help="an input, such as x=batch,16 or ids=batch,n:int64; not needed for .pt2 files",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dynamic", action="append", default=[], metavar="LIMITS", help='limits of a named axis, such as "n<=128"'
+    )
+    parser.add_argument("--outputs", default="", metavar="NAMES", help="names of the outputs, such as score,mass")
+    return parser.parse_args(argv)
+
+
+def _run(arguments: argparse.Namespace) -> Path:
+    torch = _torch()
+    given = dict(each.partition("=")[::2] for each in arguments.input)
+    model = _loaded(torch, arguments.model)
+    limits = _limits(arguments.dynamic)
+    inputs: Any
+    shapes: dict[str, str] | None
+    if isinstance(model, torch.export.ExportedProgram):
+        inputs, shapes = _examples_of(torch, model), None
+    elif given:
+        inputs, shapes = _drawn(torch, given, limits)
+    else:
+        raise ExportError("name the inputs, in the order of forward's parameters: --input x=batch,16")
+    stem = arguments.model.rpartition(":")[2] if ":" in arguments.model else Path(arguments.model).stem
+    target = arguments.output or Path(f"{stem}.onnx")
+    outputs = [name.strip() for name in arguments.outputs.split(",") if name.strip()]
+    return export(model, inputs, target, shapes=shapes, dynamic=arguments.dynamic, outputs=outputs)
+
+
+def _examples_of(torch: Any, program: Any) -> Any:
+    """The inputs that a file of torch.export was made with."""
+    positional, named = program.example_inputs or ((), {})
+    found = [*positional, *named.values()]
+    if not found or not all(map(torch.is_tensor, found)):
+        raise ExportError("the file has no example inputs, which are tensors: export the module itself")
+    return tuple(found)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _arguments(argv)
+    try:
+        made = _run(arguments)
+    except ExportError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"wrote {made} ({made.stat().st_size / 1024:.0f} KB), with PyTorch's answers\nnext: tfaot-pkg init {made}")
+    return 0
+
+
+if __name__ == "__main__":
+    if Path(__file__).with_name("__init__.py").exists() and sys.path[0] == str(Path(__file__).parent):
+        del sys.path[0]  # run by its path: modules beside it are not the standard library's
+    sys.exit(main())

@@ -14,10 +14,10 @@ from tests.commands import run_command
 from tests.registry.conftest import install
 from tests.registry.tiny import tiny_files
 from tests.wording import reported, worded
-from tfaot_pkg import export
+from tfaot_pkg import source_export
 from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TfaotError, TrustError
-from tfaot_pkg.export import export_installed, export_published
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.source_export import export_installed, export_published
 from tfaot_pkg.storage import write_file
 
 Publish = Callable[[str, Mapping[str, "bytes | str"]], None]
@@ -133,7 +133,7 @@ def test_what_ends_early_leaves_nothing(
             raise error
         write_file(path, data)
 
-    monkeypatch.setattr(export, "write_file", write)
+    monkeypatch.setattr(source_export, "write_file", write)
     (tmp_path / "here").mkdir()
     with pytest.raises((TfaotError, KeyboardInterrupt)):
         export_published(registry, "digits", tmp_path / "here" / "sources")

@@ -196,7 +196,7 @@ def export(
 
     Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits --prefix external --source digits
     """
-    from tfaot_pkg.export import export_installed, export_published
+    from tfaot_pkg.source_export import export_installed, export_published
 
     if prefix is not None:
         if session.registry is not None or session.flags.offline:

@@ -52,6 +52,7 @@ class SavedModel:
         self._pool = pool
         self._made: Path | None = None
         self._source: SourceModel | None = None
+        self._parts: Path | None = None
         self._lifted: tuple[tuple[StateTensor, ...], Path | None] = ((), None)
 
     @property
@@ -72,7 +73,7 @@ class SavedModel:
         if self._source is None or not self._source.has_answers:
             origin = "" if self._source is None else self._source.origin
             return replace(Original.saved_model(self._model, folder), origin=origin)
-        return Original.of(self._model, FRONTENDS[self._model.format], self._source)
+        return Original.of(self._model, FRONTENDS[self._model.format], self._source, self._parts)
 
     @property
     def state(self) -> tuple[tuple[StateTensor, ...], Path | None]:
@@ -124,7 +125,7 @@ class SavedModel:
                 return self._made_by(lambda out: ConvertKeras(file=str(self._snapshot.model), out=out))
             case "graph":
                 return self._made_by(self._from_graph)
-            case "onnx":
+            case "onnx" | "torch":
                 parts = self._read()
                 return self._made_by(lambda out: BuildOnnx(graph=parts, out=out))
             case "jax" | "mlir":
@@ -138,6 +139,10 @@ class SavedModel:
             self._model.format, self._snapshot.model, self._pool, shapes=source_shapes(self._model), out=made
         )
         self._pool.take(made, given)
+        # A model that was unpacked, and answers that came with it, are among what was taken.
+        if Path(self._source.file).parent == made:
+            self._source = replace(self._source, file=str(given / Path(self._source.file).name))
+        self._parts = given
         return str(given)
 
     def _made_by(self, request: Callable[[str], object]) -> Path:

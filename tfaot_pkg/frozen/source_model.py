@@ -22,7 +22,8 @@ class Original:
 
     `path` is a SavedModel's folder or the file for `frontend`, which is None for TensorFlow. `feeds` and `fetches` are
     the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if nothing is known); if
-    it is `by_row`, the framework computes one row at a time.
+    it is `by_row`, the framework computes one row at a time. `answers` is a file of inputs and of what the framework
+    `answered_by`, with its version, answered where the model was exported; None if the model's file has none.
     """
 
     path: Path
@@ -33,13 +34,16 @@ class Original:
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
+    answered_by: str = ""
+    answers: Path | None = None
 
     @classmethod
     def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
         return cls(path=folder, tags=model.tags, signature=model.serving_key)
 
     @classmethod
-    def of(cls, model: ModelInfo, frontend: Frontend, source: SourceModel) -> Original:
+    def of(cls, model: ModelInfo, frontend: Frontend, source: SourceModel, parts: Path | None = None) -> Original:
+        """The model of `source`; `parts` is the folder of what was made of its file."""
         inputs = _ours(model.input_keys, model.inputs)
         outputs = _ours(model.output_keys, model.outputs)
         return cls(
@@ -51,6 +55,8 @@ class Original:
             feeds={inputs.get(each.name, each.name): each.key for each in source.inputs},
             fetches={outputs.get(each.name, each.name): each.key for each in source.outputs},
             by_row=source.by_row,
+            answered_by=source.answered_by,
+            answers=parts / ANSWERS if source.answered_by and parts else None,
         )
 
     @property
@@ -105,6 +111,7 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
 
 _REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str], object]] = {
     "onnx": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
+    "torch": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
     "jax": lambda path, _, out: ReadMlir(path=path, out=out),
     "mlir": lambda path, _, out: ReadMlir(path=path, out=out),
 }
@@ -120,6 +127,9 @@ def read_source(
     request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out))
     return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
 
+
+ANSWERS = "answers.npz"
+"""See worker_program/from_onnx/exported.py."""
 
 _MOST = 128
 """Proposed maximum of an axis: what a user must look at, since only they know."""
@@ -150,7 +160,17 @@ def proposed_shapes(source: SourceModel) -> ProposedShapes:
                 _MOST if symbol else size if isinstance(size, int) else None
                 for symbol, size in zip(found, tensor.shape or (), strict=True)
             )
-    symbols = tuple(Symbol(name=name, minimum=1, maximum=_MOST) for name in sorted(set(names.values())))
+    limits = {names[key]: found for key, found in source.symbols.items() if key in names}
+    symbols = tuple(
+        Symbol(name=name, minimum=least, maximum=most)
+        for name in sorted(set(names.values()))
+        for least, most in [limits.get(name, (1, _MOST))]
+    )
+    largest = {symbol.name: symbol.maximum for symbol in symbols}
+    shapes = {
+        name: tuple(largest.get(symbol, size) for symbol, size in zip(axes[name], shape, strict=True))
+        for name, shape in shapes.items()
+    }
     return ProposedShapes(shapes=shapes, axes=axes, symbols=symbols)
 
 

@@ -244,6 +244,12 @@ class ModelForm(Form):
         "saved_model; answers are compared with ONNX Runtime's.",
         examples=["./tagger.onnx"],
     )
+    torch: FilePath | None = Field(
+        None,
+        description="File that `python -m tfaot_pkg.export` wrote (.pt2 or .onnx), in the place of saved_model; "
+        "answers are compared with ONNX Runtime's, and with those of PyTorch in the file.",
+        examples=["./tagger.pt2"],
+    )
     jax: FilePath | None = Field(
         None,
         description="Artifact of jax.export (.jax), in the place of saved_model; answers are compared with JAX's.",

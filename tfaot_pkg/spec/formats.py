@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx", "jax", "mlir", "graph"]
+Format = Literal["saved_model", "keras", "onnx", "torch", "jax", "mlir", "graph"]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -34,6 +34,7 @@ _FORMATS = (
     FileFormat(field="keras", title="a Keras file", suffixes=(".keras", ".h5", ".hdf5")),
     # Exporters put weights of more than 2 GB, or all weights, into such a file: PyTorch ".data", others "_data".
     FileFormat(field="onnx", title="an ONNX file", suffixes=(".onnx",), parts=(".data", "_data"), is_tensorflows=False),
+    FileFormat(field="torch", title="a file of PyTorch", suffixes=(".pt2",), is_tensorflows=False),
     FileFormat(field="jax", title="an artifact of jax.export", suffixes=(".jax",), is_tensorflows=False),
     # ".stablehlo" and ".mlirbc" are bytecode, ".mlir" is text; the content decides.
     FileFormat(field="mlir", title="an MLIR module", suffixes=(".mlir", ".mlirbc", ".stablehlo"), is_tensorflows=False),

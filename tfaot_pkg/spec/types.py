@@ -86,6 +86,7 @@ class ModelInfo:
     saved_model: str = DEFAULT_SAVED_MODEL
     keras: str = ""
     onnx: str = ""
+    torch: str = ""
     jax: str = ""
     mlir: str = ""
     graph: str = ""

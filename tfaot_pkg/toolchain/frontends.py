@@ -47,6 +47,8 @@ class Frontend:
 
 FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     "onnx": Frontend(format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
+    # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
+    "torch": Frontend(format="torch", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime"),
     "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX"),
     # MLIR's Python bindings come with JAX, and its XLA runs StableHLO.
     "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX"),

@@ -24,6 +24,7 @@ from tfaot_pkg.progress import Step
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.toolchain.worker import Worker, WorkerPool, from_worker
+from tfaot_pkg.verify.answered import in_batches
 from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.worker_program.messages.elements import held, held_type
@@ -95,7 +96,7 @@ class Oracle:
         self._compiled_by_xla = Original.saved_model(spec.model, saved.folder)
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
         self._main: Tried | None = None
-        self._version = ""
+        self._version, self._answered_by = "", ""
         self._seconds = _SECONDS
         self._loaded: dict[str, Worker] = {}
 
@@ -108,6 +109,11 @@ class Oracle:
     def version(self) -> str:
         """The version of the framework, once it has answered."""
         return self._version
+
+    @property
+    def answered_by(self) -> str:
+        """The framework, and its version, of answers that came with the model; "" if there are none that fit."""
+        return self._answered_by
 
     def main(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The answers for the main class. Raises the errors of a worker."""
@@ -148,7 +154,8 @@ class Oracle:
             if is_main or not error.cause:
                 raise
             return replace(tried, fault=self._end(error, seconds or 0))
-        return replace(tried, eager=eager, jit=self._compiled(tried) or {})
+        # Answers that came with the model stay the right ones.
+        return replace(tried, eager={**eager, **tried.eager}, jit=self._compiled(tried) or {})
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         """The same rows in other batches (rows.py), not yet answered."""
@@ -173,6 +180,24 @@ class Oracle:
     def ends_compiled(self, tried: Tried) -> bool:
         """Whether the model ends if TensorFlow's own XLA compiles it."""
         return self._compiled(tried) is not None
+
+    def answered(self) -> Tried | None:
+        """What the framework answered where the model was exported; None if its file has no such answers.
+
+        Raises ModelError if they are not those of such a model.
+        """
+        original = self._original
+        if original.answers is None:
+            return None
+        with from_worker():
+            arrays = read_arrays(original.answers)
+        name = original.answered_by.partition(" ")[0]
+        inputs, answers = in_batches(arrays, original, self._frozen, self._spec.compilation.batch_sizes)
+        if not inputs:
+            return replace(self._saved(name, {}), fault="the file has them for other shapes or rows than the spec")
+        tried = replace(self._saved(name, inputs), seconds=self._seconds, at_sizes=True, eager=answers)
+        self._answered_by = original.answered_by
+        return tried
 
     def branches(self, rows: int) -> tuple[Tried | None, tuple[Branch, ...]]:
         """The class of inputs that was found, and the sides of branches that none of them takes."""

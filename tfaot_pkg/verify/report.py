@@ -108,8 +108,8 @@ class ValidationReport:
     @property
     def framework(self) -> str:
         """The name of what the answers are from, without its version."""
-        name = self.reference.rpartition(" ")[0]
-        return "TensorFlow" if name == "tensorflow" else name
+        names = [each.rpartition(" ")[0] for each in self.reference.split(" and ")]
+        return " and ".join("TensorFlow" if name == "tensorflow" else name for name in names)
 
     @property
     def failed(self) -> tuple[tuple[str, Difference], ...]:

@@ -217,6 +217,8 @@ class _Validation:
             self._answered(oracle, replace(oracle.tried(name, {**arrays, **state}), at_sizes=True))
             for name, arrays in sized.items()
         ]
+        if (answered := oracle.answered()) is not None:
+            tried.append(answered)
         if BRANCHES not in validation.classes:
             return tried, ()
         found, not_taken = oracle.branches(rows)
@@ -469,10 +471,11 @@ class _Validation:
 
 
 def _reference(oracle: Oracle, toolchain: Toolchain) -> str:
-    """The framework and its version; TensorFlow's is the toolchain."""
-    return (
-        f"tensorflow {toolchain.version}" if oracle.framework == TENSORFLOW else f"{oracle.framework} {oracle.version}"
-    )
+    """The frameworks and their versions; TensorFlow's is the toolchain."""
+    if oracle.framework == TENSORFLOW:
+        return f"tensorflow {toolchain.version}"
+    asked = f"{oracle.framework} {oracle.version}"
+    return f"{oracle.answered_by} and {asked}" if oracle.answered_by else asked
 
 
 def _mask(ran: Array | None, size: int, tensor: Tensor, answers: Array) -> Array:

@@ -37,13 +37,28 @@ def _arguments(node, more: tuple) -> tuple:
     return (
         None if given[0] is None else [float(each) for each in required(node, given[0], "the region")],
         None if given[1] is None else [float(each) for each in required(node, given[1], "the scales")],
-        None if given[2] is None else ints(node, given[2], "the sizes"),
+        None if given[2] is None else _wanted(node, given[2]),
     )
+
+
+def _wanted(node, tensor) -> list:
+    """The sizes in `tensor`; None for one that depends on the inputs, as that of the batch."""
+    partial = tf.get_static_value(tensor, partial=True)
+    if partial is None:
+        return ints(node, tensor, "the sizes")
+    return [None if each is None else int(each) for each in partial]
 
 
 def _resized(node, x, axes: list, scales, wanted, mode: str, place: str, nearest: str, roi=None):
     given = sizes(x)
     if wanted is not None:
+        # Exporters give the batch its own size.
+        sized = zip(axes, wanted, strict=True)
+        kept = [axis for axis, size in sized if size is None and not isinstance(given[axis], int)]
+        wanted = [size for axis, size in zip(axes, wanted, strict=True) if axis not in kept]
+        axes = [axis for axis in axes if axis not in kept]
+        if None in wanted:
+            raise node.fault("the sizes: they depend on the inputs of the model", "export it with constant sizes")
         scales, wanted = _scales_of(node, [given[axis] for axis in axes], wanted)
     for number, axis in enumerate(axes):
         size, scale = given[axis], scales[number]

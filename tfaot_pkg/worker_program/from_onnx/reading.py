@@ -4,6 +4,7 @@ import json
 import os
 import re
 
+from from_onnx import exported
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.writing import Writer
@@ -19,7 +20,12 @@ _DTYPES = frozenset("float16 bool int8 int16 int32 int64 uint8 uint16 uint32 uin
 def read(request: ReadOnnx, report) -> SourceModel:
     """What the file says of its inputs and outputs; its graph, with functions expanded, goes to `request.out`."""
     file = _file_in(request.path)
-    model = _loaded(file)
+    content = exported.model_in(file)
+    if content is not None and request.out:
+        file = os.path.join(request.out, exported.MODEL)
+        with open(file, "wb") as stream:
+            stream.write(content)
+    model = _loaded(file, content)
     labels = as_numbers(model)
     opset = _opset(model)
     initialized = {tensor.name for tensor in model.graph.initializer}
@@ -27,12 +33,17 @@ def read(request: ReadOnnx, report) -> SourceModel:
     inputs = [value for value in model.graph.input if value.name not in initialized]
     keys = _keys(inputs, "input"), _keys(model.graph.output, "output")
     by_row = _give_shapes(inputs, keys[0], request.shapes)
+    framework, symbols = exported.about(model)
+    names = [f"in/{each.name}" for each in inputs] + [f"out/{each.name}" for each in model.graph.output]
+    answered = bool(request.out) and exported.write_answers(model, names, request.out)
     found = SourceModel(
         file=file,
-        origin=_origin(model, opset, labels),
+        origin=f"{framework}, ONNX opset {opset}" if framework else _origin(model, opset, labels),
         inputs=tuple(_tensor(name, value) for name, value in keys[0].items()),
         outputs=tuple(_tensor(name, value) for name, value in keys[1].items()),
         by_row=by_row,
+        symbols=symbols,
+        answered_by=framework if answered else "",
     )
     if request.out:
         _write(model, found, request.out)
@@ -51,13 +62,16 @@ def _file_in(path: str) -> str:
     return os.path.join(path, files[0])
 
 
-def _loaded(file: str):
+def _loaded(file: str, content: bytes | None):
     """The model with all of its tensors; ModelFault for anything that is no sound ONNX file."""
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        model = onnx.load(file, load_external_data=False)
+        if content is None:
+            model = onnx.load(file, load_external_data=False)
+        else:
+            model = onnx.load_from_string(content)
     except (DecodeError, OSError, ValueError) as error:
         raise ModelFault(f"{file} is damaged, or no ONNX file: {_one_line(error)}", _EXPORT) from error
     if not model.graph.output:

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import axis_of, ints, rank, required, reshaped, sizes, static, transposed, vector
+from from_onnx.tensors import axis_of, ints, rank, required, reshaped, scalars, sizes, static, transposed, vector
 
 _CONSTANTS = {
     "value": None,
@@ -138,7 +138,12 @@ def _transpose(node, x):
 
 @operator("Concat")
 def _concat(node, *inputs):
-    return tf.concat(inputs, axis_of(node, node.get("axis"), rank(node, inputs[0])))
+    axis, count = node.get("axis"), rank(node, inputs[0])
+    # Shapes stay lists of sizes, of which some are known.
+    parts = [scalars(each) for each in inputs] if any(each.op.type == "Pack" for each in inputs) else [None]
+    if None not in parts:
+        return tf.stack([each for part in parts for each in part])
+    return tf.concat(inputs, axis_of(node, axis, count))
 
 
 @operator("Split")

@@ -57,6 +57,16 @@ def vector(values: list, dtype=tf.int32):
     return tf.stack([tf.cast(each, dtype) for each in values])
 
 
+def scalars(tensor):
+    """The elements of a tensor of one axis, each known by itself, as sizes of a shape are; None if they are not."""
+    if tensor.shape.rank != 1:
+        return None
+    values = static(tensor)
+    if values is not None:
+        return [tf.constant(each, tensor.dtype) for each in values]
+    return list(tensor.op.inputs) if tensor.op.type == "Pack" else None
+
+
 def constant_or(function, tensor):
     """`function(tensor)`; computed now if the values are known, so that it costs nothing later."""
     values = static(tensor)

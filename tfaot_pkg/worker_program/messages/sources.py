@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Sizes = tuple[int | str | None, ...]
 """Sizes of axes, names of symbols, None for the batch."""
@@ -28,7 +28,9 @@ class SourceModel:
 
     `file` is the model's own file, which may stand in a folder. If it is `by_row`, the batch is an axis of size 1 in
     the file: its framework computes one row at a time. If it has no answers of its own (`has_answers`), the SavedModel
-    that is made of it gives them.
+    that is made of it gives them. `symbols` are the least and the largest size of named axes, as far as the file says.
+    If its author's framework has left answers in it, `answered_by` is this framework with its version, and reading
+    left them in its folder (from_onnx/exported.py).
     """
 
     file: str
@@ -37,11 +39,14 @@ class SourceModel:
     outputs: tuple[SourceTensor, ...]
     by_row: bool
     has_answers: bool = True
+    symbols: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    answered_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOnnx:
-    """Read the ONNX file `path`, or the one in the folder `path`; write its graph to the folder `out` if there is one.
+    """Read the ONNX file `path`, or the one in the folder or .pt2 file `path`; write its graph to the folder `out` if
+    there is one.
 
     `shapes` are those of inputs that the spec sets, by name.
     """

@@ -1,0 +1,84 @@
+"""Files of PyTorch modules become SavedModels that give the answers that PyTorch left in the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.toolchains import VERSIONS
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.frozen.source_model import Original, read_source
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.spec.types import ModelInfo
+from tfaot_pkg.toolchain.environment import ensure
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.requests import Nothing, Referenced
+from tfaot_pkg.worker_program.messages.sources import BuildOnnx
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+_FILES = Path(__file__).with_name("artifacts") / "torch"
+
+
+@pytest.fixture(scope="module")
+def pool(
+    request: pytest.FixtureRequest, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerPool]:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    frontends = FrontendEnvironments(folders=folders, progress=Silent())
+    environment = ensure(request.param, folders=folders, progress=Silent())
+    folder = tmp_path_factory.mktemp("torch")
+    with WorkerPool(environment, scratch_root=folder / "scratch", logs=folder / "logs", frontends=frontends) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize(
+    "pool", [pytest.param(each, marks=pytest.mark.sweep("2.17.1")) for each in VERSIONS], indirect=True
+)
+def test_twenty_modules_give_pytorchs_answers(pool: WorkerPool) -> None:
+    found = {path.stem: difference_from_pytorch(path, pool) for path in sorted(_FILES.glob("*.onnx"))}
+    assert len(found) >= 20
+    assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+def difference_from_pytorch(path: Path, pool: WorkerPool) -> float:
+    """The largest difference of all outputs, relative to their largest number, or to 1."""
+    made, parts, folder = (get("torch") for get in (pool.new_folder, pool.given_folder, pool.new_folder))
+    source = read_source("torch", pool.give(path), pool, out=made)
+    pool.take(made, parts)
+    # In one worker for all files: `SavedModel` takes a new one for each.
+    pool.get().call(BuildOnnx(graph=str(parts), out=str(folder)), Nothing)
+    model = ModelInfo(name="model", version="1", torch=path.name)
+    original = Original.of(model, FRONTENDS["torch"], source, parts)
+    assert original.answered_by.startswith("PyTorch 2.")
+    assert original.answers is not None
+    with np.load(original.answers) as file:
+        arrays = dict(file)
+    inputs = {name: arrays[f"in/{key}"] for name, key in original.feeds.items()}
+    theirs = {name: arrays[f"out/{key}"] for name, key in original.fetches.items()}
+    rows = len(next(iter(inputs.values())))
+    ours = _answers(Original.saved_model(model, folder), pool, inputs, tuple(theirs), rows)
+    assert {name: (each.dtype, each.shape) for name, each in ours.items()} == {
+        f"{rows}/{name}": (each.dtype, each.shape) for name, each in theirs.items()
+    }
+    return max(_relative(ours[f"{rows}/{name}"], each) for name, each in theirs.items())
+
+
+def _answers(
+    asked: Original, pool: WorkerPool, inputs: dict[str, Array], outputs: tuple[str, ...], rows: int
+) -> dict[str, Array]:
+    out, given = pool.new_folder("answers") / "answers.npz", pool.given_folder("inputs") / "inputs.npz"
+    np.savez(given, **inputs)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
+    request = asked.reference(inputs=given, out=out, batch_sizes=(rows,), batched=tuple(inputs), stacked=outputs)
+    asked.worker(pool).call(request, Referenced)
+    with np.load(out) as file:
+        return dict(file)
+
+
+def _relative(ours: Array, theirs: Array) -> float:
+    assert np.isfinite(theirs).all()
+    return float(np.abs(ours.astype(float) - theirs.astype(float)).max() / max(1.0, np.abs(theirs).max()))

@@ -1,0 +1,62 @@
+"""Answers that came with a model, from the framework in which its author made it (tfaot_pkg/export.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfaot_pkg.arrays import Array
+from tfaot_pkg.frozen.model import FrozenModel
+from tfaot_pkg.frozen.source_model import Original
+from tfaot_pkg.signature import Symbol, Tensor
+from tfaot_pkg.verify.inputs import MOST
+from tfaot_pkg.worker_program.messages.elements import held_type, numbers
+
+_NONE: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
+
+
+def in_batches(
+    arrays: Mapping[str, Array], original: Original, frozen: FrozenModel, sizes: Sequence[int]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Inputs by name, and answers, numbers, by "SIZE/OUTPUT", as Tried has them; both empty if they do not fit.
+
+    `arrays` are held, by "in/KEY" and "out/KEY". Batches that are larger than the rows in the file have them several
+    times. If rows depend on one another, only a batch of just these rows has known answers.
+    """
+    signature = frozen.signature.without_state()
+    if set(original.feeds) != {each.name for each in signature.inputs}:
+        return _NONE
+    inputs = {each.name: arrays[f"in/{original.feeds[each.name]}"] for each in signature.inputs}
+    answers = {each.name: arrays[f"out/{original.fetches[each.name]}"] for each in signature.outputs}
+    counts = {len(inputs[each.name]) for each in signature.inputs if each.has_batch_axis and inputs[each.name].ndim}
+    fit = all(_fits(each, inputs[each.name], signature.symbols) for each in signature.inputs)
+    fit = fit and all(_fits(each, answers[each.name], None) for each in signature.outputs)
+    if not fit or len(counts) > 1 or counts == {0}:
+        return _NONE
+    rows = min(counts, default=1)
+    if counts and not frozen.rows.independent and tuple(sizes) != (rows,):
+        return _NONE
+    order = np.arange(max(rows, *sizes)) % rows
+    repeated = {each.name: inputs[each.name][order] if each.has_batch_axis else inputs[each.name]
+                for each in signature.inputs}  # fmt: skip
+    found: dict[str, Array] = {}
+    for tensor in signature.outputs:
+        values = numbers(answers[tensor.name], tensor.dtype.value)
+        for size in sizes:
+            some = order[: min(MOST, len(order) // size) * size]
+            found[f"{size}/{tensor.name}"] = values[some] if tensor.has_batch_axis else values
+    return repeated, found
+
+
+def _fits(tensor: Tensor, array: Array, symbols: Sequence[Symbol] | None) -> bool:
+    """Whether `array` may be such a tensor, with sizes within the limits of `symbols` if they are given."""
+    if array.dtype != held_type(tensor.dtype.value) or array.ndim != len(tensor.shape):
+        return False
+    limits = {each.name: (each.minimum, each.maximum) for each in symbols or ()}
+    for axis, size in enumerate(tensor.shape):
+        symbol = tensor.axes[axis] if tensor.axes else ""
+        least, most = limits.get(symbol, (0 if symbol else size, size)) if size is not None else (1, len(array))
+        if not (least or 0) <= array.shape[axis] <= (most or 0):
+            return False
+    return True

@@ -1,0 +1,78 @@
+"""What `tfaot_pkg.export` puts into files beside the ONNX model: its framework, sizes of axes, and answers."""
+
+import base64
+import binascii
+import io
+import json
+import os
+import re
+import zipfile
+
+from messages.requests import ModelFault
+
+MODEL, ANSWERS = "model.onnx", "answers.npz"
+"""What reading leaves in its folder: the model of a .pt2 file; answers, as "in/KEY" and "out/KEY"."""
+
+_MEMBER = "/tfaot/model.onnx"
+_ABOUT, _ANSWERS = "tfaot.about", "tfaot.answers"
+
+
+def model_in(file: str) -> bytes | None:
+    """The ONNX model in a .pt2 file; None for any file that is no archive."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            found = [name for name in archive.namelist() if name.endswith(_MEMBER)]
+            if found:
+                return archive.read(found[0])
+    except zipfile.BadZipFile as error:
+        with open(file, "rb") as stream:
+            if stream.read(2) != b"PK":
+                return None
+        raise ModelFault(f"{file} is damaged: {error}", "export the model again") from error
+    except OSError:
+        return None  # what reads it next says why
+    except (EOFError, NotImplementedError, RuntimeError, zipfile.zlib.error) as error:
+        raise ModelFault(f"{file} is damaged: {error}", "export the model again") from error
+    name = os.path.basename(file)
+    raise ModelFault(
+        f"{file} is a program that only PyTorch can read",
+        f"where PyTorch is installed: python -m tfaot_pkg.export {name} --output {os.path.splitext(name)[0]}.onnx; "
+        "then use that file",
+    )
+
+
+def about(model) -> tuple[str, dict]:
+    """The framework with its version, such as "PyTorch 2.13.0", and the limits of symbols; "" if nothing is known."""
+    text = next((each.value for each in model.metadata_props if each.key == _ABOUT), "")
+    if not text:
+        return "", {}
+    try:
+        found = json.loads(text)
+        version = re.sub(r"[^\w.+]", "", str(found["version"]))[:40]
+        symbols = {str(name): (int(least), int(most)) for name, (least, most) in found["symbols"].items() if most}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelFault(f"the metadata {_ABOUT} in the file is damaged", "export the model again") from error
+    if found["framework"] != "PyTorch" or not version:
+        raise ModelFault(f"the metadata {_ABOUT} names no framework that is known", "export the model again")
+    return f"PyTorch {version}", {name: limits for name, limits in symbols.items() if 1 <= limits[0] <= limits[1]}
+
+
+def write_answers(model, keys: list, folder: str) -> bool:
+    """Write the answers in the file, if there are any for the inputs and outputs `keys`, to the folder."""
+    import numpy as np
+
+    text = next((each.value for each in model.metadata_props if each.key == _ANSWERS), "")
+    if not text:
+        return False
+    try:
+        with np.load(io.BytesIO(base64.b64decode(text, validate=True)), allow_pickle=False) as file:
+            arrays = dict(file)
+    except (binascii.Error, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ModelFault(f"the metadata {_ANSWERS} in the file is damaged", "export the model again") from error
+    if set(arrays) != set(keys):
+        raise ModelFault(
+            f"the file has answers for {', '.join(sorted(arrays))}, and its border is {', '.join(sorted(keys))}",
+            "export the model again",
+        )
+    np.savez(os.path.join(folder, ANSWERS), **arrays)
+    return True
