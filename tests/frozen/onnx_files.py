@@ -41,7 +41,7 @@ class Graph:
         self.nodes.append(node)
         return names[0] if outputs == 1 else names
 
-    def model(self, *, producer="by hand", as_inputs=False, **outputs):
+    def model(self, *, producer="by hand", as_inputs=False, opsets=None, **outputs):
         """`outputs` are (value, type, shape) by name."""
         made = []
         for name, (value, dtype, shape) in outputs.items():
@@ -52,7 +52,8 @@ class Graph:
             inputs += [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in self.tensors]
         graph = helper.make_graph(self.nodes, "graph", inputs, made, self.tensors)
         return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", self.opset)], producer_name=producer, producer_version="1.0",
+            graph, opset_imports=[helper.make_opsetid(*each) for each in {"": self.opset, **(opsets or {})}.items()],
+            producer_name=producer, producer_version="1.0",
             ir_version=3 if as_inputs else 8,
         )  # fmt: skip
 
@@ -430,6 +431,71 @@ def lists():
     graph.add("SequenceLength", parts)
     length = graph.add("Cast", graph.nodes[-1].output[0], to=FLOAT)
     return graph.model(y=(graph.add("Add", stacked, length), FLOAT, ["N", 2, 3, 4]))
+
+
+MICROSOFT = "com.microsoft"
+
+
+@network
+def quantized_by_tools():
+    """A bias with a scale of one element and no axis, bytes that end in a sum of floats, and operators on bytes."""
+    graph = Graph(("x", FLOAT, ["N", 8]), opset=13)
+    scale, zero = graph.constant(np.float32(0.05)), graph.constant(np.int8(3))
+    one = [graph.constant(np.float32([0.01])), graph.constant(np.int32([0]))]
+    bias = graph.add("DequantizeLinear", graph.constant(_RANDOM.integers(-90, 90, 6).astype(np.int32)), *one)
+    given = graph.add("QuantizeLinear", "x", scale, zero)
+    value = graph.add("MatMul", graph.add("DequantizeLinear", given, scale, zero), graph.weight(8, 6))
+    first = graph.add("QuantizeLinear", graph.add("Add", value, bias), scale, zero)
+    total = graph.add("ReduceMean", graph.add("DequantizeLinear", first, scale, zero), axes=[1])
+    weights = graph.constant(_RANDOM.integers(-9, 9, (6, 6)).astype(np.int8))
+    second = graph.add("QGemm", first, scale, zero, weights, scale, zero, "", scale, zero, domain=MICROSOFT)
+    both = graph.add("QLinearAdd", first, scale, zero, second, scale, zero, scale, zero, domain=MICROSOFT)
+    both = graph.add("QLinearSigmoid", both, scale, zero, scale, zero, domain=MICROSOFT)
+    given, *found = graph.add("DynamicQuantizeLinear", "x", outputs=3)
+    wide = graph.add(
+        "MatMulInteger", given, graph.constant(_RANDOM.integers(-99, 99, (8, 6)).astype(np.int8)), found[1]
+    )
+    wide = graph.add("Mul", graph.add("Cast", wide, to=FLOAT), found[0])
+    parts = (graph.add("DequantizeLinear", both, scale, zero), total, wide)
+    return graph.model(y=(graph.add("Concat", *parts, axis=1), FLOAT, ["N", 13]), opsets={MICROSOFT: 1})
+
+
+@network
+def optimized():
+    """What ONNX Runtime writes for layers when it saves an optimized file, and weights of four bits."""
+    graph = Graph(("x", FLOAT, ["N", 6, 16]), opset=17)
+    add = lambda op, *inputs, **more: graph.add(op, *inputs, domain=MICROSOFT, **more)  # noqa: E731
+    normed = add("SkipLayerNormalization", "x", graph.weight(6, 16), graph.weight(16), graph.weight(16), epsilon=1e-5)
+    value = add("Attention", normed, graph.weight(16, 48), graph.weight(48), num_heads=4, unidirectional=1)
+    value = add("MultiHeadAttention", value, normed, value, graph.weight(48), num_heads=2)
+    value = add("FusedMatMul", value, graph.weight(24, 16), transB=1, alpha=0.5)
+    packed = graph.constant(_RANDOM.integers(0, 255, (16, 2, 8)).astype(np.uint8))
+    few = add("MatMulNBits", value, packed, graph.weight(16, 2, scale=0.1), K=24, N=16, bits=4, block_size=16)
+    few = add("BiasGelu", few, graph.weight(16))
+    conv = {"kernel_shape": [3], "pads": [1, 1], "activation": "Relu"}
+    few = add("FusedConv", few, graph.weight(6, 6, 3), graph.weight(6), **conv)
+    last = graph.add("Reshape", few, graph.constant(np.int64([0, 96])))
+    return graph.model(
+        y=(add("FusedGemm", last, graph.weight(3, 96), graph.weight(3), transB=1, activation="Tanh"), FLOAT, ["N", 3]),
+        opsets={MICROSOFT: 1},
+    )
+
+
+@network
+def encoded():
+    """Numbers as classes, and support vectors, of ai.onnx.ml."""
+    graph = Graph(("x", FLOAT, ["N", 4]), ("kind", INT64, ["N", 1]), opset=15)
+    add = lambda op, *inputs, **more: graph.add(op, *inputs, domain="ai.onnx.ml", **more)  # noqa: E731
+    label = add("LabelEncoder", "kind", keys_int64s=[0, 2], values_floats=[0.5, -1.5], default_float=7.0)
+    flags = graph.add("Reshape", add("OneHotEncoder", "kind", cats_int64s=[2, 0, 5]), graph.constant(np.int64([0, 3])))
+    vectors = _RANDOM.normal(size=20).astype(np.float32).tolist()
+    machines = [
+        add("SVMRegressor", "x", kernel_type=kind, kernel_params=[0.3, 0.1, 2.0], support_vectors=vectors, n_supports=5,
+            coefficients=[0.5, -1.0, 2.0, 0.25, -0.75], rho=[0.125])
+        for kind in ("RBF", "POLY", "SIGMOID", "LINEAR")
+    ]  # fmt: skip
+    made = add("FeatureVectorizer", "x", label, flags, *machines, inputdimensions=[4, 1, 3, 1, 1, 1, 1])
+    return graph.model(y=(made, FLOAT, ["N", 12]), opsets={"ai.onnx.ml": 3})
 
 
 def main():

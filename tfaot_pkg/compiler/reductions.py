@@ -24,11 +24,16 @@ def reduce(emitter: Emitter, operation: Operation) -> str:
     order = [*kept, *dimensions]
     extents = tuple(operand.shape.sizes[axis] for axis in order)
     body = Body(extents)
-    identity = body.identity()
-    value = emitter.value(operand.id, tuple(identity[order.index(axis)] for axis in range(len(order))), body)
+    places = tuple(body.identity()[order.index(axis)] for axis in range(len(order)))
+    value, is_by_rows = emitter.value(operand.id, places, body), operand.shape.rank - 1 in dimensions
+    if is_by_rows and not body.by_vectors:
+        # Elements of types without vectors (bytes of quantized models) have a loop of their own before this one.
+        emitter.stored(operand.id)
+        body = Body(extents)
+        value = emitter.value(operand.id, places, body)
     target = emitter.target(operation)
     out = Index(ZERO, (*operation.shape.strides, *(ZERO for _ in dimensions)))
-    if operand.shape.rank - 1 in dimensions:
+    if is_by_rows:
         _reduce_rows(emitter, combine, start, body, value, (target, out, len(kept)))
     else:
         _reduce_columns(emitter, combine, start, body, value, (target, out, len(kept)))

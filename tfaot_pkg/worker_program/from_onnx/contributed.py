@@ -1,10 +1,17 @@
 """Operators of com.microsoft: what ONNX Runtime's tools make of layers."""
 
+import math
+
+import numpy as np
 import tensorflow as tf
-from from_onnx.products import matmul
+from from_onnx.elementwise import hard_sigmoid
+from from_onnx.layers import convolution
+from from_onnx.products import gemm, matmul
 from from_onnx.table import operator
+from from_onnx.tensors import axis_of, constant_or, rank, required, reshaped, sizes
 
 _MICROSOFT = "com.microsoft"
+_SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
 
 
 @operator("Gelu", "BiasGelu", domain=_MICROSOFT)
@@ -22,21 +29,171 @@ def _quick_gelu(node, x):
     return x * tf.sigmoid(tf.constant(node.get("alpha", 1.702), x.dtype) * x)
 
 
-@operator("FusedMatMul", domain=_MICROSOFT)
+@operator("FusedMatMul", "TransposeMatMul", domain=_MICROSOFT)
 def _fused_matmul(node, a, b):
-    if node.get("transBatchA", 0) or node.get("transBatchB", 0):
-        raise node.fault("transposed batches are not read")
+    a, b = (_batches_last(node, each, f"transBatch{name}") for each, name in ((a, "A"), (b, "B")))
     a = tf.linalg.matrix_transpose(a) if node.get("transA", 0) else a
-    b = tf.linalg.matrix_transpose(b) if node.get("transB", 0) else b
+    b = constant_or(tf.linalg.matrix_transpose, b) if node.get("transB", 0) else b
     made = matmul(node, a, b)
     return made if node.get("alpha", 1.0) == 1 else made * tf.constant(node.get("alpha"), made.dtype)
+
+
+def _batches_last(node, x, name: str):
+    """The first axis moved behind the other ones of the batch, if the attribute `name` says so."""
+    if not node.get(name, 0):
+        return x
+    count = rank(node, x)
+    return tf.transpose(x, [*range(1, count - 1), 0, count - 1])
+
+
+def _activated(node, x):
+    kind, more = node.get("activation", ""), list(node.get("activation_params") or [])
+    functions = {
+        "": lambda: x,
+        "Relu": lambda: tf.nn.relu(x),
+        "Sigmoid": lambda: tf.sigmoid(x),
+        "Tanh": lambda: tf.tanh(x),
+        "LeakyRelu": lambda: tf.nn.leaky_relu(x, more[0] if more else node.get("activation_alpha", 0.01)),
+        "Clip": lambda: tf.clip_by_value(x, tf.constant(more[0], x.dtype), tf.constant(more[1], x.dtype)),
+        "HardSigmoid": lambda: hard_sigmoid(x, *more[:2]),
+    }
+    if kind not in functions:
+        raise node.fault(f"the activation {kind!r} is not read", _SAVE_BASIC)
+    return functions[kind]()
+
+
+@operator("FusedConv", domain=_MICROSOFT)
+def _fused_conv(node, x, w, bias=None, added=None):
+    made = convolution(node, x, w)
+    if bias is not None:
+        made = made + constant_or(lambda b: tf.reshape(b, [-1] + [1] * (x.shape.rank - 2)), bias)
+    return _activated(node, made if added is None else made + added)
+
+
+@operator("FusedGemm", domain=_MICROSOFT)
+def _fused_gemm(node, a, b, c=None):
+    return _activated(node, gemm(node, a, b, c))
 
 
 @operator("SkipLayerNormalization", domain=_MICROSOFT)
 def _skip_layer_normalization(node, x, skip, scale, offset=None, bias=None):
     total = x + skip if bias is None else x + skip + bias
-    mean = tf.reduce_mean(total, -1, keepdims=True)
-    variance = tf.reduce_mean(tf.math.squared_difference(total, mean), -1, keepdims=True)
+    made, mean, inverse = _normalized(node, total, scale, offset)
+    return made, mean, inverse, total
+
+
+def _normalized(node, x, scale, offset) -> tuple:
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    variance = tf.reduce_mean(tf.math.squared_difference(x, mean), -1, keepdims=True)
     inverse = tf.math.rsqrt(variance + tf.constant(node.get("epsilon", 1e-12), x.dtype))
-    made = (total - mean) * inverse * scale
-    return (made if offset is None else made + offset), mean, inverse, total
+    made = (x - mean) * inverse * scale
+    return made if offset is None else made + offset, mean, inverse
+
+
+def _by_mean_square(node, x, scale, epsilon: float) -> tuple:
+    axis = axis_of(node, node.get("axis", -1), rank(node, x))
+    square = tf.reduce_mean(tf.square(x), list(range(axis, x.shape.rank)), keepdims=True)
+    inverse = tf.math.rsqrt(square + tf.constant(node.get("epsilon", epsilon), x.dtype))
+    return x * inverse * scale, inverse
+
+
+@operator("SimplifiedLayerNormalization")
+def _simplified_layer_normalization(node, x, scale):
+    """What ONNX Runtime calls RMSNormalization, in ONNX's own domain."""
+    return _by_mean_square(node, x, scale, 1e-5)
+
+
+@operator("SkipSimplifiedLayerNormalization", domain=_MICROSOFT)
+def _skip_simplified_layer_normalization(node, x, skip, scale, bias=None):
+    total = x + skip if bias is None else x + skip + bias
+    made, inverse = _by_mean_square(node, total, scale, 1e-12)
+    return made, None, inverse, total
+
+
+@operator("EmbedLayerNormalization", domain=_MICROSOFT)
+def _embed_layer_normalization(node, ids, segments, words, places, parts, scale, offset, mask=None, place_ids=None):
+    if mask is not None or node.get("mask_index_type", 0):
+        raise node.fault("it counts its mask, which only its attention uses", _SAVE_BASIC)
+    length = sizes(ids)[1]
+    added = places[:length] if place_ids is None else tf.gather(places, place_ids)
+    total = tf.gather(words, ids) + added
+    total = total if segments is None else total + tf.gather(parts, segments)
+    made, *_ = _normalized(node, total, scale, offset)
+    return made, tf.zeros(tf.shape(ids)[:1], tf.int32), total
+
+
+@operator("Attention", domain=_MICROSOFT)
+def _attention(node, x, weights, bias=None, mask=None, past=None, added=None, lengths=None):
+    """One product for queries, keys and values, which are then cut into heads."""
+    if past is not None or lengths is not None or node.get("do_rotary", 0):
+        raise node.fault("keys and values of earlier calls are not read", _SAVE_BASIC)
+    made = tf.tensordot(x, weights, 1)
+    made = made if bias is None else made + bias
+    total = made.shape[-1]
+    given = node.get("qkv_hidden_sizes") or [total // 3] * 3
+    return _heads(node, *tf.split(made, given, -1), mask=mask, added=added, causal=bool(node.get("unidirectional", 0)))
+
+
+@operator("MultiHeadAttention", domain=_MICROSOFT)
+def _multi_head_attention(node, query, key=None, value=None, bias=None, mask=None, added=None, past_key=None, *more):
+    if past_key is not None or any(each is not None for each in more) or key is None or value is None:
+        raise node.fault("packed inputs, and keys and values of earlier calls, are not read", _SAVE_BASIC)
+    if rank(node, key) != 3 or rank(node, value) != 3:
+        raise node.fault("its keys and values have heads already", _SAVE_BASIC)
+    if bias is not None:
+        widths = [each.shape[-1] for each in (query, key, value)]
+        query, key, value = (e + b for e, b in zip((query, key, value), tf.split(bias, widths), strict=True))
+    return _heads(node, query, key, value, mask=mask, added=added, causal=bool(node.get("unidirectional", 0)))
+
+
+def _heads(node, query, key, value, *, mask, added, causal: bool):
+    count = node.get("num_heads")
+    query, key, value = (_cut(each, count) for each in (query, key, value))
+    scale = node.get("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
+    scores = tf.matmul(query, key, transpose_b=True) * tf.constant(scale, query.dtype)
+    far = tf.constant(node.get("mask_filter_value", -10000.0), scores.dtype)
+    if mask is not None:
+        shape = {2: [0, None, None, 1], 3: [0, None, 1, 2], 4: [0, 1, 2, 3]}.get(rank(node, mask))
+        if shape is None:
+            raise node.fault("its mask counts elements of each row", _SAVE_BASIC)
+        given = sizes(mask)
+        wide = reshaped(mask, [1 if place is None else given[place] for place in shape])
+        scores = scores + tf.where(wide != 0, tf.zeros((), scores.dtype), far)
+    if causal:
+        rows, columns = sizes(scores)[-2:]
+        seen = tf.range(columns)[None, :] <= tf.range(rows)[:, None] + (columns - rows)
+        scores = tf.where(seen, scores, scores.dtype.min)
+    scores = scores if added is None else scores + added
+    made = tf.transpose(tf.matmul(tf.nn.softmax(scores), value), [0, 2, 1, 3])
+    batch, length, _, width = sizes(made)
+    return reshaped(made, [batch, length, count * width])
+
+
+def _cut(x, count: int):
+    """[batch, heads, length, width]"""
+    batch, length, width = sizes(x)
+    return tf.transpose(reshaped(x, [batch, length, count, width // count]), [0, 2, 1, 3])
+
+
+@operator("MatMulNBits", domain=_MICROSOFT)
+def _matmul_of_few_bits(node, a, packed, scales, zeros=None, groups=None, bias=None):
+    """Weights of 2, 4 or 8 bits, in blocks with a scale each: unpacked now."""
+    if groups is not None or node.get("weight_prepacked", 0):
+        raise node.fault("groups in another order are not read")
+    bits, block, rows, columns = (node.get(name) for name in ("bits", "block_size", "K", "N"))
+    bits, count = bits or 4, -(-rows // block)
+    values = _unpacked(required(node, packed, "its weights").reshape(columns, -1), bits).reshape(columns, count, -1)
+    factors = required(node, scales, "the scales of its weights").reshape(columns, count, 1).astype(np.float32)
+    middle = np.float32(1 << (bits - 1))
+    if zeros is not None:
+        known = required(node, zeros, "the zero points of its weights").reshape(columns, -1)
+        middle = (_unpacked(known, bits) if zeros.dtype == tf.uint8 else known)[:, :count].reshape(columns, count, 1)
+    weights = ((values[..., :block].astype(np.float32) - middle) * factors).reshape(columns, -1)[:, :rows].T
+    made = matmul(node, a, tf.constant(np.ascontiguousarray(weights), a.dtype))
+    return made if bias is None else made + bias
+
+
+def _unpacked(values, bits: int):
+    """The numbers in bytes, the lowest bits first, along the last axis."""
+    shifts = np.arange(0, 8, bits)
+    return ((values[..., None] >> shifts) & ((1 << bits) - 1)).reshape(*values.shape[:-1], -1)

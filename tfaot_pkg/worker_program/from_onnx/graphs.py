@@ -32,9 +32,10 @@ Mean MeanVarianceNormalization MelWeightMatrix Min Mish Mod Mul Neg NonZero Not 
 OptionalHasElement Or PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RNN Range Reciprocal ReduceL1 ReduceL2
 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize
 ReverseSequence RoiAlign Round STFT Scan Scatter ScatterElements ScatterND Selu SequenceAt SequenceConstruct
-SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink Sigmoid Sign Sin Sinh Size Slice
-Softmax Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum Swish Tan Tanh TensorScatter
-ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Upsample Where Xor
+SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink Sigmoid Sign
+SimplifiedLayerNormalization Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt
+Squeeze Sub Sum Swish Tan Tanh TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Upsample
+Where Xor
 """.split()
 )
 """The operators of ONNX's own domain that table.py has; others become what ONNX defines them by, if it does."""

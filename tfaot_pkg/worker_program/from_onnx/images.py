@@ -130,7 +130,8 @@ def _interpolated(node, x, axis: int, size: int, points, scale: float, mode: str
         matrix = None
     else:
         matrix = _matrix(node, size, points, scale, mode)
-        made = moved_back(tf.tensordot(moved_last(x, axis), tf.constant(matrix.T, x.dtype), 1), axis)
+        values = moved_last(x, axis) if x.dtype.is_floating else tf.cast(moved_last(x, axis), tf.float32)
+        made = tf.cast(moved_back(tf.tensordot(values, tf.constant(matrix.T, values.dtype), 1), axis), x.dtype)
     outside = (points < 0) | (points > size - 1)
     if is_cropped and outside.any():
         shape = [-1 if place == axis else 1 for place in range(x.shape.rank)]

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from from_onnx.products import matmul
 from from_onnx.table import operator
+from from_onnx.tensors import rank, reshaped, sizes
 
 _ML = "ai.onnx.ml"
 
@@ -46,12 +47,80 @@ def _imputer(node, x):
 
 @operator("FeatureVectorizer", domain=_ML)
 def _feature_vectorizer(node, *inputs):
-    return tf.concat([tf.cast(each, tf.float32) for each in inputs], -1)
+    flat = [reshaped(each, [sizes(each)[0], -1]) if rank(node, each) != 2 else each for each in inputs]
+    return tf.concat([tf.cast(each, tf.float32) for each in flat], -1)
 
 
 @operator("ArrayFeatureExtractor", domain=_ML)
 def _array_feature_extractor(node, x, places):
     return tf.gather(x, tf.reshape(places, [-1]), axis=-1)
+
+
+@operator("LabelEncoder", domain=_ML)
+def _label_encoder(node, x):
+    """Numbers for numbers: the value of the key that each element equals."""
+    keys, values = (_numbers(node, name) for name in ("keys", "values"))
+    if keys is None or values is None or "U" in (keys.dtype.kind, values.dtype.kind) or node.version < 2:
+        raise node.fault("its keys or values are texts", "encode texts as numbers before the model")
+    rest = node.get("default_tensor")
+    if rest is None:
+        rest = node.get("default_float", -0.0) if values.dtype.kind == "f" else node.get("default_int64", -1)
+    made = tf.fill(tf.shape(x), tf.constant(np.reshape(rest, ()), values.dtype))
+    # Of equal keys the first one counts.
+    for key, value in zip(np.ravel(keys)[::-1], np.ravel(values)[::-1], strict=True):
+        found = tf.math.is_nan(x) if keys.dtype.kind == "f" and np.isnan(key) else x == tf.constant(key, x.dtype)
+        made = tf.where(found, tf.constant(value, values.dtype), made)
+    return made
+
+
+def _numbers(node, name: str):
+    for kind, dtype in (("floats", np.float32), ("int64s", np.int64)):
+        if node.get(f"{name}_{kind}"):
+            return np.array(node.get(f"{name}_{kind}"), dtype)
+    return node.get(f"{name}_tensor")
+
+
+@operator("OneHotEncoder", domain=_ML)
+def _one_hot_encoder(node, x):
+    known = node.get("cats_int64s")
+    if not known:
+        raise node.fault("its categories are texts", "encode texts as numbers before the model")
+    made = tf.cast(x, tf.int64)[..., None] == tf.constant(known, tf.int64)
+    if not node.get("zeros", 1):
+        raise node.fault("it fails for values that are no category (zeros=0)", "set zeros to 1")
+    return tf.cast(made, tf.float32)
+
+
+@operator("SVMRegressor", domain=_ML)
+def _svm_regressor(node, x):
+    x, factors = tf.cast(x, tf.float32), np.array(node.get("coefficients"), np.float32)
+    if node.get("n_supports", 0):
+        vectors = np.array(node.get("support_vectors"), np.float32).reshape(-1, x.shape[-1])
+        made = matmul(node, _kernel(node, x, vectors), tf.constant(factors[:, None]))
+    else:
+        made = _kernel(node, x, factors[None])
+    made = made + tf.constant(node.get("rho", [0.0])[0], tf.float32)
+    if node.get("one_class", 0):
+        made = tf.where(made > 0, tf.ones_like(made), -tf.ones_like(made))
+    return _finished(node, made)
+
+
+def _kernel(node, x, vectors):
+    """[rows, vectors]: the kernel of each row with each vector."""
+    gamma, first, degree = (*(node.get("kernel_params") or []), 0.0, 0.0, 0.0)[:3]
+    kind = node.get("kernel_type", "LINEAR")
+    if kind == "RBF":
+        distance = tf.reduce_sum(tf.math.squared_difference(x[:, None, :], vectors[None]), -1)
+        return tf.exp(-np.float32(gamma) * distance)
+    made = matmul(node, x, tf.constant(np.ascontiguousarray(vectors.T)))
+    kinds = {
+        "LINEAR": lambda: made,
+        "POLY": lambda: tf.pow(np.float32(gamma) * made + np.float32(first), np.float32(degree)),
+        "SIGMOID": lambda: tf.tanh(np.float32(gamma) * made + np.float32(first)),
+    }
+    if kind not in kinds:
+        raise node.fault(f"the kernel {kind!r} is not read")
+    return kinds[kind]()
 
 
 @operator("LinearRegressor", domain=_ML)
@@ -87,7 +156,14 @@ def _linear(node, x, rows: int):
 
 def _finished(node, scores):
     kind = node.get("post_transform", "NONE")
-    functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax}
+    functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "SOFTMAX_ZERO": _without_zeros}
     if kind not in functions:
         raise node.fault(f"the transformation {kind!r} is not read")
     return functions[kind](scores)
+
+
+def _without_zeros(scores):
+    """Softmax of the elements that are not 0; those stay 0."""
+    counts = tf.cast(tf.abs(scores) > 1e-7, scores.dtype)  # ONNX Runtime's limit
+    powers = tf.exp(scores - tf.reduce_max(scores, -1, True)) * counts
+    return tf.math.divide_no_nan(powers, tf.reduce_sum(powers, -1, True))

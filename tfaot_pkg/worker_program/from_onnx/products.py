@@ -1,12 +1,16 @@
 """Products of matrices and tensors."""
 
+import functools
+
+import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import constant_or, rank, transposed
+from from_onnx.tensors import constant_or, rank, static, transposed
 
 
 @operator("Gemm")
-def _gemm(node, a, b, c=None):
+def gemm(node, a, b, c=None):
+    """Give alpha * a @ b + beta * c, of which a and b may be transposed."""
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     a = tf.transpose(a) if node.get("transA", 0) else a
     b = transposed(b, [1, 0]) if node.get("transB", 0) else b
@@ -48,7 +52,25 @@ def _det(node, x):
 
 @operator("MatMulInteger")
 def _matmul_integer(node, a, b, a_zero=None, b_zero=None):
-    return matmul(node, _centered(a, a_zero, -2), _centered(b, b_zero, -1))
+    return integer_product(node, _centered(a, a_zero, -2), _centered(b, b_zero, -1))
+
+
+_EXACT = 1 << 24
+"""Integers up to which float32 is exact."""
+
+
+def integer_product(node, a, b):
+    """The product of integers of up to 9 bits: products of floats, of as many terms at once as are exact."""
+    depth, values = a.shape[-1], static(b)
+    if depth is None or rank(node, a) < 2 or rank(node, b) < 2:
+        return matmul(node, a, b)
+    most = _EXACT // (255 * max(1, 255 if values is None else int(np.abs(values).max(initial=0))))
+    parts = []
+    for start in range(0, depth, most):
+        cut = slice(start, start + most)
+        pair = (tf.cast(each, tf.float32) for each in (a[..., cut], b[..., cut, :]))
+        parts.append(tf.cast(matmul(node, *pair), tf.int32))
+    return functools.reduce(tf.add, parts)
 
 
 def _centered(x, zero, axis: int):

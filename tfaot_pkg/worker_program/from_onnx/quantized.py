@@ -3,10 +3,11 @@
 import numpy as np
 import tensorflow as tf
 from from_onnx.layers import convolution
-from from_onnx.products import matmul
-from from_onnx.table import operator
-from from_onnx.tensors import axis_of, rank
+from from_onnx.products import integer_product, matmul
+from from_onnx.table import OPERATORS, operator
+from from_onnx.tensors import axis_of, constant_or, rank
 
+_MICROSOFT = "com.microsoft"
 _RANGES = {tf.uint8: (0, 255), tf.int8: (-128, 127), tf.uint16: (0, 65535), tf.int16: (-32768, 32767)}
 
 
@@ -21,10 +22,17 @@ def _along(node, values, x, axis: int, block: int = 0):
     return tf.reshape(values, [-1 if place == axis else 1 for place in range(rank(node, x))])
 
 
+def _axis_of_scales(node, axis: int, x, scale) -> int:
+    """The axis that has a scale for each element; with one scale for all, files name any."""
+    is_one = scale.shape.rank == 0 or (scale.shape.rank == 1 and scale.shape[0] == 1)
+    return 0 if is_one else axis_of(node, axis, rank(node, x))
+
+
+@operator("DequantizeLinear", domain=_MICROSOFT)
 @operator("DequantizeLinear")
 def _dequantize(node, x, scale, zero=None):
     axis, block = node.get("axis", 1), node.get("block_size", 0)
-    axis = axis_of(node, axis, rank(node, x)) if scale.shape.rank else 0
+    axis = _axis_of_scales(node, axis, x, scale)
     scale, zero = _along(node, scale, x, axis, block), _along(node, zero, x, axis, block)
     dtype = tf.float32 if scale.dtype != tf.float64 else tf.float64
     values = tf.cast(x, dtype)
@@ -32,12 +40,13 @@ def _dequantize(node, x, scale, zero=None):
     return tf.cast(values * tf.cast(scale, dtype), scale.dtype)
 
 
+@operator("QuantizeLinear", domain=_MICROSOFT)
 @operator("QuantizeLinear")
 def _quantize(node, x, scale, zero=None):
     from from_onnx.elementwise import type_of
 
     axis, block = node.get("axis", 1), node.get("block_size", 0)
-    axis = axis_of(node, axis, rank(node, x)) if scale.shape.rank else 0
+    axis = _axis_of_scales(node, axis, x, scale)
     dtype = zero.dtype if zero is not None else type_of(node, node.get("output_dtype") or 2)
     scale, zero = _along(node, scale, x, axis, block), _along(node, zero, x, axis, block)
     return quantized(node, tf.cast(x, tf.float32) / tf.cast(scale, tf.float32), zero, dtype)
@@ -50,6 +59,8 @@ def quantized(node, values, zero, dtype):
     low, high = _RANGES[dtype]
     values = tf.round(values)
     values = values if zero is None else values + tf.cast(zero, values.dtype)
+    # What is no number becomes the lowest one, as in ONNX Runtime.
+    values = tf.where(tf.math.is_nan(values), tf.constant(low, values.dtype), values)
     return tf.cast(tf.cast(tf.clip_by_value(values, low, high), tf.int32), dtype)
 
 
@@ -94,3 +105,81 @@ def _conv_integer(node, x, w, x_zero=None, w_zero=None):
         w = w - (tf.reshape(zero, [-1] + [1] * (rank(node, w) - 1)) if zero.shape.rank else zero)
     # Exact up to 2^24, which is more than 256 products of bytes.
     return tf.cast(tf.round(convolution(node, x, w)), tf.int32)
+
+
+def _between(a, a_scale, a_zero):
+    """The numbers that `a` stands for, with one scale for all."""
+    made = tf.cast(a, tf.float32)
+    return (made if a_zero is None else made - tf.cast(a_zero, tf.float32)) * a_scale
+
+
+def _of_many(values, scale, zero, dtype, node):
+    return quantized(node, values / scale, zero, zero.dtype if zero is not None else dtype)
+
+
+_PAIRS = {"QLinearAdd": tf.add, "QLinearMul": tf.multiply}
+
+
+@operator(*_PAIRS, domain=_MICROSOFT)
+def _qlinear_pair(node, a, a_scale, a_zero, b, b_scale, b_zero, scale, zero=None):
+    made = _PAIRS[node.op](_between(a, a_scale, a_zero), _between(b, b_scale, b_zero))
+    return _of_many(made, scale, zero, a.dtype, node)
+
+
+_SINGLES = {
+    "QLinearAveragePool": "AveragePool",
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+    "QLinearLeakyRelu": "LeakyRelu",
+    "QLinearReduceMean": "ReduceMean",
+    "QLinearSigmoid": "Sigmoid",
+}
+
+
+@operator(*_SINGLES, domain=_MICROSOFT)
+def _qlinear_single(node, x, x_scale, x_zero, scale, zero=None):
+    if node.get("channels_last", 0):
+        raise node.fault("channels in the last axis are not read", "save the file with ORT_ENABLE_BASIC")
+    made = OPERATORS["ai.onnx", _SINGLES[node.op]](node.like(_SINGLES[node.op]), _between(x, x_scale, x_zero))
+    return _of_many(made, scale, zero, x.dtype, node)
+
+
+@operator("QLinearSoftmax", domain=_MICROSOFT)
+def _qlinear_softmax(node, x, x_scale, x_zero, scale, zero=None):
+    made = tf.nn.softmax(_between(x, x_scale, x_zero), axis_of(node, node.get("axis", -1), rank(node, x)))
+    return _of_many(made, scale, zero, x.dtype, node)
+
+
+@operator("QLinearConcat", domain=_MICROSOFT)
+def _qlinear_concat(node, scale, zero, *inputs):
+    parts = [_between(*inputs[place : place + 3]) for place in range(0, len(inputs), 3)]
+    made = tf.concat(parts, axis_of(node, node.get("axis"), rank(node, parts[0])))
+    return _of_many(made, scale, zero, zero.dtype, node)
+
+
+@operator("QGemm", domain=_MICROSOFT)
+def _qgemm(node, a, a_scale, a_zero, b, b_scale, b_zero, c=None, scale=None, zero=None):
+    a = tf.cast(a, tf.float32) - tf.cast(a_zero, tf.float32)
+    along = 0 if node.get("transB", 0) else 1
+    b = tf.cast(b, tf.float32) - tf.cast(_along(node, b_zero, b, along), tf.float32)
+    a = tf.transpose(a) if node.get("transA", 0) else a
+    b = constant_or(tf.transpose, b) if node.get("transB", 0) else b
+    made = tf.matmul(a, b)
+    made = made if c is None else made + tf.cast(c, tf.float32)
+    made = made * (a_scale * b_scale * tf.constant(node.get("alpha", 1.0), tf.float32))
+    return made if scale is None else _of_many(made, scale, zero, tf.uint8, node)
+
+
+@operator("MatMulIntegerToFloat", domain=_MICROSOFT)
+def _matmul_integer_to_float(node, a, b, a_scale, b_scale, a_zero=None, b_zero=None, bias=None):
+    a, b = (
+        tf.cast(each, tf.int32) if zero is None else tf.cast(each, tf.int32) - tf.cast(zero, tf.int32)
+        for each, zero in ((a, a_zero), (b, b_zero))
+    )
+    made = tf.cast(integer_product(node, a, b), tf.float32) * (a_scale * b_scale)
+    return made if bias is None else made + bias
+
+
+@operator("DynamicQuantizeMatMul", domain=_MICROSOFT)
+def _dynamic_quantize_matmul(node, a, b, b_scale, b_zero=None, bias=None):
+    bytes_of_a, scale, zero = _dynamic_quantize(node, a)
+    return _matmul_integer_to_float(node, bytes_of_a, b, scale, b_scale, zero, b_zero, bias)

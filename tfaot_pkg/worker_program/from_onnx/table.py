@@ -1,7 +1,7 @@
 """The table of operators: a function for each, which gives TensorFlow's operations for one node."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from messages.requests import ModelFault
@@ -33,6 +33,10 @@ class Node:
     def get(self, name: str, default=None):
         """An attribute."""
         return self.attributes.get(name, default)
+
+    def like(self, op: str) -> "Node":
+        """Return this node as one of the operator `op` of ONNX's own domain, in its newest form."""
+        return replace(self, op=op, domain="ai.onnx", version=99)
 
     def results(self, graph: dict, given: tuple = ()) -> tuple:
         """The outputs of an inner graph, from its inputs in their order."""
