@@ -28,7 +28,7 @@ from tfaot_pkg.worker_program.messages.conversions import (
     StateTensor,
 )
 from tfaot_pkg.worker_program.messages.requests import Nothing
-from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, SourceModel
+from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, BuildTrees, SourceModel
 
 _GRAPH, _VALUES = "saved_model.pb", "values.bin"
 _CONVERTER = -1
@@ -131,6 +131,9 @@ class SavedModel:
             case "jax" | "mlir":
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
+            case "trees":
+                parts = self._read()
+                return self._made_by(lambda out: BuildTrees(parts=parts, out=out))
 
     def _read(self) -> str:
         """The folder of what a front-end made of the model's file."""

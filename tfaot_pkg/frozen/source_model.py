@@ -13,7 +13,7 @@ from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
 from tfaot_pkg.worker_program.messages.requests import Reference
-from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, Sizes, SourceModel, SourceTensor
+from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, ReadTrees, Sizes, SourceModel, SourceTensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Original:
     the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if nothing is known); if
     it is `by_row`, the framework computes one row at a time. `answers` is a file of inputs and of what the framework
     `answered_by`, with its version, answered where the model was exported; None if the model's file has none.
+    `library` is the framework's name, "" for `frontend`'s.
     """
 
     path: Path
@@ -36,6 +37,7 @@ class Original:
     by_row: bool = False
     answered_by: str = ""
     answers: Path | None = None
+    library: str = ""
 
     @classmethod
     def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
@@ -57,12 +59,13 @@ class Original:
             by_row=source.by_row,
             answered_by=source.answered_by,
             answers=parts / ANSWERS if source.answered_by and parts else None,
+            library=source.library,
         )
 
     @property
     def name(self) -> str:
         """The framework's, for sentences."""
-        return TENSORFLOW if self.frontend is None else self.frontend.reference
+        return TENSORFLOW if self.frontend is None else self.library or self.frontend.reference
 
     def worker(self, pool: WorkerPool) -> Worker:
         """One that gives its answers."""
@@ -114,6 +117,7 @@ _REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str], object]] = 
     "torch": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
     "jax": lambda path, _, out: ReadMlir(path=path, out=out),
     "mlir": lambda path, _, out: ReadMlir(path=path, out=out),
+    "trees": lambda path, _, out: ReadTrees(path=path, out=out),
 }
 
 

@@ -261,6 +261,12 @@ class ModelForm(Form):
         "the answers of JAX's XLA, or functions of the TensorFlow dialect as text.",
         examples=["./tagger.mlir"],
     )
+    trees: FilePath | None = Field(
+        None,
+        description="File of decision trees, in the place of saved_model: scikit-learn's (skops) or TMVA's "
+        "(.weights.xml); answers are compared with the library's.",
+        examples=["./model.skops"],
+    )
     graph: FilePath | None = Field(
         None,
         description="File of a graph (GraphDef .pb or .pbtxt, or .meta), in the place of saved_model; inputs and "

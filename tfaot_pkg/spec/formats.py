@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx", "torch", "jax", "mlir", "graph"]
+Format = Literal["saved_model", "keras", "onnx", "torch", "jax", "mlir", "trees", "graph"]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -38,6 +38,10 @@ _FORMATS = (
     FileFormat(field="jax", title="an artifact of jax.export", suffixes=(".jax",), is_tensorflows=False),
     # ".stablehlo" and ".mlirbc" are bytecode, ".mlir" is text; the content decides.
     FileFormat(field="mlir", title="an MLIR module", suffixes=(".mlir", ".mlirbc", ".stablehlo"), is_tensorflows=False),
+    # What a file is its content says: names such as "model.json" do not.
+    FileFormat(
+        field="trees", title="a file of decision trees", suffixes=(".xml", ".gz", ".skops"), is_tensorflows=False
+    ),
     FileFormat(field="graph", title="a graph", suffixes=(".pb", ".pbtxt", ".meta")),
 )
 
@@ -50,5 +54,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-BUILT: frozenset[Format] = frozenset({"onnx"})
+BUILT: frozenset[Format] = frozenset({"onnx", "trees"})
 """Formats of files that hold no graph of TensorFlow's: their SavedModels are ours, operation by operation."""

@@ -89,6 +89,7 @@ class ModelInfo:
     torch: str = ""
     jax: str = ""
     mlir: str = ""
+    trees: str = ""
     graph: str = ""
     config: str = ""
     checkpoint: str = ""

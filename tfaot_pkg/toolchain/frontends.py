@@ -30,7 +30,7 @@ class Frontend:
     """
 
     format: Format
-    framework: Literal["onnx", "jax"]
+    framework: Literal["onnx", "jax", "trees"]
     title: str
     reference: str
 
@@ -52,6 +52,7 @@ FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     "jax": Frontend(format="jax", framework="jax", title="JAX", reference="JAX"),
     # MLIR's Python bindings come with JAX, and its XLA runs StableHLO.
     "mlir": Frontend(format="mlir", framework="jax", title="JAX", reference="JAX"),
+    "trees": Frontend(format="trees", framework="trees", title="libraries of decision trees", reference="the library"),
 })  # fmt: skip
 """By format; TensorFlow itself reads the others."""
 

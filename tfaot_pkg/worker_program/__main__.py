@@ -20,6 +20,8 @@ _FUNCTIONS = {
     "build onnx": ("from_onnx.building", "build"),
     "read mlir": ("from_mlir.reading", "read"),
     "build mlir": ("from_mlir.building", "build"),
+    "read trees": ("from_trees.reading", "read"),
+    "build trees": ("from_trees.building", "build"),
     "convert": ("convert", "convert"),
     "graph": ("graph_file", "convert"),
     "propose": ("graph_file", "propose"),

@@ -13,6 +13,7 @@ _MODELS = {
     "tensorflow": ("reference_tensorflow", "TensorFlowModel"),
     "onnx": ("from_onnx.answers", "OnnxModel"),
     "jax": ("from_mlir.answers", "JaxModel"),
+    "trees": ("from_trees.answers", "TreesModel"),
 }
 """Framework -> the module and the class of a model that it runs, made of the request.
 

@@ -21,7 +21,7 @@ from .conversions import (
 )
 from .convert import Convert
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
-from .sources import BuildMlir, BuildOnnx, ReadMlir, ReadOnnx, SourceModel
+from .sources import BuildMlir, BuildOnnx, BuildTrees, ReadMlir, ReadOnnx, ReadTrees, SourceModel
 
 
 class ModelFault(Exception):
@@ -192,7 +192,7 @@ class Reference:
     jit: bool = False
     perturbed: int = 0
     tolerant: bool = False
-    framework: Literal["tensorflow", "onnx", "jax"] = "tensorflow"
+    framework: Literal["tensorflow", "onnx", "jax", "trees"] = "tensorflow"
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
@@ -321,6 +321,8 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "build onnx": (BuildOnnx, Nothing),
     "read mlir": (ReadMlir, SourceModel),
     "build mlir": (BuildMlir, Nothing),
+    "read trees": (ReadTrees, SourceModel),
+    "build trees": (BuildTrees, Nothing),
     "convert": (Convert, Nothing),
     "graph": (ConvertGraph, Nothing),
     "propose": (ProposeGraph, ProposedGraph),

@@ -30,7 +30,8 @@ class SourceModel:
     the file: its framework computes one row at a time. If it has no answers of its own (`has_answers`), the SavedModel
     that is made of it gives them. `symbols` are the least and the largest size of named axes, as far as the file says.
     If its author's framework has left answers in it, `answered_by` is this framework with its version, and reading
-    left them in its folder (from_onnx/exported.py).
+    left them in its folder (from_onnx/exported.py). `library` is the framework's name, if the front-end reads files
+    of several.
     """
 
     file: str
@@ -41,6 +42,7 @@ class SourceModel:
     has_answers: bool = True
     symbols: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     answered_by: str = ""
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,22 @@ class ReadMlir:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildMlir:
     """Write the SavedModel of the parts in the folder `parts`, which ReadMlir made, to the folder `out`."""
+
+    parts: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTrees:
+    """Read the file `path` of decision trees; write its parts to the folder `out` if there is one."""
+
+    path: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTrees:
+    """Write the SavedModel of the parts in the folder `parts`, which ReadTrees made, to the folder `out`."""
 
     parts: str
     out: str

@@ -1,0 +1,60 @@
+"""Write the SavedModel of a model of decision trees: its trees as a call of ours, and what is computed of their sums."""
+
+import numpy as np
+import own_calls
+import tensorflow as tf
+from from_trees import fitted
+from messages.requests import Nothing
+from messages.sources import BuildTrees
+
+
+def build(request: BuildTrees, report) -> Nothing:
+    """Write the SavedModel, with one signature, `serving_default`."""
+    module = tf.Module()
+    module.serve = function_of(fitted.read(request.parts))
+    tf.saved_model.save(module, request.out, signatures=module.serve)
+    return Nothing()
+
+
+def function_of(model: fitted.Fitted):
+    """The model as a function of x, which gives its result by name."""
+    forest = model.forest
+
+    @tf.function(input_signature=[tf.TensorSpec((None, forest.features), forest.dtype, name="x")], autograph=False)
+    def serve(x):
+        if model.categorical:
+            is_category = np.zeros(forest.features, bool)
+            is_category[list(model.categorical)] = True
+            x = tf.where(is_category & (x != tf.floor(x)), tf.constant(np.nan, x.dtype), x)
+        made = own_calls.trees(forest, x)
+        for name, number in model.links:
+            made = _LINKS[name](made, tf.constant(number, made.dtype))
+        made = tf.cast(made, model.dtype)
+        return {model.output: made[:, 0] if model.is_flat else made}
+
+    return serve
+
+
+def _sigmoid_of_second(sums, scale):
+    """Probabilities of two classes."""
+    second = tf.sigmoid(sums * scale if tf.get_static_value(scale) != 1 else sums)
+    return tf.concat([1 - second, second], -1)
+
+
+def _difference(sums, scale):
+    """Of votes for two classes, what one has more than the other."""
+    more = sums[:, 1:] - sums[:, :1]
+    return tf.concat([-more, more], -1) / scale
+
+
+_LINKS = {
+    "divide": lambda sums, number: sums / number,
+    "multiply": lambda sums, number: sums * number,
+    "add": lambda sums, number: sums + number,
+    "exp": lambda sums, _: tf.exp(sums),
+    "softmax": lambda sums, _: tf.nn.softmax(sums),
+    "sigmoid of second": _sigmoid_of_second,
+    "difference": _difference,
+    # TMVA's MethodBDT::GetGradBoostMVA
+    "gradient boost": lambda sums, _: 2 / (1 + tf.exp(-2 * sums)) - 1,
+}

@@ -1,0 +1,53 @@
+"""What readers make of a file, and how it goes from the front-end's environment to the toolchain's."""
+
+import json
+import os
+from dataclasses import dataclass
+
+import numpy as np
+from messages.forest import Forest, packed, unpacked
+
+_DOCUMENT, _FOREST = "model.json", "forest.npy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A model as data: its trees, and what is computed of their sums.
+
+    `links` are names of functions in building.py, in their order, each with a number that it may need. `output` is the
+    name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`. `library` and `origin` say what made
+    the file. `classes` are labels, `features` names of the columns of x, both in their order, and may be empty.
+    Columns in `categorical` hold categories: numbers that are not whole are missing there.
+    """
+
+    forest: Forest
+    links: tuple
+    output: str
+    library: str
+    origin: str
+    dtype: str = "float64"
+    is_flat: bool = False
+    classes: tuple = ()
+    features: tuple = ()
+    categorical: tuple = ()
+
+
+def write(fitted: Fitted, folder: str) -> None:
+    document = {
+        "links": fitted.links,
+        "output": fitted.output,
+        "dtype": fitted.dtype,
+        "is_flat": fitted.is_flat,
+        "categorical": fitted.categorical,
+    }
+    with open(os.path.join(folder, _DOCUMENT), "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    np.save(os.path.join(folder, _FOREST), packed(fitted.forest), allow_pickle=False)
+
+
+def read(folder: str) -> Fitted:
+    """What `write` wrote, without the names."""
+    with open(os.path.join(folder, _DOCUMENT), encoding="utf-8") as file:
+        document = json.load(file)
+    forest = unpacked(np.load(os.path.join(folder, _FOREST), allow_pickle=False))
+    return Fitted(forest=forest, library="", origin="", **document)

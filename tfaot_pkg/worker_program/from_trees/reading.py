@@ -1,0 +1,64 @@
+"""Read a file of decision trees: its first bytes say which library wrote it."""
+
+import os
+import re
+
+from from_trees import fitted, scikit, tmva
+from messages.requests import ModelFault
+from messages.sources import ReadTrees, SourceModel, SourceTensor
+
+INPUT = "x"
+"""The name of the one input, [batch, features]."""
+
+_KNOWN = "scikit-learn's models as skops files, and TMVA's .weights.xml files are"
+
+
+def read(request: ReadTrees, report) -> SourceModel:
+    """What the file says of its model; its parts go to `request.out`."""
+    made = model_of(request.path)
+    if request.out:
+        fitted.write(made, request.out)
+    forest = made.forest
+    outputs = {name: len(made.classes) for name in ("probabilities",)}.get(made.output, 0) or forest.outputs
+    return SourceModel(
+        file=request.path,
+        origin=_described(made),
+        inputs=(SourceTensor(name=INPUT, key=INPUT, dtype=forest.dtype, shape=(None, forest.features)),),
+        outputs=(
+            SourceTensor(
+                name=made.output, key=made.output, dtype=made.dtype, shape=(None,) if made.is_flat else (None, outputs)
+            ),
+        ),
+        by_row=False,
+        library=made.library,
+    )
+
+
+def model_of(path: str) -> fitted.Fitted:
+    """The model in the file as data."""
+    return reader_of(path).fitted_of(path)
+
+
+def reader_of(path: str):
+    """The module that reads the file: it has `fitted_of(path)` and `Answers(path)` (answers.py)."""
+    if os.path.isdir(path):
+        raise ModelFault(f"{path} is a folder, and no file of decision trees", "name the file itself")
+    with open(path, "rb") as file:
+        head = file.read(512)
+    if head[:2] == b"PK":
+        return scikit
+    if head[:2] == b"\x1f\x8b" or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return tmva
+    if head[:1] == b"\x80":
+        raise ModelFault(
+            f"{path} is a pickle, or was made by joblib: a program that would run when it is loaded",
+            'write the model as data: skops.io.dump(model, "model.skops")',
+        )
+    raise ModelFault(f"{path} is of no kind that is read", _KNOWN)
+
+
+def _described(made: fitted.Fitted) -> str:
+    text = made.origin
+    for what, names in (("classes", made.classes), ("columns of x", made.features)):
+        text += f", {what}: {' '.join(names)}" if names else ""
+    return re.sub(r"[^\x20-\x7e]", "?", text)[:200]

@@ -1,0 +1,343 @@
+"""scikit-learn's trees, forests and boosted trees, in files of skops.
+
+Only types on skops' own list and those of TRUSTED are made from a file. skops leaves trees off its list because
+scikit-learn follows their numbers without looking: `forest_of` checks all of them before anything is predicted.
+"""
+
+import warnings
+import zipfile
+
+import numpy as np
+from from_trees.fitted import Fitted
+from messages import forest as trees
+from messages.requests import ModelFault
+
+TRUSTED = (
+    "sklearn.tree._tree.Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    # The encoder of HistGradientBoosting's categories holds a partial of check_array, and skops asks for both.
+    "functools.partial",
+    "sklearn.utils.validation.check_array",
+)
+
+_ONNX = "export it to ONNX with skl2onnx, and name the file in model.onnx"
+_DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
+
+
+def load(path: str):
+    """The estimator in the file. Raises ModelFault for what is no file of skops, or holds other types."""
+    from skops import io
+    from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
+
+    if not zipfile.is_zipfile(path):
+        raise ModelFault(f"{path} is no file of skops", f"pickles and joblib files are programs: {_DUMP}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = io.load(path, trusted=list(TRUSTED))
+    except UntrustedTypesFoundException as error:
+        raise ModelFault(f"{path} has types that are not read: {_one_line(error)}", _ONNX) from error
+    except (UnsupportedTypeException, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError,
+            IndexError, OSError, EOFError, RecursionError) as error:  # fmt: skip
+        raise ModelFault(
+            f"{path} is damaged, or of another version of scikit-learn: {_one_line(error)}", _DUMP
+        ) from error
+    return model
+
+
+def fitted_of(path: str) -> Fitted:
+    """The model in the file as data."""
+    return read_model(load(path))
+
+
+class Answers:
+    """scikit-learn's own answers (answers.py)."""
+
+    def __init__(self, path: str) -> None:
+        import sklearn
+
+        self._model = load(path)
+        # Nothing is predicted before all numbers of the trees are checked.
+        self.dtype = read_model(self._model).forest.dtype
+        self.version, self.rejections = sklearn.__version__, (ValueError,)
+
+    def run(self, x):
+        """Probabilities of classes [batch, classes], or predictions [batch]."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if hasattr(self._model, "classes_"):
+                return self._model.predict_proba(x)
+            return self._model.predict(x).astype(np.float64, copy=False)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def read_model(model) -> Fitted:
+    """The estimator as data. Raises ModelFault, which names what is not read."""
+    kind = type(model)
+    known = _READERS.get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
+    if known is None:
+        raise ModelFault(f"{kind.__module__}.{kind.__name__} is not read", _hint_of(kind.__name__))
+    try:
+        return known(model)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        why = _one_line(error)
+        raise ModelFault(f"the {kind.__name__} is damaged, or was not fitted: {why}", _DUMP) from error
+
+
+def _hint_of(name: str) -> str:
+    if name == "Pipeline":
+        return f"apply its steps before the forest in your own code and take the last step alone, or {_ONNX}"
+    return f"trees, forests, gradient boosting, AdaBoost and Bagging of trees are; others: {_ONNX}"
+
+
+def _number_of_nodes(left: np.ndarray) -> np.ndarray:
+    """Numbers of nodes and leaves in Forest, by place in a tree."""
+    is_leaf = left < 0
+    return np.where(is_leaf, -np.cumsum(is_leaf), np.cumsum(~is_leaf) - 1)
+
+
+class _Builder:
+    """Puts trees one behind the other."""
+
+    def __init__(self) -> None:
+        self.columns: dict = {name: [] for name in ("feature", "threshold", "default", "left", "right", "values",
+                                                     "comparison", "words", "sets")}  # fmt: skip
+        self.roots: list = []
+        self.target: list = []
+        self.nodes = self.leaves = self.words = 0
+
+    def add(
+        self, left, right, *, feature, threshold, default, values, target: int = 0, comparison=None, sets=None
+    ) -> None:
+        """One tree: arrays over all of its nodes, where leaves have a negative `left`; values are [nodes, width]."""
+        left, right = np.asarray(left, np.int64), np.asarray(right, np.int64)
+        count, inner = len(left), left >= 0
+        if not count or left.max() >= count or right.max() >= count or (right[inner] < 0).any():
+            raise ValueError("a tree follows nodes that it does not have")
+        number = _number_of_nodes(left)
+        shifted = np.where(number < 0, number - self.leaves, number + self.nodes)
+        columns = self.columns
+        columns["left"].append(shifted[left[inner]])
+        columns["right"].append(shifted[right[inner]])
+        columns["feature"].append(np.asarray(feature)[inner])
+        columns["default"].append(np.asarray(default)[inner])
+        columns["values"].append(np.asarray(values, np.float64)[~inner])
+        limits = np.asarray(threshold, np.float64)[inner]
+        kinds = np.full(int(inner.sum()), trees.LESS_EQUAL) if comparison is None else np.asarray(comparison)[inner]
+        words = np.zeros(len(limits), np.int64)
+        for place, members in enumerate(sets[each] for each in np.flatnonzero(inner)) if sets else ():
+            if members is not None:
+                limits[place], words[place] = self.words, len(members)
+                columns["sets"].append(members)
+                self.words += len(members)
+        columns["threshold"].append(limits)
+        columns["comparison"].append(kinds)
+        columns["words"].append(words)
+        self.roots.append(shifted[0])
+        self.target.append(target)
+        self.nodes += int(inner.sum())
+        self.leaves += int((~inner).sum())
+
+    def forest(self, *, dtype: str, features: int, outputs: int, base) -> trees.Forest:
+        made = {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in self.columns.items()}
+        return trees.forest(
+            dtype=dtype,
+            total="float64",
+            features=features,
+            outputs=outputs,
+            roots=self.roots,
+            target=self.target,
+            missing=np.full(self.nodes, trees.NAN),
+            base=base,
+            **made,
+        )
+
+
+def _add_tree(builder: _Builder, estimator, values, *, target: int = 0, columns=None) -> None:
+    """One of the trees that DecisionTree* hold; `columns` are those of x that it looks at."""
+    tree = estimator.tree_
+    feature = tree.feature if columns is None else np.asarray(columns)[np.maximum(tree.feature, 0)]
+    default = np.asarray(tree.missing_go_to_left, bool)
+    builder.add(tree.children_left, tree.children_right, feature=feature, threshold=tree.threshold, default=default,
+                values=values, target=target)  # fmt: skip
+
+
+def _one_output(model) -> None:
+    if getattr(model, "n_outputs_", 1) != 1:
+        raise ModelFault("models of several outputs are not read", "make a package of each output")
+
+
+def _fitted(model, forest: trees.Forest, links: tuple, categorical=()) -> Fitted:
+    import sklearn
+
+    is_classifier = hasattr(model, "classes_")
+    return Fitted(
+        forest=forest,
+        links=links,
+        output="probabilities" if is_classifier else "predictions",
+        is_flat=not is_classifier,
+        library="scikit-learn",
+        origin=f"{type(model).__name__} of scikit-learn {sklearn.__version__}",
+        classes=tuple(str(each) for each in model.classes_) if is_classifier else (),
+        features=tuple(str(each) for each in getattr(model, "feature_names_in_", ())),
+        categorical=tuple(categorical),
+    )
+
+
+def _leaf_values(model, estimator) -> np.ndarray:
+    """[nodes, classes] of a classifier, [nodes, 1] of a regressor."""
+    count = len(model.classes_) if hasattr(model, "classes_") else 1
+    return estimator.tree_.value[:, 0, :count]
+
+
+def _forest(model) -> Fitted:
+    """RandomForest*, ExtraTrees*: means over the trees, whose leaves hold fractions of classes."""
+    _one_output(model)
+    return _mean(model, [(each, None) for each in model.estimators_])
+
+
+def _tree(model) -> Fitted:
+    _one_output(model)
+    return _mean(model, [(model, None)])
+
+
+def _mean(model, estimators: list) -> Fitted:
+    builder = _Builder()
+    for estimator, columns in estimators:
+        _add_tree(builder, estimator, _leaf_values(model, estimator), columns=columns)
+    outputs = len(model.classes_) if hasattr(model, "classes_") else 1
+    made = builder.forest(dtype="float32", features=model.n_features_in_, outputs=outputs, base=np.zeros(outputs))
+    return _fitted(model, made, (("divide", float(len(estimators))),) if len(estimators) > 1 else ())
+
+
+def _bagging(model) -> Fitted:
+    for estimator in model.estimators_:
+        if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
+            raise ModelFault(f"Bagging of {type(estimator).__name__} is not read", _hint_of(""))
+        if hasattr(model, "classes_") and len(estimator.classes_) != len(model.classes_):
+            raise ModelFault("Bagging whose trees did not see all classes is not read", _ONNX)
+    return _mean(model, list(zip(model.estimators_, model.estimators_features_, strict=True)))
+
+
+def _adaboost(model) -> Fitted:
+    """AdaBoostClassifier (SAMME): each tree votes for a class with its weight."""
+    count, builder = len(model.classes_), _Builder()
+    for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
+        if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
+            raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not read", _hint_of(""))
+        votes = estimator.classes_.take(_leaf_values(estimator, estimator).argmax(1))
+        values = np.where(votes[:, None] == model.classes_[None, :], weight, -1 / (count - 1) * weight)
+        _add_tree(builder, estimator, values)
+    made = builder.forest(dtype="float32", features=model.n_features_in_, outputs=count, base=np.zeros(count))
+    total = float(np.sum(model.estimator_weights_))
+    last = (("difference", 2.0),) if count == 2 else (("divide", float(count - 1)),)
+    return _fitted(model, made, (("divide", total), *last, ("softmax", 0.0)))
+
+
+def _boosting(model) -> Fitted:
+    """GradientBoosting*: a constant, and trees whose leaves count with the learning rate."""
+    outputs, builder = model.estimators_.shape[1], _Builder()
+    for stage in model.estimators_:
+        for target, estimator in enumerate(stage):
+            _add_tree(builder, estimator, model.learning_rate * estimator.tree_.value[:, 0, :1], target=target)
+    features = model.n_features_in_
+    if not (model.init_ == "zero" or type(model.init_).__name__.startswith("Dummy")):
+        raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not read", _ONNX)
+    base = model._raw_predict_init(np.zeros((1, features), np.float32))[0]
+    made = builder.forest(dtype="float32", features=features, outputs=outputs, base=base)
+    links: tuple = ()
+    if hasattr(model, "classes_"):
+        scale = 2.0 if model.loss == "exponential" else 1.0
+        links = (("sigmoid of second", scale),) if outputs == 1 else (("softmax", 0.0),)
+    return _fitted(model, made, links)
+
+
+def _histogram(model) -> Fitted:
+    """HistGradientBoosting*: x is float64; the encoder puts the categories in front of all other columns."""
+    categories, columns = _categories(model)
+    outputs, builder = model.n_trees_per_iteration_, _Builder()
+    for iteration in model._predictors:
+        for target, predictor in enumerate(iteration):
+            _add_predictor(builder, predictor, target, categories, columns)
+    base = np.ravel(model._baseline_prediction)
+    made = builder.forest(dtype="float64", features=len(columns), outputs=outputs, base=base)
+    link = type(model._loss.link).__name__
+    if link not in ("IdentityLink", "LogitLink", "MultinomialLogit", "LogLink"):
+        raise ModelFault(f"the link {link} is not read", _ONNX)
+    links = {
+        "IdentityLink": (), "LogitLink": (("sigmoid of second", 1.0),), "MultinomialLogit": (("softmax", 0.0),),
+        "LogLink": (("exp", 0.0),),
+    }[link]  # fmt: skip
+    return _fitted(model, made, links, [int(columns[each]) for each in sorted(categories)])
+
+
+def _categories(model) -> tuple:
+    """Categories by encoded column, and the column of x by encoded column."""
+    count = model.n_features_in_
+    if model._preprocessor is None:
+        return {}, np.arange(count)
+    chosen = np.asarray(model.is_categorical_, bool)
+    columns = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(~chosen)])
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    found = {}
+    for place, values in enumerate(encoder.categories_):
+        if values.dtype.kind not in "iufb":
+            raise ModelFault("categories that are texts are not read", "encode them as whole numbers before training")
+        numbers = values.astype(np.float64)
+        numbers = numbers[~np.isnan(numbers)]
+        if ((numbers < 0) | (numbers != np.floor(numbers)) | (numbers >= trees.CATEGORIES)).any():
+            raise ModelFault(
+                "categories other than whole numbers from 0 on are not read", "encode them before training"
+            )
+        found[place] = numbers.astype(np.int64)
+    return found, columns
+
+
+def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, columns: np.ndarray) -> None:
+    nodes = predictor.nodes
+    is_leaf = nodes["is_leaf"].astype(bool)
+    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+    feature, default = nodes["feature_idx"].astype(np.int64), nodes["missing_go_to_left"].astype(bool)
+    if ((feature < 0) | (feature >= len(columns)))[~is_leaf].any():
+        raise ValueError("a tree looks at columns that there are not")
+    comparison, sets = np.full(len(nodes), trees.LESS_EQUAL), [None] * len(nodes)
+    limits = nodes["num_threshold"].astype(np.float64)
+    for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):
+        known = categories[int(feature[place])]
+        goes_left = _bits_of(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][place]], len(known))
+        # What is not known goes where missing numbers go: the set is that of the other side.
+        comparison[place], limits[place] = trees.IN, 0.0
+        sets[place] = _bits(known[~goes_left] if default[place] else known[goes_left])
+        if default[place]:
+            left[place], right[place] = right[place], left[place]
+            default[place] = False
+    builder.add(np.where(is_leaf, -1, left), np.where(is_leaf, -1, right), feature=columns[np.where(is_leaf, 0, feature)],
+                threshold=limits, default=default, values=nodes["value"][:, None], target=target, comparison=comparison,
+                sets=sets)  # fmt: skip
+
+
+def _bits_of(words, count: int) -> np.ndarray:
+    """Which of the first `count` numbers are in a set."""
+    places = np.arange(count)
+    return (np.asarray(words)[places // 32] >> (places % 32).astype(np.uint32) & 1).astype(bool)
+
+
+def _bits(members: np.ndarray) -> np.ndarray:
+    words = np.zeros(int(members.max(initial=0)) // 32 + 1, np.uint32)
+    np.bitwise_or.at(words, members // 32, (1 << (members % 32)).astype(np.uint32))
+    return words
+
+
+_READERS = {
+    **dict.fromkeys(("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
+                    _forest),
+    **dict.fromkeys(("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor"),
+                    _tree),
+    **dict.fromkeys(("GradientBoostingClassifier", "GradientBoostingRegressor"), _boosting),
+    **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _histogram),
+    **dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), _bagging),
+    "AdaBoostClassifier": _adaboost,
+}  # fmt: skip
