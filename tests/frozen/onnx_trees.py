@@ -218,9 +218,6 @@ def run(folder: str, _: int) -> None:
     from from_onnx import building
     from from_onnx.graphs import GRAPH, TENSORS
 
-    # It would make a division by a constant a product with its reciprocal.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-
     with open(os.path.join(folder, "index.json"), encoding="utf-8") as file:
         index = json.load(file)
     wrong, scores, exact = [], 0, 0

@@ -271,7 +271,8 @@ def _aggregated(node, x, found: _Trees, aggregate: str):
         raise node.fault(f"its trees cannot be read: {error}") from error
     scores = sums(made, x)
     if aggregate == "AVERAGE":
-        return scores / tf.constant(len(found.roots), scores.dtype)
+        # TensorFlow's optimizer would make of a plain division a product with the reciprocal.
+        return tf.math.divide_no_nan(scores, tf.constant(len(found.roots), scores.dtype))
     if aggregate in ("MIN", "MAX"):
         reduce = tf.reduce_min if aggregate == "MIN" else tf.reduce_max
         scores = reduce(tf.reshape(scores, [-1, len(found.roots), found.values.shape[1]]), 1)

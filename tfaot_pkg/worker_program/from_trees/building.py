@@ -1,4 +1,4 @@
-"""Write the SavedModel of a model of decision trees: its trees as a call of ours, and what is computed of their sums."""
+"""Write the SavedModel of decision trees: the trees as a call of ours, and what is computed of their sums."""
 
 import numpy as np
 import own_calls
@@ -41,14 +41,19 @@ def _sigmoid_of_second(sums, scale):
     return tf.concat([1 - second, second], -1)
 
 
+def divided(sums, number):
+    """`sums / number`, rounded once: TensorFlow's optimizer would make of it a product with the reciprocal."""
+    return tf.math.divide_no_nan(sums, number)
+
+
 def _difference(sums, scale):
     """Of votes for two classes, what one has more than the other."""
     more = sums[:, 1:] - sums[:, :1]
-    return tf.concat([-more, more], -1) / scale
+    return divided(tf.concat([-more, more], -1), scale)
 
 
 _LINKS = {
-    "divide": lambda sums, number: sums / number,
+    "divide": divided,
     "multiply": lambda sums, number: sums * number,
     "add": lambda sums, number: sums + number,
     "exp": lambda sums, _: tf.exp(sums),

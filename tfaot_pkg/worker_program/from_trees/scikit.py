@@ -314,9 +314,9 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, 
         if default[place]:
             left[place], right[place] = right[place], left[place]
             default[place] = False
-    builder.add(np.where(is_leaf, -1, left), np.where(is_leaf, -1, right), feature=columns[np.where(is_leaf, 0, feature)],
-                threshold=limits, default=default, values=nodes["value"][:, None], target=target, comparison=comparison,
-                sets=sets)  # fmt: skip
+    left, right = (np.where(is_leaf, -1, side) for side in (left, right))
+    builder.add(left, right, feature=columns[np.where(is_leaf, 0, feature)], threshold=limits, default=default,
+                values=nodes["value"][:, None], target=target, comparison=comparison, sets=sets)  # fmt: skip
 
 
 def _bits_of(words, count: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """TMVA's weight files of boosted decision trees (MethodBDT): XML, also compressed with gzip.
 
-The formulas are those of ROOT's tmva/src/MethodBDT.cxx and DecisionTreeNode.cxx: variables, cuts, responses and purities
-are floats, sums are doubles.
+The formulas are those of ROOT's tmva/src/MethodBDT.cxx and DecisionTreeNode.cxx: variables, cuts, responses and
+purities are floats, sums are doubles.
 """
 
 import gzip
