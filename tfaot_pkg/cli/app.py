@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli import (
@@ -26,6 +27,9 @@ from tfaot_pkg.cli.command import DebugFlag, JsonFlag
 from tfaot_pkg.cli.run import run_commands, run_program
 from tfaot_pkg.wording import say
 
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
 _NAME = "tfaot-pkg"
 _HELP = """A package manager for compiled models: one YAML spec in, a verified native library package out.
 
@@ -40,9 +44,21 @@ Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 1
 24 to 27 nightly; 28 bench: slower; 29 sandbox; 130 interrupted.
 """
 
+_ALIASES = {"list": "search", "info": "show", "add": "install", "remove": "uninstall"}
+"""What other package managers call these commands; `--help` does not list them."""
+
+
+class _Commands(TyperGroup):
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        return super().get_command(ctx, _ALIASES.get(cmd_name, cmd_name))
+
+
+# Plain help: importing Rich's boxes takes as long as all else that --help does.
 app = typer.Typer(
     name=_NAME,
     help=_HELP,
+    cls=_Commands,
+    rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -117,6 +117,7 @@ def export_cmsdist(
 
 
 compile_app = typer.Typer(
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
