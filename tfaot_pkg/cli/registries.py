@@ -166,8 +166,8 @@ def render(
 ) -> Result:
     """Write the catalogue: a static web site of all packages. Each publication updates it.
 
-    Examples: tfaot-pkg registry render --registry /srv/models --url https://models.example.org; tfaot-pkg registry
-    render --registry hep -o site
+    Examples: tfaot-pkg registry render --registry /srv/models --url https://models.example.org;
+    tfaot-pkg registry render --registry hep -o site
     """
     from tfaot_pkg.catalogue.render import FOLDER
     from tfaot_pkg.catalogue.render import render as render_catalogue
