@@ -19,7 +19,8 @@ from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.formats import format_of
+from tfaot_pkg.spec.formats import FileFormat
+from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import scaffold
 from tfaot_pkg.spec.tuning import outdated_note
@@ -84,16 +85,18 @@ class CheckResult:
 
 def spec_of(path: Path, defines: Mapping[str, str], *, signature: str, tensorflow: str | None) -> ModelSpec:
     """The spec at `path`; for a SavedModel's folder or a model's file, one with defaults. Raises SpecError."""
-    is_model = path.is_dir() or format_of(path) is not None
+    is_model = recognized(path) is not None or path.is_dir()
     spec = _unnamed_spec(path, signature) if is_model else load_spec(path, defines)
     if tensorflow is None:
         return spec
     return replace(spec, compilation=replace(spec.compilation, tensorflow=tensorflow))
 
 
-def _model_info(path: Path, signature: str, *, name: str = "model", version: str = "0.1") -> ModelInfo:
-    """What a spec says of the model at `path`, which is relative to it."""
-    if found := format_of(path):
+def _model_info(
+    path: Path, found: FileFormat | None, signature: str, *, name: str = "model", version: str = "0.1"
+) -> ModelInfo:
+    """What a spec says of the model at `path`, which is relative to it; `found` is None for a SavedModel."""
+    if found:
         files: dict[str, Any] = {found.field: path.as_posix()}
         return ModelInfo(name=name, version=version, **files)
     return ModelInfo(name=name, version=version, saved_model=path.as_posix(), serving_key=signature)
@@ -103,7 +106,7 @@ def _unnamed_spec(path: Path, signature: str) -> ModelSpec:
     absolute = path.absolute()
     return ModelSpec(
         path=absolute.parent / "spec.yaml",
-        model=_model_info(Path(absolute.name), signature),
+        model=_model_info(Path(absolute.name), recognized(path), signature),
         source=FolderSource(path=absolute.parent),
         compilation=Compilation(batch_sizes=(1,)),
     )
@@ -194,7 +197,9 @@ def scaffold_spec(
         raise SpecError(f"{output} exists already", hint="remove it, or name another file with --output")
     spec = spec_of(model, {}, signature=signature, tensorflow=tensorflow or DEFAULT_VERSION)
     # Relative, so that spec and model can be moved or committed together.
-    info = _model_info(Path(os.path.relpath(model, output.parent)), signature, name=chosen, version=version)
+    info = _model_info(
+        Path(os.path.relpath(model, output.parent)), recognized(model), signature, name=chosen, version=version
+    )
     if spec.model.format in FRONTENDS:
         text, found = _frontend_text(info, spec, pipeline)
     elif spec.model.format == "graph":
@@ -271,5 +276,5 @@ def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:
 
 def _name_from(path: Path) -> str:
     """A model's name from a folder's or file's: `My-Tagger.v2` gives `my_tagger_v2`."""
-    name = path.absolute().stem if format_of(path) else path.absolute().name
+    name = path.absolute().stem if recognized(path) else path.absolute().name
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "model"

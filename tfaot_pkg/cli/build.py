@@ -36,7 +36,7 @@ def init(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Folder of a SavedModel, or a .keras, .h5, .onnx, .jax, .mlir, .pb or .pbtxt file.", metavar="MODEL"
+            help="Folder of a SavedModel, or a file of Keras, ONNX, PyTorch, JAX, MLIR or a graph.", metavar="MODEL"
         ),
     ],
     *,

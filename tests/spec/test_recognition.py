@@ -1,0 +1,86 @@
+"""`init` knows models by their content, and says what to do with files that hold none."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.wording import reported
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.spec.recognition import recognized
+
+
+def _archive(*names: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    return file.getvalue()
+
+
+_KNOWN = {
+    "a Keras file": ("model.bin", _archive("metadata.json", "config.json", "model.weights.h5"), "keras"),
+    "an HDF5 file": ("model.bin", b"\x89HDF\r\n\x1a\n\0\0", "keras"),
+    "torch.export": ("model.zip", _archive("m/models/model.json", "m/archive_format", "m/data/weights/w"), "torch"),
+    "bytecode": ("model.bin", b"ML\xefR\r\x01", "mlir"),
+    "StableHLO": ("model.txt", b"// A comment.\nmodule @jit_f attributes {x = 1} {\n  func.func", "mlir"),
+    "a function": ("model.txt", b"func.func @main(%0: tensor<4xf32>) {", "mlir"),
+    "a graph as text": ("model.txt", b'node {\n  name: "x"\n  op: "Placeholder"', "graph"),
+    "a graph": ("model.pb", b"\x0a\x10\x0a\x01x", "graph"),
+    "ONNX": ("model.onnx", b"\x08\x08\x12\x07pytorch", "onnx"),
+    "a misnamed file": ("model.onnx", b"\x89HDF\r\n\x1a\n\0\0", "keras"),
+    "a spec": ("spec.yaml", b"model:\n  name: node\n", None),
+}
+
+
+@pytest.mark.parametrize("kind", _KNOWN)
+def test_content_tells_what_a_model_is(kind: str, tmp_path: Path) -> None:
+    name, content, field = _KNOWN[kind]
+    path = tmp_path / name
+    path.write_bytes(content)
+    found = recognized(path)
+    assert (found.field if found else None) == field
+
+
+def _arrays() -> bytes:
+    file = io.BytesIO()
+    np.savez(file, w=np.ones(3), b=np.ones(2))
+    return file.getvalue()
+
+
+_FOREIGN = {
+    "weights.pt": _archive("weights/data.pkl", "weights/data/0", "weights/version"),
+    "weights.pth": pickle.dumps({"w": [1.0]}, protocol=2),
+    "traced.pt": _archive("traced/data.pkl", "traced/constants.pkl", "traced/code/net.py"),
+    "model.tflite": b"\x1c\0\0\0TFL3\x14\0",
+    "model.safetensors": struct.pack("<Q", 60) + b'{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}',
+    "model.gguf": b"GGUF\x03\0\0\0",
+    "forest.pkl": pickle.dumps(["forest"]),
+    "forest.joblib": pickle.dumps({"a": 1}, protocol=3),
+    "weights.npz": _arrays(),
+    "model.ckpt.index": b"\0\0\0",
+}
+
+
+@pytest.mark.parametrize("name", _FOREIGN)
+def test_files_without_a_model_say_how_to_get_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(_FOREIGN[name])
+    with reported(ModelError):
+        recognized(Path(name))
+
+
+def test_a_folder_with_a_checkpoint_alone_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trained").mkdir()
+    Path("trained/model.ckpt.index").touch()
+    with reported(ModelError):
+        recognized(Path("trained"))
+    Path("trained/saved_model.pb").touch()
+    assert recognized(Path("trained")) is None

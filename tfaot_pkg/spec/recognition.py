@@ -1,0 +1,157 @@
+"""What kind of model a file is, by its content: its first bytes, or the names in an archive. Nothing else is read.
+
+A content that only a name tells apart (Protocol Buffers, artifacts of JAX) is told by the name.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaot_pkg.errors import ModelError
+from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat, Format, format_of
+
+_HEAD = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    """The first bytes of a file, and the names in it if it is a zip archive, without their common folder."""
+
+    head: bytes
+    names: frozenset[str] = frozenset()
+
+    def begins(self, pattern: bytes) -> bool:
+        """Whether `pattern` matches behind blanks, a byte order mark and comments of MLIR."""
+        return re.match(rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n)*(?:" + pattern + rb")", self.head) is not None
+
+
+Test = Callable[[_Content], bool]
+
+_KINDS: tuple[tuple[Format, Test], ...] = (
+    ("keras", lambda each: each.head.startswith(b"\x89HDF\r\n\x1a\n")),
+    ("keras", lambda each: {"config.json", "metadata.json"} <= each.names),
+    ("torch", lambda each: bool(each.names & {"models/model.json", "archive_format", "tfaot/model.onnx"})),
+    ("torch", lambda each: "serialized_exported_program.json" in each.names),
+    ("mlir", lambda each: each.head.startswith(b"ML\xefR")),
+    ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|\"builtin\.module\")[^:]*[{(@]")),
+    ("graph", lambda each: each.begins(rb"node\s*\{\s*name\s*:")),
+)
+"""What files of each field of `model` hold, where content tells; the first row that fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Foreign:
+    """A kind of file that is no model, or none that is read; `way_out` says how it becomes one."""
+
+    title: str
+    way_out: str
+    is_it: Test
+
+
+_LOAD = (
+    "make the module, load the weights into it, and export it where PyTorch is installed: "
+    "python -m tfaot_pkg.export MODULE:FUNCTION --input x=batch,16"
+)
+_FOREIGN = (
+    _Foreign(
+        title="a TorchScript file",
+        way_out="where PyTorch is installed: python -m tfaot_pkg.export {name} --input x=batch,16; then `tfaot-pkg "
+        "init {stem}.onnx`",
+        is_it=lambda each: "constants.pkl" in each.names and "data.pkl" in each.names,
+    ),
+    _Foreign(
+        title="a file of torch.save (weights, or a pickle), without the network",
+        way_out=_LOAD,
+        is_it=lambda each: "data.pkl" in each.names,
+    ),
+    _Foreign(
+        title="a TensorFlow Lite model",
+        way_out="export the model that it was converted from: a Keras file, a SavedModel or ONNX",
+        is_it=lambda each: each.head[4:8] == b"TFL3",
+    ),
+    _Foreign(
+        title="a safetensors file, weights without the network",
+        way_out=_LOAD,
+        is_it=lambda each: re.match(rb"[\s\S]{6}\0\0\{\s*\"", each.head) is not None,
+    ),
+    _Foreign(
+        title="a GGUF file",
+        way_out="export the network to ONNX; quantized weights of this form are not read",
+        is_it=lambda each: each.head.startswith(b"GGUF"),
+    ),
+    _Foreign(
+        title="a NumPy archive, arrays without a network",
+        way_out="export the model itself; `validation.inputs` takes such files",
+        is_it=lambda each: bool(each.names) and all(name.endswith(".npy") for name in each.names),
+    ),
+    _Foreign(
+        title="a pickle, which runs code when it is read",
+        way_out="export the model where it works: PyTorch with `python -m tfaot_pkg.export`, Keras with "
+        'model.save("{stem}.keras"), scikit-learn with skops',
+        is_it=lambda each: re.match(rb"\x80[\x02-\x05](?:[\x95}\]()cK\x8a]|\x8c)", each.head) is not None,
+    ),
+)
+
+
+def recognized(path: Path) -> FileFormat | None:
+    """The format of the model at `path`, by its content or else by its name; None for any other file, or a folder.
+
+    Raises ModelError for files that are known and not read, with what to do about them.
+    """
+    if path.is_dir():
+        _require_no_checkpoint(path)
+        return None
+    content = _content(path)
+    if content is None:
+        return format_of(path)
+    for field, fits in _KINDS:
+        if fits(content):
+            return FILE_FORMATS[field]
+    for foreign in _FOREIGN:
+        if foreign.is_it(content):
+            hint = foreign.way_out.format(name=path.name, stem=path.stem)
+            raise ModelError(f"{path} is {foreign.title}", hint=hint)
+    if path.name == "checkpoint" or path.suffix == ".index" or re.search(r"\.data-\d{5}-of-\d{5}$", path.name):
+        raise _checkpoint(path)
+    return format_of(path)
+
+
+def _require_no_checkpoint(folder: Path) -> None:
+    if any(folder.glob("*.index")) and not any(folder.glob("saved_model.pb*")):
+        raise _checkpoint(folder)
+
+
+def _checkpoint(path: Path) -> ModelError:
+    return ModelError(
+        f"{path} is a checkpoint, weights without the network",
+        hint="export the model with its signature, tf.saved_model.save or model.save; or give its graph: model: "
+        "{graph: GRAPH.pb, checkpoint: NAME}",
+    )
+
+
+def _content(path: Path) -> _Content | None:
+    """None if there is no such file, or it cannot be read: what reads it next says why."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        names = frozenset(_names(path)) if head.startswith(b"PK\x03\x04") else frozenset()
+    except (OSError, ValueError):
+        return None
+    return _Content(head=head, names=names)
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        return []
+    tops = {name.partition("/")[0] for name in found}
+    # PyTorch's archives have all members in one folder.
+    return [name.partition("/")[2] for name in found] if len(tops) == 1 and len(found) > 1 else found
