@@ -189,10 +189,12 @@ class SavedModel:
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)
             self._replace(pin, made, folder)
-        if model.feeds:
+        if model.feeds or model.seed:
             made = self._pool.new_folder("exposed")
             out = str(made / _GRAPH)
-            expose = Expose(folder=str(folder), tags=tags, signature=signature, feeds=model.feeds, out=out)
+            expose = Expose(
+                folder=str(folder), tags=tags, signature=signature, feeds=model.feeds, seed=model.seed, out=out
+            )
             self._replace(expose, made, folder)
         if model.input_keys or model.output_keys:
             made = self._pool.new_folder("renamed")

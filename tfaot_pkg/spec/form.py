@@ -31,6 +31,7 @@ from tfaot_pkg.wording import described, number, shown
 MAX_ITEMS = 256
 MAX_SAMPLES = 1_000_000
 MAX_AXIS = 2**31 - 1
+MAX_ITERATIONS = 1_000_000
 MAX_SEED = 2**32 - 1
 
 # Editors check a file before expansion: wherever a value has a pattern, an expression is valid too.
@@ -330,6 +331,12 @@ class ModelForm(Form):
         "call supplies them.",
         examples=[["dense/kernel"]],
     )
+    seed: FilledLine | None = Field(
+        None,
+        description="Name of an input (int64[2]) that the model gets: its random numbers are functions of it, instead "
+        "of a state. Operations with seeds of their own give the numbers of their first call.",
+        examples=["seed"],
+    )
 
 
 class SourceForm(Form):
@@ -418,6 +425,20 @@ class CompilationForm(Form):
         description="program: our own compiler makes one function for any number of rows of the whole model, and the "
         "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program if the model "
         "can become one and the spec has nothing to say to XLA.",
+    )
+    max_iterations: (
+        Annotated[
+            int,
+            BeforeValidator(_evaluated),
+            between(0, MAX_ITERATIONS, " (values of all turns are kept in memory)"),
+            _as_scalar("integer", minimum=0, maximum=MAX_ITERATIONS),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The most turns of each loop, which ends then; 0 for no limit. Gradients through loops that end "
+        "when values say so need it.",
+        examples=[100],
     )
     variables: VariablesForm | None = Field(
         None,

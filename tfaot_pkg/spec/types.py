@@ -71,6 +71,7 @@ class ModelInfo:
     with `/`, and does not lead out of it; only a SavedModel has signatures and tags. Beside a graph, `config` is the
     file of a tf2xla Config, `checkpoint` what the names of a checkpoint's files begin with; "" for none. `constants`
     are values of inputs or placeholders, which are no inputs then; `feeds` are constants or variables that are inputs.
+    `seed` is the input of which the model's random numbers are functions; "" for none.
 
     `shapes` gives full shapes by input name, None for the batch axis: it fixes axes that the model leaves unknown.
     `axes` names the symbols of these axes, as Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs`
@@ -108,6 +109,7 @@ class ModelInfo:
     output_keys: tuple[str, ...] = ()
     constants: Mapping[str, Values] = field(default_factory=dict)
     feeds: tuple[str, ...] = ()
+    seed: str = ""
     operations: Mapping[str, OperationFiles] = field(default_factory=dict)
     signatures: tuple[Signature, ...] = field(default_factory=tuple)
 
@@ -202,7 +204,8 @@ class Compilation:
 
     `batch_sizes` is sorted without repetitions; `targets` holds names of `tfaot_pkg.targets.TARGETS`, all of one
     architecture, lowest level first; flags are single words that start with `--`. `engine` says whether the model
-    becomes a program (compiler/); `kernels: none` leaves it to XLA if `engine` does not say.
+    becomes a program (compiler/); `kernels: none` leaves it to XLA if `engine` does not say. Loops end after
+    `max_iterations` turns; 0 for none.
     """
 
     batch_sizes: tuple[int, ...]
@@ -215,6 +218,7 @@ class Compilation:
     kernels: Kernels = "auto"
     engine: Engine = "auto"
     variables: Variables = field(default_factory=Variables)
+    max_iterations: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +317,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "outputs": _names_document(model.outputs, model.output_keys),
             **({"constants": constants_document(model)} if model.constants else {}),
             **({"feeds": list(model.feeds)} if model.feeds else {}),
+            **({"seed": model.seed} if model.seed else {}),
         },
         "source": _source_document(spec.source, spec.folder),
         "compilation": {
@@ -326,6 +331,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "kernels": compilation.kernels,
             "engine": compilation.engine,
             # Left out if there are none, so that keys of other models stay.
+            **({"max_iterations": compilation.max_iterations} if compilation.max_iterations else {}),
             **({"variables": _variables_document(compilation.variables)} if compilation.variables else {}),
             **({"operations": operations_document(model)} if model.operations else {}),
         },

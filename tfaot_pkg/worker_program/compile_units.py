@@ -3,6 +3,7 @@
 import os
 import re
 
+import limits
 import lowerings
 import specialize
 from messages.requests import Compile, Compiled, ModelFault, Unit
@@ -118,6 +119,8 @@ class _Job:
             needed = _NEEDS_CONSTANT.search(text)
             if needed:
                 raise _NeedsConstant(*needed.groups()) from error
+            if fault := limits.fault_of(self._graph, text):
+                raise ModelFault(*fault) from error
             _refuse(unit, text[:600])
         finally:
             # What is left in this folder is taken for a part of the compiled model.

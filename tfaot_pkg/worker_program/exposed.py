@@ -1,7 +1,8 @@
-"""Constants and variables of a model that become inputs, which each call supplies."""
+"""Constants and variables of a model that become inputs, which each call supplies, and seeds of random numbers."""
 
 import difflib
 
+import drawing
 import freeze
 import signatures
 from messages.conversions import Expose
@@ -11,7 +12,11 @@ _MOST_LISTED = 12
 
 
 def expose(request: Expose, report) -> Nothing:
-    """Write the frozen signature as a SavedModel; `feeds` are inputs of it, by the names of their nodes."""
+    """Write the frozen signature as a SavedModel; `feeds` are inputs of it, by the names of their nodes.
+
+    With `seed`, its random numbers are functions of seeds (drawing.py).
+    """
+    from tensorflow.core.framework import types_pb2
     from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
     signature = signatures.load_signature(request.folder, request.tags, request.signature)
@@ -28,6 +33,13 @@ def expose(request: Expose, report) -> Nothing:
     ):
         for name, tensor in zip(names, tensors, strict=True):
             infos[name].CopyFrom(_info(tensor))
+    if request.seed:
+        if request.seed in made.inputs:
+            raise ModelFault(f"model.seed names {request.seed!r}, which is an input already", "choose another name")
+        if drawing.seeded(meta_graph.graph_def, request.seed):
+            info = meta_graph_pb2.TensorInfo(name=f"{request.seed}:0", dtype=types_pb2.DT_INT64)
+            info.tensor_shape.dim.add(size=2)
+            made.inputs[request.seed].CopyFrom(info)
     constants = {node.name: node for node in meta_graph.graph_def.node if node.op == "Const"}
     for text in request.feeds:
         node = _constant(text, constants)

@@ -9,6 +9,7 @@ import authored
 import carriers
 import hlo
 import interface
+import limits
 import operations
 import outline
 import own_calls
@@ -205,6 +206,8 @@ def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
     graph_def = frozen.graph.as_graph_def()
     inputs = _feeds(signature.inputs, inputs_of(frozen), model)
     placed = own_calls.place(graph_def) if model.is_built else ()
+    if model.max_iterations:
+        limits.limit(graph_def, model.max_iterations)
     rewrites.rewrite(graph_def, inputs, model.symbols, tables)
     handles = [signature.tables[each.op.name] for each in frozen.inputs if each.op.name in signature.tables]
     run = partial(_run, frozen, handles)

@@ -141,6 +141,7 @@ class Expose:
     tags: tuple[str, ...]
     signature: str
     feeds: tuple[str, ...]
+    seed: str
     out: str
 
 

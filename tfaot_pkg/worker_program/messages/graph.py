@@ -109,7 +109,8 @@ class Chosen:
 
     `shapes` are those of inputs that the spec sets, `axes` the symbols in them; `inputs` and `outputs` are names in the
     order that it asks for, none for the order of the names. If it `is_built`, this program made the SavedModel, and it
-    may hold calls of ours (own_calls.py). `operations` are names of those that the author supplies.
+    may hold calls of ours (own_calls.py). `operations` are names of those that the author supplies. Loops end after
+    `max_iterations` turns, if that is not 0.
     """
 
     folder: str
@@ -122,6 +123,7 @@ class Chosen:
     symbols: tuple[Symbol, ...] = ()
     is_built: bool = False
     operations: tuple[str, ...] = ()
+    max_iterations: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,109 @@
+"""Random numbers as functions of a seed: operations that keep a state between calls become stateless ones.
+
+TensorFlow's generators of both kinds are Philox over the same counters (philox.py): a state begins with the seeds of
+its operation, `seed` as key and `seed2` in the upper half of the counter. So an operation with seeds gives the numbers
+of its first call. One without gets them from a seed that the caller gives: its first number, mixed with the place of
+the operation, is the key, its second one the upper half of the counter.
+"""
+
+from messages.requests import ModelFault
+
+_STATELESS = {
+    "RandomUniform": "StatelessRandomUniformV2",
+    "RandomStandardNormal": "StatelessRandomNormalV2",
+    "RandomUniformInt": "StatelessRandomUniformIntV2",
+}
+_OTHERS = ("Multinomial", "ParameterizedTruncatedNormal", "RandomShuffle", "TruncatedNormal")
+_PHILOX = 1
+_MIXED = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+
+
+def seeded(graph_def, name: str) -> bool:
+    """Make the random numbers of a flat graph functions of seeds; whether it has an input `name` (int64[2]) now."""
+    _require_known(graph_def)
+    found = [node for node in graph_def.node if node.op in _STATELESS]
+    if not found:
+        raise ModelFault(
+            "model.seed: the signature draws no random numbers that depend on calls before", "remove it from the spec"
+        )
+    source = None
+    for place, node in enumerate(found):
+        seeds = [node.attr["seed"].i & _MASK, node.attr["seed2"].i & _MASK]
+        if any(seeds):
+            key = _constant(graph_def, node, "key", [seeds[0]])
+            counter = _constant(graph_def, node, "counter", [0, seeds[1]])
+        else:
+            source = source or _source(graph_def, name)
+            key, counter = _of_caller(graph_def, node, source, place)
+        _replace(graph_def, node, key, counter)
+    return source is not None
+
+
+def _require_known(graph_def) -> None:
+    for node in graph_def.node:
+        if node.op in _OTHERS:
+            raise ModelFault(
+                f"model.seed: {node.op} (node {node.name!r}) has no form that depends on a seed alone",
+                "use tf.random.uniform, tf.random.normal, or numbers that are an input of the model",
+            )
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            if node.op in _STATELESS or node.op in _OTHERS:
+                raise ModelFault(
+                    f"model.seed: {node.op} (node {node.name!r}) is inside of a loop or a branch",
+                    "draw the numbers before it, or pass them in as an input of the model",
+                )
+
+
+def _source(graph_def, name: str) -> str:
+    """The two numbers of the caller's seed as outputs 0 and 1 of a node, each as uint64[1]."""
+    from tensorflow.python.framework import dtypes
+
+    if any(node.name == name for node in graph_def.node):
+        raise ModelFault(f"model.seed names {name!r}, which the graph has already", "choose another name")
+    given = graph_def.node.add(name=name, op="Placeholder")
+    given.attr["dtype"].type = dtypes.int64.as_datatype_enum
+    given.attr["shape"].shape.dim.add(size=2)
+    bits = graph_def.node.add(name=f"{name}/bits", op="Bitcast", input=[name])
+    bits.attr["T"].type, bits.attr["type"].type = dtypes.int64.as_datatype_enum, dtypes.uint64.as_datatype_enum
+    axis = _constant(graph_def, given, "axis", 0, dtypes.int32)
+    parts = graph_def.node.add(name=f"{name}/parts", op="Split", input=[axis, bits.name])
+    parts.attr["T"].type, parts.attr["num_split"].i = dtypes.uint64.as_datatype_enum, 2
+    return parts.name
+
+
+def _of_caller(graph_def, node, source: str, place: int) -> tuple:
+    from tensorflow.python.framework import dtypes
+
+    mixed = _constant(graph_def, node, "place", [(place * _MIXED) & _MASK])
+    key = graph_def.node.add(name=f"{node.name}/seeded_key", op="BitwiseXor", input=[source, mixed])
+    zero, axis = _constant(graph_def, node, "zero", [0]), _constant(graph_def, node, "axis", 0, dtypes.int32)
+    counter = graph_def.node.add(name=f"{node.name}/seeded_counter", op="ConcatV2", input=[zero, f"{source}:1", axis])
+    for made in (key, counter):
+        made.attr["T"].type = dtypes.uint64.as_datatype_enum
+    counter.attr["N"].i, counter.attr["Tidx"].type = 2, dtypes.int32.as_datatype_enum
+    return key.name, counter.name
+
+
+def _replace(graph_def, node, key: str, counter: str) -> None:
+    from tensorflow.python.framework import dtypes
+
+    shape, *limits = [text for text in node.input if text[0] != "^"]
+    waits = [text for text in node.input if text[0] == "^"]
+    kind, of_shape = node.attr["Tout" if limits else "dtype"].type, node.attr["T"].type
+    algorithm = _constant(graph_def, node, "algorithm", _PHILOX, dtypes.int32)
+    node.op = _STATELESS[node.op]
+    node.input[:] = [shape, key, counter, algorithm, *limits, *waits]
+    node.attr.clear()
+    node.attr["dtype"].type, node.attr["Tshape"].type = kind, of_shape
+
+
+def _constant(graph_def, node, what: str, values, dtype=None) -> str:
+    from tensorflow.python.framework import dtypes, tensor_util
+
+    dtype = dtype or dtypes.uint64
+    made = graph_def.node.add(name=f"{node.name}/seeded_{what}_of", op="Const")
+    made.attr["dtype"].type = dtype.as_datatype_enum
+    made.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values, dtype))
+    return made.name

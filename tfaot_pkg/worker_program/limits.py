@@ -1,0 +1,84 @@
+"""Loops whose number of turns values decide, with the most turns that the spec gives (`compilation.max_iterations`).
+
+XLA needs a limit where a gradient goes through such a loop: the values of all turns are kept in lists of a fixed size.
+TensorFlow's loops count their turns in their first variable; the limit becomes a part of their condition.
+"""
+
+import operations
+
+_LOOPS = ("While", "StatelessWhile")
+_LIST = "EmptyTensorList"
+_PREFIX = "tfaot_limit"
+_NO_SIZE = "requires a fixed tensor list size"
+
+
+def limit(graph_def, most: int) -> None:
+    """End each loop of `graph_def` after `most` turns, and give lists of unknown size that size."""
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    conditions = {node.attr["cond"].func.name for node in operations.nodes_of(graph_def) if node.op in _LOOPS}
+    for name in sorted(conditions):
+        _end(functions[name], most)
+    _size(graph_def.node, most, "")
+    for function in functions.values():
+        _size(function.node_def, most, ":output:0")
+
+
+def fault_of(graph_def, text: str) -> tuple | None:
+    """(what is wrong, what to do) if XLA's error `text` says that a loop needs a limit; else None."""
+    if _NO_SIZE not in text:
+        return None
+    lists = {node.name for node in graph_def.node if node.op == _LIST}
+    loops = [
+        node.name
+        for node in graph_def.node
+        if node.op in _LOOPS and any(each.split(":")[0] in lists for each in node.input)
+    ]
+    named = f"the loop {loops[0]!r}" if loops else "a loop"
+    return (
+        f"values decide how many turns {named} takes, and a gradient needs those of all turns: XLA needs the most",
+        "give it in the spec, as in `compilation: {max_iterations: 100}`, or to tf.while_loop(maximum_iterations=...)",
+    )
+
+
+def _end(condition, most: int) -> None:
+    """Add the limit to a condition, whose first argument counts turns."""
+    from tensorflow.python.framework import dtypes, tensor_util
+
+    arguments = condition.signature.input_arg
+    if not arguments or "loop_counter" not in arguments[0].name:
+        return
+    (result,) = condition.ret
+    add, kind = condition.node_def.add, arguments[0].type
+    value = tensor_util.make_tensor_proto(most, dtypes.as_dtype(kind), [])
+    made = add(name=_PREFIX, op="Const")
+    made.attr["dtype"].type = kind
+    made.attr["value"].tensor.CopyFrom(value)
+    less = add(name=f"{_PREFIX}_less", op="Less", input=[arguments[0].name, f"{_PREFIX}:output:0"])
+    less.attr["T"].type = kind
+    add(name=f"{_PREFIX}_and", op="LogicalAnd", input=[condition.ret[result], f"{_PREFIX}_less:z:0"])
+    condition.ret[result] = f"{_PREFIX}_and:z:0"
+
+
+def _size(nodes, most: int, suffix: str) -> None:
+    from tensorflow.python.framework import dtypes, tensor_util
+
+    unknown = {node.name for node in nodes if node.op == "Const" and _is_negative(node)}
+    lists = [node for node in nodes if node.op == _LIST and node.input[1].split(":")[0] in unknown]
+    if not lists:
+        return
+    made = nodes.add(name=f"{_PREFIX}_size", op="Const")
+    made.attr["dtype"].type = dtypes.int32.as_datatype_enum
+    made.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(most, dtypes.int32, []))
+    for node in lists:
+        node.input[1] = made.name + suffix
+
+
+def _is_negative(node) -> bool:
+    from tensorflow.python.framework import dtypes, tensor_util
+
+    tensor = node.attr["value"].tensor
+    return (
+        tensor.dtype == dtypes.int32.as_datatype_enum
+        and not tensor.tensor_shape.dim
+        and tensor_util.MakeNdarray(tensor) < 0
+    )
