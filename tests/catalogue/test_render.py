@@ -89,6 +89,29 @@ def test_a_page_says_if_any_batch_size_runs(tmp_path: Path, any_size: bool) -> N
     assert ('any <span class="note">(validated and measured: ' in page(tmp_path / "site", "tagger")) == any_size
 
 
+def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    card = f"# Use\n\nFor *jets*: [paper](https://example.org/a), [no](javascript:alert(1)), ![x](https://example.org/x.png)\n\n{HOSTILE}\n\n| a |\n|---|\n| 1 |\n"
+    info = {"author": "A. Nonymous", "homepage": "https://example.org/", "training_data": "run 3", "limits": "no pile-up",
+            "card": card, "reproducible": "cpus", "other_bits": ["x86-64-v2"]}  # fmt: skip
+    publish(registry, entry_of("tagger", rows_independent=True, glibc="2.14", license="MIT"), info=info)
+    publish(
+        registry, entry_of("other", license="ours"), info={"homepage": "javascript:alert(1)", "card": 7, "author": []}
+    )
+    render(registry, tmp_path / "site")
+    text = page(tmp_path / "site", "tagger")
+    for wanted in ("A. Nonymous", 'href="https://example.org/"', "run 3", "no pile-up", "<h3>Use</h3>", "<em>jets</em>",
+                   'href="https://spdx.org/licenses/MIT.html"', "<td>1</td>", "rows independent", "same bits on every CPU",
+                   "inert binary", "glibc 2.14+", "not signed"):  # fmt: skip
+        assert wanted in text, wanted
+    assert 'href="https://example.org/a" rel="nofollow noopener noreferrer"' in text
+    for name in ("tagger", "other"):
+        assert not re.search(
+            r'href="javascript|<img|window.hacked = 1</script>|onerror="', page(tmp_path / "site", name)
+        )
+    assert "spdx.org" not in page(tmp_path / "site", "other")
+
+
 def test_nothing_that_a_publisher_wrote_is_markup(shown: FolderRegistry) -> None:
     for path in (shown.root / FOLDER).rglob("*.html"):
         text = path.read_text()
@@ -105,7 +128,7 @@ def test_pages_have_no_inline_script_or_style_and_name_no_other_host(shown: Fold
         text = path.read_text()
         assert not re.search(r"<style|\sstyle=|\son\w+=[\"'](?!window)", re.sub(r"&\S+;", "", text)), path
         assert re.findall(r"<script[^>]*>([^<]*)", text) == [""], path
-        assert not re.search(r'(?:href|src)="(?:https?:)?//', text), path
+        assert not re.search(r'(?:src|<link[^>]* href)="(?:https?:)?//', text), path
         (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
         assert "default-src &#39;none&#39;" in policy
         assert "unsafe" not in policy

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tfaot_pkg.catalogue.card import badges_of, card_of
 from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
 from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, snippets
 from tfaot_pkg.documents import convert, read_json
@@ -166,6 +167,8 @@ def page_context(
         "snippets": snippets(
             shown, registry, info, _dict(report.get("example")), reference=_text(report.get("reference"))
         ),
+        "card": card_of(shown, info),
+        "badges": badges_of(shown, info, is_signed=bool(registry.fingerprint)),
         "registry": registry,
         "unknown": UNKNOWN_ADDRESS,
         "blobs": [(role, blob, link(blob)) for role, blob in sorted(shown.blobs.items())],

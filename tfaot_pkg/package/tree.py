@@ -51,7 +51,7 @@ from tfaot_pkg.rows import Rows
 from tfaot_pkg.signature import DType, Signature, Symbol, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
-from tfaot_pkg.spec.types import ModelSpec, spec_document
+from tfaot_pkg.spec.types import ModelSpec, card_document, spec_document
 from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 
@@ -246,6 +246,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "author": spec.model.author,
         "license": spec.model.license,
         "homepage": spec.model.homepage,
+        **card_document(spec.model),
         "uid": contents.uid,
         "symbol": contents.symbol,
         "toolchain": contents.toolchain,

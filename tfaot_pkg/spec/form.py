@@ -304,6 +304,11 @@ class ModelForm(Form):
     homepage: Annotated[str, checked(rules.homepage_fault), _as_pattern(r"(https?://.+)?")] | None = Field(
         None, description="Web page of the model."
     )
+    training_data: Text | None = Field(None, description="What the model was trained on.")
+    limits: Text | None = Field(None, description="What the model is not for, and where its answers are poor.")
+    card: Annotated[str, checked(rules.card_fault)] | None = Field(
+        None, description="Model card in Markdown, which the package's page shows. HTML in it is text; no images."
+    )
     shapes: dict[str, Shape] | None = Field(
         None,
         description="Full shapes by input name, null or `batch` for the batch axis: fixes unknown axes. An axis of "

@@ -37,9 +37,18 @@ def line_fault(text: str) -> str:
     return f"must have at most 1000 characters, got {len(text)}" if len(text) > 1000 else ""
 
 
+_LONGEST_CARD = 40_000
+
+
 def text_fault(text: str) -> str:
     bad = _CONTROL_IN_TEXT.search(text)
     return f"must not hold the control character U+{ord(bad[0]):04X}" if bad else ""
+
+
+def card_fault(text: str) -> str:
+    if len(text) > _LONGEST_CARD:
+        return f"must have at most {_LONGEST_CARD:,} characters, got {len(text):,}"
+    return text_fault(text)
 
 
 def filled_line_fault(text: str) -> str:

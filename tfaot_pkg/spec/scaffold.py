@@ -85,6 +85,9 @@ def _model_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
         "  # Licence of the model, as an SPDX expression such as MIT or CC-BY-4.0.",
         '  license: ""',
         '  homepage: ""',
+        "  # For the package's page: what it was trained on, and what it is not for.",
+        '  training_data: ""',
+        '  limits: ""',
     ]
 
 

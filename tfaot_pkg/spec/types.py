@@ -72,6 +72,7 @@ class ModelInfo:
     file of a tf2xla Config, `checkpoint` what the names of a checkpoint's files begin with; "" for none. `constants`
     are values of inputs or placeholders, which are no inputs then; `feeds` are constants or variables that are inputs.
     `seed` is the input of which the model's random numbers are functions; "" for none.
+    `card` is Markdown.
 
     `shapes` gives full shapes by input name, None for the batch axis: it fixes axes that the model leaves unknown.
     `axes` names the symbols of these axes, as Tensor.axes does, and `shapes` holds the maxima of `symbols`. `inputs`
@@ -100,6 +101,9 @@ class ModelInfo:
     description: str = ""
     license: str = ""
     homepage: str = ""
+    training_data: str = ""
+    limits: str = ""
+    card: str = ""
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     symbols: tuple[Symbol, ...] = ()
@@ -312,6 +316,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             "description": model.description,
             "license": model.license,
             "homepage": model.homepage,
+            **card_document(model),
             "shapes": {name: model.shape_document(name) for name in sorted(model.shapes)},
             "inputs": _names_document(model.inputs, model.input_keys),
             "outputs": _names_document(model.outputs, model.output_keys),
@@ -338,6 +343,12 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
         "validation": _validation_document(validation, spec.folder),
         "package": asdict(spec.package),
     }
+
+
+def card_document(model: ModelInfo) -> dict[str, str]:
+    """The texts of the model card that there are."""
+    texts = {"training_data": model.training_data, "limits": model.limits, "card": model.card}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _variables_document(variables: Variables) -> dict[str, list[str]]:
