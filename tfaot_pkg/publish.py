@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -195,8 +196,9 @@ def _latency(build: Build) -> dict[str, bytes]:
     targets = runnable_targets(build.plan.spec)
     if not targets:
         return {}
+    load = os.getloadavg()[0]
     measured = latency.measure(build.library.shared, build.plan.compiler, targets)
-    return {LATENCY: json.dumps(latency.document(measured)).encode()}
+    return {LATENCY: json.dumps(latency.document(measured, load=load)).encode()}
 
 
 def entry_of(

@@ -9,7 +9,7 @@ from tfaot_pkg.catalogue.drawing import latency_plot
 
 def test_equal_factors_are_equal_distances_and_per_row_costs_are_drawn() -> None:
     # 8, 4, 2 microseconds a row: halved twice, while the batch is quadrupled twice
-    plot = latency_plot([("x86-64-v3", 1, 8.0), ("x86-64-v3", 4, 16.0), ("x86-64-v3", 16, 32.0)])
+    plot = latency_plot([("x86-64-v3", 1, 8000.0), ("x86-64-v3", 4, 16000.0), ("x86-64-v3", 16, 32000.0)])
     assert plot is not None
     first, second, third = plot.series[0].points
     assert second.x - first.x == pytest.approx(third.x - second.x, abs=0.2)
@@ -17,7 +17,7 @@ def test_equal_factors_are_equal_distances_and_per_row_costs_are_drawn() -> None
     assert first.x == plot.left and third.x == plot.right
     assert first.y < second.y < third.y, "the cheaper, the lower on the page"
     assert [tick.label for tick in plot.across] == ["1", "4", "16"]
-    assert [tick.label for tick in plot.up] == ["2", "5", "10"]
+    assert [tick.label for tick in plot.up] == ["2 µs", "5 µs", "10 µs"]
     assert first.title == "x86-64-v3, batch size 1: 8 µs per row, 8 µs per call"
 
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.catalogue.registries import HOSTILE, entry_of, publish, small_registry
+from tests.catalogue.registries import (
+    HOSTILE,
+    entry_of,
+    graph_document,
+    publish,
+    small_registry,
+    validation_document,
+)
 from tests.registry.signing import make_signed
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, HOME, render, update, update_or_note
@@ -112,6 +119,27 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     assert "spdx.org" not in page(tmp_path / "site", "other")
 
 
+def test_each_version_has_a_page_with_what_changed(tmp_path: Path) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    rows: list[dict[str, Any]] = [{"target": "x86-64-v3", "batch_size": 1, "nanoseconds": 15_000, "spread": 0.01}]
+    for version, answer, time, layers in (("1.0.0", 0.5, 15_000, 2), ("1.1.0", 0.75, 2_400_000, 3)):
+        publish(
+            registry, entry_of("tagger", version), graph=graph_document(layers),
+            validation={**validation_document(), "example": {"rows": 1, "inputs": {"x": [1]}, "outputs": {"digit": [answer]}}},
+            latency={"processor": "A CPU", "date": "2026-01-02", "load": 0.5,
+                     "measurements": [{**rows[0], "nanoseconds": time, "spread": 0.5 if version == "1.1.0" else 0.01}]},
+        )  # fmt: skip
+    registry.yank("tagger", "1.0.0", "bad")
+    render(registry, tmp_path / "site")
+    folder = tmp_path / "site" / "packages" / "tfaot-model-tagger"
+    new, old, moved = ((folder / name).read_text() for name in ("index.html", "1.0.0/index.html", "1.1.0/index.html"))
+    for wanted in ("Since 1.0.0", "up to 0.25 apart", "15 µs", "2.4 ms", "MatMul: 2 → 3", "A CPU, 2026-01-02, load 0.5",
+                   "The machine was busy", "tfaot-model-tagger/1.0.0/index.html"):  # fmt: skip
+        assert wanted in new, wanted
+    assert "Since" not in old and "is offered" in old and "The machine was busy" not in old
+    assert 'href="../../../packages/tfaot-model-tagger/index.html"' in moved
+
+
 def test_nothing_that_a_publisher_wrote_is_markup(shown: FolderRegistry) -> None:
     for path in (shown.root / FOLDER).rglob("*.html"):
         text = path.read_text()
@@ -127,7 +155,7 @@ def test_pages_have_no_inline_script_or_style_and_name_no_other_host(shown: Fold
     for path in (shown.root / FOLDER).rglob("*.html"):
         text = path.read_text()
         assert not re.search(r"<style|\sstyle=|\son\w+=[\"'](?!window)", re.sub(r"&\S+;", "", text)), path
-        assert re.findall(r"<script[^>]*>([^<]*)", text) == [""], path
+        assert re.findall(r"<script[^>]*>([^<]*)", text) == ([] if "<title>Moved" in text else [""]), path
         assert not re.search(r'(?:src|<link[^>]* href)="(?:https?:)?//', text), path
         (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
         assert "default-src &#39;none&#39;" in policy
@@ -190,7 +218,7 @@ def test_a_change_rewrites_its_page_its_shards_and_home_only(registry: FolderReg
     after = content(site)
     changed = {path for path, digest in after.items() if before.get(path) != digest}
     pages = {path for path in changed if path.startswith("packages/")}
-    assert pages == {"packages/tfaot-model-wine/index.html"}
+    assert pages == {f"packages/tfaot-model-wine/{page}index.html" for page in ("", "1.0.0/", "2.0.0/")}
     assert changed - pages <= {
         HOME,
         "index.html",

@@ -31,7 +31,7 @@ def test_every_target_and_batch_size_is_timed_and_more_rows_take_longer(publishe
     for target in TARGETS:
         # 49,000 multiplications a row: at least 0.1 microseconds on any core, and 16 rows cost more than one
         assert 1e2 < times[target, 1] < times[target, 16] < 1e9
-    assert document(measured)["processor"]
+    assert document(measured, load=0.25)["processor"]
 
 
 def test_a_target_that_the_library_has_not_is_an_error(published: Published, tmp_path: Path) -> None:

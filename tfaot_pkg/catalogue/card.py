@@ -70,9 +70,7 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
     """What is proven of `entry`: only what its documents say, and what every publication was checked for."""
     found = []
     if entry.rows_independent:
-        found.append(
-            Badge(text="rows independent", why="Each row of answers depends on its own row of inputs only.")
-        )
+        found.append(Badge(text="rows independent", why="Each row of answers depends on its own row of inputs only."))
     elif entry.rows_independent is False:
         found.append(Badge(text="rows depend on one another", why="Only compiled batch sizes run.", is_good=False))
     if info.get("reproducible") == "cpus":

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from tfaot_pkg.catalogue.units import duration
 from tfaot_pkg.signature import Signature, Tensor
 from tfaot_pkg.wording import counted
 
@@ -283,7 +284,8 @@ def _short(text: str, length: int = _CHARS) -> str:
 
 
 WIDTH, HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 16, 48
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 100, 16, 48
+_LABEL = 16  # height of a line's name
 _STEPS = (1, 2, 5)  # ticks of a decade
 
 
@@ -325,11 +327,21 @@ class Plot:
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
 
+    @property
+    def names(self) -> tuple[tuple[Series, float], ...]:
+        """The lines that have names, with the heights of these: each at the end of its line, none over another."""
+        named = sorted((line for line in self.series if line.name), key=lambda line: line.points[-1].y)
+        found: list[tuple[Series, float]] = []
+        for line in named:
+            y = line.points[-1].y + 4
+            found.append((line, max(y, found[-1][1] + _LABEL) if found else y))
+        return tuple(found)
+
 
 def latency_plot(rows: Sequence[tuple[str, int, float]]) -> Plot | None:
-    """The plot of (target, batch size, microseconds per call), all positive; None for fewer than two points.
+    """The plot of (target, batch size, nanoseconds per call), all positive; None for fewer than two points.
 
-    The plot shows microseconds per row: a horizontal line means that larger batches bring nothing.
+    The plot shows the time per row: a horizontal line means that larger batches bring nothing.
     """
     if len(rows) < 2:
         return None
@@ -357,13 +369,13 @@ def latency_plot(rows: Sequence[tuple[str, int, float]]) -> Plot | None:
         bottom=HEIGHT - _BOTTOM,
         series=series,
         across=tuple(Tick(place=across.place(size), label=str(size)) for size in sizes),
-        up=tuple(Tick(place=up.place(value), label=f"{value:g}") for value in ticks),
+        up=tuple(Tick(place=up.place(value), label=duration(value)) for value in ticks),
     )
 
 
 def _point(row: tuple[str, int, float], across: _Axis, up: _Axis) -> Point:
     target, size, time = row
-    title = f"{target}, batch size {size}: {time / size:.3g} µs per row, {time:.3g} µs per call"
+    title = f"{target}, batch size {size}: {duration(time / size)} per row, {duration(time)} per call"
     return Point(x=across.place(size), y=up.place(time / size), title=title)
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tfaot_pkg.catalogue.card import badges_of, card_of
+from tfaot_pkg.catalogue.difference import Version, difference
 from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
 from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, snippets
+from tfaot_pkg.catalogue.units import is_number
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.package.name import model_of
@@ -137,6 +139,12 @@ def document_reader(reader: RegistryReader) -> DocumentReader:
     return read
 
 
+def pages_of(entries: Sequence[RegistryEntry]) -> list[RegistryEntry]:
+    """The versions that have pages of their own: the newest ones, but not the one that the package's page describes."""
+    shown = shown_entry(entries).version
+    return [entry for entry in entries[-_ROWS:] if entry.version != shown]
+
+
 def page_context(
     package: str,
     entries: Sequence[RegistryEntry],
@@ -144,19 +152,30 @@ def page_context(
     read: DocumentReader,
     link: Callable[[BlobRef], str],
     registry: Registry,
+    shown: RegistryEntry | None = None,
 ) -> dict[str, object]:
-    """The variables of package.html. `link` gives a blob's address, "" if the page cannot reach it."""
-    shown = shown_entry(entries)
+    """The variables of package.html, about the version `shown` (the one that is offered, without it).
+
+    `link` gives a blob's address, "" if the page cannot reach it.
+    """
+    offered = shown_entry(entries)
+    shown = shown or offered
+    place = [entry.version for entry in entries].index(shown.version)
+    before = entries[place - 1] if place else None
     report, info = read(shown, VALIDATION) or {}, read(shown, INFO) or {}
-    latency = _latency(read(shown, LATENCY))
+    latency = latency_of(read(shown, LATENCY) or {})
     return {
         "package": package,
         "entry": shown,
+        "offered": offered.version,
+        "pages": {entry.version for entry in pages_of(entries)},
+        "before": before.version if before else "",
+        "changes": difference(_version(before, read), _version(shown, read)) if before else (),
         "description": _text(shown.description, _TEXT),
         "deprecation": deprecation,
         "reason": _text(deprecation.reason, 300) if deprecation else "",
         "use": deprecation.use if deprecation else "",
-        "all_yanked": shown.yanked is not None,
+        "all_yanked": offered.yanked is not None,
         "versions": list(reversed(entries))[:_ROWS],
         "more_versions": max(0, len(entries) - _ROWS),
         "archive": PREFIX,
@@ -177,8 +196,13 @@ def page_context(
         "sbom": _sbom(read(shown, SBOM)),
         "drawing": _drawing(shown, read(shown, GRAPH)),
         "latency": latency,
-        "plot": latency_plot([(str(row["target"]), row["batch_size"], row["microseconds"]) for row in latency or ()]),
+        "plot": latency_plot(latency.rows),
     }
+
+
+def _version(entry: RegistryEntry, read: DocumentReader) -> Version:
+    validation, latency, graph = (read(entry, role) or {} for role in (VALIDATION, LATENCY, GRAPH))
+    return Version(entry=entry, validation=validation, latency=latency, graph=graph)
 
 
 def blob_link(base: str | None, download: str) -> Callable[[BlobRef], str]:
@@ -287,20 +311,40 @@ def _licence(item: object) -> str:
     return _text(one.get("expression") or inner.get("id") or inner.get("name"))
 
 
-def _latency(document: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:
-    """`{"measurements": [{"target", "batch_size", "nanoseconds"}]}`, if the package was measured."""
-    if document is None:
-        return None
-    rows = [
-        {"target": _text(row.get("target")), "batch_size": row["batch_size"], "microseconds": row["nanoseconds"] / 1000}
-        for row in _list(document.get("measurements"))[:_ROWS]
-        if isinstance(row, dict)
-        # `type`, because a bool is an int; the bounds exclude infinity, NaN and what overflows the axis.
-        and all(
-            type(row.get(name)) in (int, float) and 1e-3 < row[name] < 1e15 for name in ("batch_size", "nanoseconds")
-        )
-    ]
-    return rows or None
+_NOISY = 0.1
+"""The median relative spread of a measurement's rounds from which on it is marked: on calm machines it is below 3 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Nanoseconds of a call by target and batch size, and what is known of the machine: "" or None if it is not."""
+
+    rows: tuple[tuple[str, int, float], ...]
+    processor: str
+    date: str
+    load: float | None
+    is_noisy: bool
+
+
+def latency_of(document: Mapping[str, Any]) -> Measured:
+    """The measurements that a package was published with (verify/latency.py)."""
+    rows = [row for row in _list(document.get("measurements"))[:_ROWS] if isinstance(row, dict)]
+    spreads = sorted(row["spread"] for row in rows if is_number(row.get("spread")))
+    load = document.get("load")
+    return Measured(
+        rows=tuple(
+            (_text(row.get("target"), 40), round(row["batch_size"]), float(row["nanoseconds"]))
+            for row in rows
+            # The bounds exclude what overflows the axis.
+            if all(is_number(row.get(name)) and row[name] < 1e15 for name in ("batch_size", "nanoseconds"))
+            and row["batch_size"] >= 1
+            and row["nanoseconds"] > 1e-3
+        ),
+        processor=_text(document.get("processor")),
+        date=_text(document.get("date"), 10),
+        load=float(load) if is_number(load) else None,
+        is_noisy=bool(spreads) and spreads[len(spreads) // 2] > _NOISY,
+    )
 
 
 def _list(value: object) -> list[Any]:

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.catalogue import tree
-from tfaot_pkg.catalogue.package import DocumentReader, Record, blob_link, document_reader, page_context, record_of
+from tfaot_pkg.catalogue.package import (
+    DocumentReader,
+    Record,
+    blob_link,
+    document_reader,
+    page_context,
+    pages_of,
+    record_of,
+    shown_entry,
+)
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
 from tfaot_pkg.catalogue.snippets import Registry
 from tfaot_pkg.documents import convert, read_json
@@ -23,7 +32,7 @@ from tfaot_pkg.errors import RegistryError, TfaotError
 from tfaot_pkg.keys import sha256_bytes
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.progress import Progress, Silent
-from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.static import StaticRegistry
@@ -214,7 +223,7 @@ class _Renderer:
         self._reader = reader
         self._read: DocumentReader = document_reader(reader)
         self._way = _way_to_registry(site.root, reader)
-        self._link: Callable[[BlobRef], str] = blob_link(self._way, _download(reader))
+        self._download = _download(reader)
         address = url or (reader.location.rstrip("/") + "/" if "://" in reader.location else "")
         self._registry = Registry(url=address, fingerprint=_fingerprint(reader))
 
@@ -223,14 +232,32 @@ class _Renderer:
         entries, deprecation = self._reader.entries(name), self._reader.deprecation(name)
         if not entries:
             return None
-        context = page_context(name, entries, deprecation, self._read, self._link, self._registry)
-        # The way from the page to the registry: a browser finds its address so.
-        way = self._way if self._way and not self._registry.url else ""
-        self._site.page(page_file(name), "package.html.j2", {**context, "way": way})
+        self._version_page(name, entries, deprecation, None)
+        for entry in pages_of(entries):
+            self._version_page(name, entries, deprecation, entry)
+        offered = shown_entry(entries).version
+        self._site.redirect(page_file(name, offered), page_file(name))
         # Links to the former spelling of a package's name stay valid (decision 034).
         for former in {entry.name for entry in entries} - {name}:
             self._site.redirect(page_file(former), page_file(name))
         return record_of(entries, deprecation)
+
+    def _version_page(
+        self,
+        name: str,
+        entries: Sequence[RegistryEntry],
+        deprecation: Deprecation | None,
+        entry: RegistryEntry | None,
+    ) -> None:
+        """Write the page of a version; None for that of the package."""
+        up = "../" if entry and self._way is not None and "://" not in self._way else ""
+        way = None if self._way is None else up + self._way
+        link = blob_link(way, self._download)
+        context = page_context(name, entries, deprecation, self._read, link, self._registry, entry)
+        # The way from the page to the registry: a browser finds its address so.
+        address = way if way and not self._registry.url else ""
+        path = page_file(name, entry.version if entry else "")
+        self._site.page(path, "package.html.j2", {**context, "way": address})
 
     def lists(self, records: Iterable[Record]) -> None:
         """Write lists, search and home for all packages."""

@@ -13,6 +13,7 @@ import jinja2
 
 from tfaot_pkg import resources
 from tfaot_pkg.catalogue.tree import Node
+from tfaot_pkg.catalogue.units import duration, size_text
 from tfaot_pkg.wording import counted
 
 POLICY = (
@@ -32,8 +33,9 @@ def node_file(tree: str, prefix: str) -> str:
     return f"{tree}/{_PREFIXES[tree]}{coded}"
 
 
-def page_file(package: str) -> str:
-    return f"packages/{package}/index.html"
+def page_file(package: str, version: str = "") -> str:
+    """The page of a package, which is that of the version it offers, or of any version."""
+    return f"packages/{package}/{version}/index.html" if version else f"packages/{package}/index.html"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,7 +147,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        bytes=size_text, counted=counted, node_page=lambda prefix: f"{node_file(LIST, prefix)}.html"
+        bytes=size_text, counted=counted, duration=duration, node_page=lambda prefix: f"{node_file(LIST, prefix)}.html"
     )
     return environment
 
@@ -159,13 +161,3 @@ def _assets() -> dict[str, bytes]:
         # 16 digits: by such a name servers recognize files that never change (server/rules.py).
         found[f"assets/{stem}.{hashlib.sha256(data).hexdigest()[:16]}.{ending}"] = data
     return found
-
-
-def size_text(size: int) -> str:
-    """A size in bytes, for people."""
-    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
-    # From 999.5 on, three digits would be written as 1e+03.
-    while value >= 999.5 and len(units) > 1:
-        value /= 1000
-        del units[0]
-    return f"{value:.3g} {units[0]}"

@@ -14,6 +14,7 @@ from statistics import median
 
 from tfaot_pkg import resources
 from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.documents import utc_now
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.process import CommandFailed
 from tfaot_pkg.sandbox import Limits, Sandbox
@@ -112,13 +113,16 @@ def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
     )
 
 
-def document(measurements: tuple[Latency, ...]) -> dict[str, object]:
-    """The measurements as JSON values, with what they were made on."""
+def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, object]:
+    """The measurements as JSON values, with what they were made on: `load` is that of the machine when they began."""
     return {
         "format": _FORMAT,
         "processor": processor(),
+        "date": utc_now()[:10],
+        "load": round(load, 2),
         "measurements": [
-            {"target": m.target, "batch_size": m.batch_size, "nanoseconds": m.nanoseconds} for m in measurements
+            {"target": m.target, "batch_size": m.batch_size, "nanoseconds": m.nanoseconds, "spread": round(m.spread, 4)}
+            for m in measurements
         ],
     }
 

@@ -281,7 +281,7 @@ def prune(
 
 def _pruned_text(done: Pruned) -> str:
     """What was removed, in one line."""
-    from tfaot_pkg.catalogue.site import size_text
+    from tfaot_pkg.catalogue.units import size_text
 
     what = "would be removed" if done.dry_run else "removed"
     span = f" ({' to '.join(dict.fromkeys((done.nights[0], done.nights[-1])))})" if done.nights else ""

@@ -22,7 +22,7 @@ from typing import Literal
 
 from tfaot_pkg.catalogue.drawing import Plot, Series, Tick
 from tfaot_pkg.catalogue.drawing import Point as Mark
-from tfaot_pkg.catalogue.site import size_text
+from tfaot_pkg.catalogue.units import duration, size_text
 from tfaot_pkg.nightly.report.comparison import Past, day_of
 from tfaot_pkg.nightly.types import Figures, Outcome
 
@@ -213,7 +213,7 @@ def value_text(metric: Metric, value: float) -> str:
         case "size":
             return size_text(round(value))
         case "latency":
-            return f"{value / 1000:.4g} µs"
+            return duration(value)
         case "build time":
             return f"{value:.3g} s"
         case "numerical error":

@@ -1,0 +1,155 @@
+"""What changed between a version and the one before it: answers, latency, size, graph, toolchain, signature.
+
+Publishers wrote the documents: what has not the expected form is not compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfaot_pkg.catalogue.units import duration, is_number, size_text
+from tfaot_pkg.registry.entry import RegistryEntry
+from tfaot_pkg.static.layout import PREFIX
+
+_LINE = 120
+_KINDS, _CELLS = 6, 8
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A version with its documents (empty if it has none)."""
+
+    entry: RegistryEntry
+    validation: Document
+    latency: Document
+    graph: Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One aspect: what it was, what it is, and what to think of it."""
+
+    what: str
+    before: str
+    after: str
+    note: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        return self.before == self.after
+
+
+def difference(before: Version, after: Version) -> tuple[Change, ...]:
+    """The changes from `before` to `after`, equal aspects included."""
+    old, new = before.entry, after.entry
+    return (
+        _answers(before.validation, after.validation),
+        *_latency(before.latency, after.latency),
+        _size(old, new),
+        _graph(before.graph, after.graph),
+        Change(what="Toolchain", before=old.toolchain[:_LINE], after=new.toolchain[:_LINE]),
+        Change(what="Inputs", before=_tensors(old.signature.inputs), after=_tensors(new.signature.inputs)),
+        Change(what="Outputs", before=_tensors(old.signature.outputs), after=_tensors(new.signature.outputs)),
+        Change(what="Targets", before=", ".join(old.targets)[:_LINE], after=", ".join(new.targets)[:_LINE]),
+    )
+
+
+def _answers(before: Document, after: Document) -> Change:
+    """Of the validation's example, if both versions were asked for the same inputs."""
+    old, new = _dict(before.get("example")), _dict(after.get("example"))
+    if not old or not new:
+        return Change(what="Answers", before="", after="", note="one of both versions stores none")
+    if old.get("inputs") != new.get("inputs"):
+        return Change(what="Answers", before="", after="", note="not compared: the stored inputs are others")
+    theirs, ours = _dict(old.get("outputs")), _dict(new.get("outputs"))
+    largest, where = 0.0, ""
+    for name in sorted(theirs.keys() & ours.keys()):
+        apart = _apart(theirs[name], ours[name])
+        if apart is None:
+            return Change(what="Answers", before="", after="", note=f"the output {name[:40]} has another form")
+        if apart > largest:
+            largest, where = apart, name
+    other = sorted(map(str, theirs.keys() ^ ours.keys()))
+    note = f"other outputs: {', '.join(other)[:_LINE]}" if other else ""
+    if not where:
+        return Change(what="Answers", before="the same", after="the same", note=note or "on the stored inputs")
+    return Change(what="Answers", before="", after=f"up to {largest:.3g} apart", note=note or f"output {where[:60]}")
+
+
+def _apart(one: object, other: object) -> float | None:
+    if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
+        return None
+    try:
+        return max((abs(float(a) - float(b)) for a, b in zip(one, other, strict=True)), default=0.0)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _latency(before: Document, after: Document) -> list[Change]:
+    """Per batch size of the best common target, if one kind of CPU measured both."""
+    old, new = _times(before), _times(after)
+    targets = [target for target, _ in new if any(target == each for each, _ in old)]
+    if not targets:
+        return []
+    same = before.get("processor") == after.get("processor")
+    note = "" if same else "measured on another CPU"
+    found = []
+    for target, size in new:
+        if target == targets[-1] and (target, size) in old:
+            was, now = old[target, size], new[target, size]
+            note_of = note or (f"{now / was - 1:+.0%}" if abs(now / was - 1) >= 0.05 else "about the same")
+            what = f"Latency, batch {size}, {target}"
+            found.append(Change(what=what[:_LINE], before=duration(was), after=duration(now), note=note_of))
+    return found[:_CELLS]
+
+
+def _times(document: Document) -> dict[tuple[str, int], float]:
+    """Nanoseconds of a call, by target and batch size."""
+    rows = document.get("measurements")
+    found = {}
+    for row in rows if isinstance(rows, list) else []:
+        time, size = (_dict(row).get(name) for name in ("nanoseconds", "batch_size"))
+        if is_number(time) and type(size) is int and 0 < time < 1e15 and size > 0:
+            found[str(_dict(row).get("target"))[:40], size] = time
+    return found
+
+
+def _size(old: RegistryEntry, new: RegistryEntry) -> Change:
+    sizes = [entry.blobs[PREFIX].size if PREFIX in entry.blobs else 0 for entry in (old, new)]
+    note = f"{sizes[1] / sizes[0] - 1:+.0%}" if all(sizes) and sizes[0] != sizes[1] else ""
+    return Change(what="Size of the package", before=size_text(sizes[0]), after=size_text(sizes[1]), note=note)
+
+
+def _graph(before: Document, after: Document) -> Change:
+    old, new = _kinds(before), _kinds(after)
+    changed = [
+        f"{kind}: {old[kind]} → {new[kind]}" for kind in sorted(old.keys() | new.keys()) if old[kind] != new[kind]
+    ]
+    more = f" and {len(changed) - _KINDS} more" if len(changed) > _KINDS else ""
+    totals = [f"{sum(each.values()):,} operations" for each in (old, new)]
+    return Change(what="Graph", before=totals[0], after=totals[1], note=", ".join(changed[:_KINDS]) + more)
+
+
+def _kinds(document: Document) -> Counter[str]:
+    found: Counter[str] = Counter()
+    nodes = document.get("nodes")
+    for node in nodes if isinstance(nodes, list) else []:
+        one = _dict(node)
+        if one.get("kind") == "operation":
+            members = one.get("members", 1)
+            found[str(one.get("op"))[:40]] += members if type(members) is int and 0 < members < 10**9 else 1
+    return found
+
+
+def _tensors(tensors: tuple[object, ...]) -> str:
+    text = ", ".join(map(str, tensors))
+    return text if len(text) <= 2 * _LINE else f"{text[: 2 * _LINE]}…"
+
+
+def _dict(value: object) -> Document:
+    return value if isinstance(value, dict) else {}
