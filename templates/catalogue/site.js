@@ -61,8 +61,8 @@ async function* walk(tree, start) {
 }
 
 function record(value) {
-  const [model, version, description, license, toolchain, targets, published, deprecated, yanked] = value;
-  return { model, version, description, license, toolchain, targets, published, deprecated, yanked };
+  const [model, version, description, license, toolchain, targets, published, deprecated, yanked, framework, more] = value;
+  return { model, version, description, license, toolchain, targets, published, deprecated, yanked, framework, more };
 }
 
 function element(name, className, text) {
@@ -86,7 +86,7 @@ function row(one) {
   const foot = element("p", "row-foot");
   if (one.license) foot.append(element("span", "", one.license));
   for (const target of one.targets) foot.append(element("span", "", target));
-  foot.append(element("span", "", `TensorFlow ${one.toolchain.replace("tensorflow ", "")}`));
+  foot.append(element("span", "", one.framework));
   if (one.published) {
     const time = element("time", "", one.published.slice(0, 10));
     time.dateTime = one.published;
@@ -100,12 +100,53 @@ function wordsOf(text) {
   return (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || []).map((word) => word.slice(0, 24));
 }
 
+// The beginning that forms of a word share: taus and tau, tagger and tagging. What is indexed are whole words, and
+// beginnings find them.
+function stem(word) {
+  if (!/^[a-z]{4,}$/.test(word)) return word;
+  const cut = word.replace(/(ations?|ings?|ies|ers?|ed|es|s)$/, "");
+  if (cut.length < 3 || word.endsWith("ss")) return word;
+  return /([b-df-hj-np-tv-z])\1$/.test(cut) && cut.length > 3 ? cut.slice(0, -1) : cut;
+}
+
+// How many letters must be changed, added, left out or swapped to make one word the other; `most` + 1 if more.
+function apart(one, other, most) {
+  if (Math.abs(one.length - other.length) > most) return most + 1;
+  let [before, last] = [[], [...Array(other.length + 1).keys()]];
+  for (let i = 1; i <= one.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= other.length; j += 1) {
+      const same = one[i - 1] === other[j - 1];
+      row[j] = Math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1));
+      if (i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]) row[j] = Math.min(row[j], before[j - 2] + 1);
+    }
+    [before, last] = [last, row];
+  }
+  return last[other.length];
+}
+
+let vocabulary = null;
+// The known word that is most like `word`, the commonest of several; null if none is.
+async function alike(word) {
+  if (!/^\p{L}{3,}$/u.test(word)) return null;
+  vocabulary ||= fetch(`${TOP}home.json`, { credentials: "same-origin" }).then((answer) => answer.json());
+  const known = Object.entries((await vocabulary).words);
+  const most = word.length < 7 ? 1 : 2;
+  let best = null;
+  for (const [other, count] of known) {
+    const distance = apart(word, other, most);
+    if (distance <= most && (!best || distance < best.distance || (distance === best.distance && count > best.count))) best = { other, count, distance };
+  }
+  return best && best.other;
+}
+
 function fits(one, wanted) {
-  const words = wordsOf(`${one.model} ${one.model.replaceAll("_", " ")} ${one.license} ${one.description}`);
+  const words = wordsOf(`${one.model} ${one.model.replaceAll("_", " ")} ${one.license} ${one.framework} ${one.more} ${one.description}`);
   return (
     wanted.words.every((word) => words.some((other) => other.startsWith(word))) &&
     (!wanted.target || one.targets.includes(wanted.target)) &&
     (!wanted.license || one.license === wanted.license) &&
+    (!wanted.framework || one.framework === wanted.framework) &&
     (!wanted.toolchain || one.toolchain === wanted.toolchain)
   );
 }
@@ -118,9 +159,19 @@ function counted(count, what) {
   return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 }
 
-// The word with the fewest packages: only its leaves are read.
-async function rarest(words) {
-  const counts = await Promise.all(words.map((word) => countOf("words", word)));
+// The word with the fewest packages: only its leaves are read. Words that are not known become known ones that are
+// like them, in `words` itself.
+async function rarest(words, corrected) {
+  const count = (word) => countOf("words", word);
+  const counts = await Promise.all(words.map(count));
+  for (let i = 0; i < words.length; i += 1) {
+    const other = counts[i] ? null : await alike(words[i]);
+    if (other) {
+      corrected.push(`“${other}” for “${words[i]}”`);
+      words[i] = other;
+      counts[i] = await count(other);
+    }
+  }
   const least = Math.min(...counts);
   return { word: words[counts.indexOf(least)], count: least };
 }
@@ -135,7 +186,8 @@ function setUpSearch(form) {
   function wanted() {
     const value = (name) => form.elements[name].value;
     return {
-      words: wordsOf(query.value),
+      words: wordsOf(query.value).map(stem),
+      framework: value("framework"),
       target: value("target"),
       license: value("license"),
       toolchain: value("toolchain"),
@@ -146,7 +198,7 @@ function setUpSearch(form) {
   async function start() {
     const mine = ++run;
     const what = wanted();
-    const active = what.words.length || what.target || what.license || what.toolchain || what.old;
+    const active = what.words.length || what.framework || what.target || what.license || what.toolchain || what.old;
     part("results").hidden = !active;
     part("browse").hidden = Boolean(active);
     remember(what);
@@ -155,12 +207,16 @@ function setUpSearch(form) {
     if (!active) return;
     status.textContent = "Searching…";
     try {
-      const first = what.words.length ? await rarest(what.words) : null;
+      const corrected = [];
+      const first = what.words.length ? await rarest(what.words, corrected) : null;
       if (mine !== run) return;
       const source = first ? walk("words", first.word) : walk("list", "");
       list.replaceChildren();
       const [seen, old] = [new Set(), new Set()];
-      advance = () => step(mine, what, source, seen, old);
+      advance = async () => {
+        await step(mine, what, source, seen, old);
+        if (mine === run && corrected.length) status.textContent += ` Searched for ${corrected.join(", ")}.`;
+      };
       await advance();
     } catch (error) {
       if (mine === run) status.textContent = "The list could not be loaded. Try again.";
@@ -205,7 +261,7 @@ function setUpSearch(form) {
   function remember(what) {
     const address = new URLSearchParams();
     if (query.value) address.set("q", query.value);
-    for (const name of ["target", "license", "toolchain"]) if (what[name]) address.set(name, what[name]);
+    for (const name of ["framework", "target", "license", "toolchain"]) if (what[name]) address.set(name, what[name]);
     if (what.old) address.set("old", "1");
     const text = address.toString();
     history.replaceState(null, "", text ? `?${text}` : location.pathname);
@@ -214,7 +270,7 @@ function setUpSearch(form) {
   function recall() {
     const address = new URLSearchParams(location.search);
     query.value = (address.get("q") || "").slice(0, 200);
-    for (const name of ["target", "license", "toolchain"]) {
+    for (const name of ["framework", "target", "license", "toolchain"]) {
       const field = form.elements[name];
       const value = address.get(name) || "";
       field.value = [...field.options].some((option) => option.value === value) ? value : "";

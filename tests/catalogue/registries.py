@@ -144,6 +144,8 @@ def small_registry(root: Path) -> FolderRegistry:
             description="Tags jets that come from bottom quarks",
             targets=("x86-64-v3", "aarch64"),
         ),
+        info={"model_format": "onnx", "keywords": ["physics"]},
+        graph={"format": 1, "nodes": [{"name": "lstm_1/while", "op": "While", "kind": "operation", "inputs": []}]},
     )
     publish(
         registry,

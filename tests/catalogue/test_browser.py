@@ -69,6 +69,35 @@ def test_typing_finds_packages_by_beginnings_of_words(browser: Browser, served: 
     assert browser.faults(served.url) == []
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("muon", ["muon_filter2"]),
+        ("moun", ["muon_filter2"]),
+        ("taging jet", ["jet_tagger"]),
+        ("digit", ["digits"]),
+        ("imagse", ["digits"]),
+        ("lstm", ["jet_tagger"]),
+        ("onnx physics", ["jet_tagger"]),
+        ("8x8 chemical", ["wine"]),
+    ],
+)
+def test_forms_of_words_small_mistakes_shapes_and_layers_find_packages(
+    browser: Browser, served: Served, typed: str, found: list[str]
+) -> None:
+    one(browser, "#q").send_keys(typed)
+    results_become(browser, found)
+    assert ("Searched for" in one(browser, "#status").text) == (typed in ("moun", "imagse"))
+    assert browser.faults(served.url) == []
+
+
+def test_the_address_of_a_registry_leads_to_its_catalogue(browser: Browser, served: Served) -> None:
+    browser.driver.get(served.url.removesuffix(f"{FOLDER}/"))
+    eventually(lambda: browser.driver.current_url == served.url)
+    Select(one(browser, "#filter-framework")).select_by_value("ONNX")
+    results_become(browser, ["jet_tagger"])
+
+
 def test_what_nothing_holds_is_said_to_be_not_there(browser: Browser) -> None:
     one(browser, "#q").send_keys("zebra")
     results_become(browser, [])

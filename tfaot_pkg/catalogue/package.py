@@ -23,8 +23,11 @@ from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION,
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.static.layout import LATENCY, PREFIX, blob_path
 
-_DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD = 160, 40, 8, 24, 24
+_DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD, _MORE = 160, 40, 8, 40, 24, 200
 _STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
+
+
+DocumentReader = Callable[[RegistryEntry, str], Mapping[str, Any] | None]
 
 
 class _Row(NamedTuple):
@@ -39,11 +42,16 @@ class _Row(NamedTuple):
     published: str
     deprecated: int
     yanked: int
+    framework: str
+    more: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A package in a list: its best version (the newest if all are yanked), texts cut to the length of a row."""
+    """A package in a list: its best version (the newest if all are yanked), texts cut to the length of a row.
+
+    `more` are further words by which it is found: shapes such as 28x28, kinds of layers, keywords.
+    """
 
     model: str
     version: str
@@ -54,6 +62,8 @@ class Record:
     published: str
     deprecated: bool
     yanked: bool
+    framework: str
+    more: str
 
     @property
     def package(self) -> str:
@@ -63,7 +73,7 @@ class Record:
         """The JSON form, in the order of the fields: site.js reads it. A list, because names would double its size."""
         flags = [int(self.deprecated), int(self.yanked)]
         head = [self.model, self.version, self.description, self.license, self.toolchain]
-        return [*head, list(self.targets), self.published, *flags]
+        return [*head, list(self.targets), self.published, *flags, self.framework, self.more]
 
     @classmethod
     def from_list(cls, value: object) -> Record:
@@ -73,10 +83,11 @@ class Record:
         return cls(**{**row._asdict(), **flags})
 
     def words(self) -> tuple[str, ...]:
-        """The words under which search finds the package, from name, licence and description: at most 24, sorted."""
+        """The words under which search finds the package, from all texts of the record: at most 40, sorted."""
         found: dict[str, None] = {}
         # Of too many words the first are kept: those of the name, then of the licence.
-        for word in _words_of(f"{self.model} {self.model.replace('_', ' ')} {self.license} {self.description}"):
+        names = f"{self.model} {self.model.replace('_', ' ')}"
+        for word in _words_of(f"{names} {self.license} {self.framework} {self.more} {self.description}"):
             if word not in _STOP:
                 found.setdefault(word)
         return tuple(sorted(list(found)[:_WORDS]))
@@ -86,9 +97,10 @@ def _words_of(text: str) -> list[str]:
     return [word[:_WORD] for word in re.findall(r"\w+", text.casefold())]
 
 
-def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None) -> Record:
+def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None, read: DocumentReader) -> Record:
     """The record of a package with these versions (at least one)."""
     shown = shown_entry(entries)
+    info = read(shown, INFO) or {}
     return Record(
         model=model_of(shown.name),
         version=shown.version,
@@ -99,7 +111,33 @@ def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None)
         published=shown.published[:20],
         deprecated=deprecation is not None,
         yanked=shown.yanked is not None,
+        framework=_FRAMEWORKS.get(str(info.get("model_format")), "TensorFlow"),
+        more=_cut(" ".join([*_shapes(shown), *_keywords(info), *_layers(read(shown, GRAPH) or {})]), _MORE),
     )
+
+
+_FRAMEWORKS = {"keras": "Keras", "onnx": "ONNX", "jax": "JAX", "mlir": "MLIR", "torch": "PyTorch", "trees": "Trees"}
+"""By the field of a spec that names the model's files; all others are TensorFlow's."""
+_LAYERS = re.compile(
+    "lstm|gru|rnn|conv1d|conv2d|conv3d|attention|transformer|embedding|einsum|softmax|topk|gather|fft|while", re.ASCII
+)
+
+
+def _shapes(entry: RegistryEntry) -> list[str]:
+    """The shapes of one row of each input and output, as people search for them: 28x28."""
+    found = ("x".join(map(str, tensor.row_shape)) for tensor in entry.signature.tensors[:_TARGETS])
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def _keywords(info: Mapping[str, Any]) -> list[str]:
+    return [str(word)[:_WORD] for word in _list(info.get("keywords"))[:_TARGETS]]
+
+
+def _layers(document: Mapping[str, Any]) -> list[str]:
+    """Kinds of layers that the graph's operations, or their names, tell of."""
+    nodes = (node for node in _list(document.get("nodes")) if isinstance(node, dict))
+    text = " ".join(f"{node.get('name')} {node.get('op')}" for node in nodes)[:100_000]
+    return sorted(set(_LAYERS.findall(text.casefold())))
 
 
 def shown_entry(entries: Sequence[RegistryEntry]) -> RegistryEntry:
@@ -117,8 +155,6 @@ _LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, 
 _ROWS, _NOTES = 30, 12
 _LINE, _TEXT = 60, 1500
 """Rows of a table and characters of a text at most: a page stays below 200 KB whatever a publisher wrote."""
-
-DocumentReader = Callable[[RegistryEntry, str], Mapping[str, Any] | None]
 
 
 def document_reader(reader: RegistryReader) -> DocumentReader:

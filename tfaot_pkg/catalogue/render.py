@@ -49,8 +49,8 @@ NIGHTLY = "nightly"
 
 HOME = "home.json"
 _FORMAT = 3
-_FACETS = ("license", "target", "toolchain")
-_NEWEST, _OPTIONS = 30, 40
+_FACETS = ("license", "target", "toolchain", "framework")
+_NEWEST, _OPTIONS, _VOCABULARY = 30, 40, 4000
 _OURS = frozenset({"packages", "list", "words", "assets"})
 _LOCK, _LOCK_TIMEOUT = ".catalogue.lock", 60
 _SMALL = 200
@@ -76,18 +76,21 @@ class _HomeFile:
     url: str
     newest: list[object]
     facets: dict[str, dict[str, int]]
+    words: dict[str, int]
 
 
 @dataclass(slots=True)
 class Home:
     """The front page without the list: the newest packages, and the number of packages per filter value.
 
-    `url` is the address of the registry, if `render` was told one.
+    `url` is the address of the registry, if `render` was told one. `words` are those of search, with the number of
+    packages, from which the browser proposes one that is like a misspelled one.
     """
 
     url: str = ""
     newest: list[Record] = field(default_factory=list)
     facets: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _FACETS})
+    words: dict[str, int] = field(default_factory=dict)
 
     def take(self, records: Iterable[Record]) -> None:
         """Add `records` to the newest; each replaces an older record of its package."""
@@ -97,13 +100,21 @@ class Home:
 
     def count(self, record: Record, step: int = 1) -> None:
         """Count `record` in the filters; -1 removes an older state of a package."""
-        for facet, values in zip(_FACETS, ((record.license,), record.targets, (record.toolchain,)), strict=True):
+        kinds = ((record.license,), record.targets, (record.toolchain,), (record.framework,))
+        for facet, values in zip(_FACETS, kinds, strict=True):
             counts = self.facets[facet]
             for value in filter(None, values):
                 counts[value] = counts.get(value, 0) + step
                 # A filter must not offer a value that no package has any more.
                 if counts[value] <= 0:
                     del counts[value]
+
+        for word in record.words():
+            # Names with numbers are no words, and a registry may have very many of them.
+            if word.isalpha():
+                self.words[word] = self.words.get(word, 0) + step
+                if self.words[word] <= 0:
+                    del self.words[word]
 
     def options(self) -> dict[str, list[tuple[str, int]]]:
         """The commonest values of each filter, sorted by name."""
@@ -114,7 +125,9 @@ class Home:
 
     def to_bytes(self) -> bytes:
         newest = [one.as_list() for one in self.newest]
-        document = {"format": _FORMAT, "url": self.url, "newest": newest, "facets": self.facets}
+        document: dict[str, object] = {"format": _FORMAT, "url": self.url, "newest": newest, "facets": self.facets}
+        words = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))[:_VOCABULARY]
+        document["words"] = dict(sorted(words))
         return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -123,7 +136,7 @@ class Home:
         document = convert(_HomeFile, read_json(data))
         if document.format != _FORMAT or document.facets.keys() != set(_FACETS):
             raise ValueError("another format")
-        return cls(document.url, [Record.from_list(one) for one in document.newest], document.facets)
+        return cls(document.url, [Record.from_list(one) for one in document.newest], document.facets, document.words)
 
 
 def render(reader: RegistryReader, output: Path, *, url: str = "", progress: Progress | None = None) -> Rendered:
@@ -151,6 +164,7 @@ def render(reader: RegistryReader, output: Path, *, url: str = "", progress: Pro
                     damaged.append(error.message)
                 step.advance()
         renderer.lists(records.values())
+        _lead_here(site, reader)
         # Last: until the new lists are written, readers follow the links of the old ones.
         site.remove_others(_OURS)
     return Rendered(folder=output, packages=len(records), files=len(site.written), damaged=tuple(damaged))
@@ -240,7 +254,7 @@ class _Renderer:
         # Links to the former spelling of a package's name stay valid (decision 034).
         for former in {entry.name for entry in entries} - {name}:
             self._site.redirect(page_file(former), page_file(name))
-        return record_of(entries, deprecation)
+        return record_of(entries, deprecation, self._read)
 
     def _version_page(
         self,
@@ -351,6 +365,12 @@ def _postings(record: Record) -> dict[str, list[object]]:
 
 def _download(reader: RegistryReader) -> str:
     return reader.config.download if isinstance(reader, StaticRegistry) else DOWNLOAD
+
+
+def _lead_here(site: Site, reader: RegistryReader) -> None:
+    """Let `/` of a registry be its catalogue, if this is in its folder. Raises OSError."""
+    if isinstance(reader, FolderRegistry) and site.root.resolve() == (reader.root / FOLDER).resolve():
+        Site(root=reader.root).redirect("index.html", f"{FOLDER}/")
 
 
 def _fingerprint(reader: RegistryReader) -> str:

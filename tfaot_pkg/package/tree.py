@@ -246,6 +246,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "author": spec.model.author,
         "license": spec.model.license,
         "homepage": spec.model.homepage,
+        "model_format": spec.model.format,
         **card_document(spec.model),
         "uid": contents.uid,
         "symbol": contents.symbol,

@@ -306,6 +306,9 @@ class ModelForm(Form):
     )
     training_data: Text | None = Field(None, description="What the model was trained on.")
     limits: Text | None = Field(None, description="What the model is not for, and where its answers are poor.")
+    keywords: Annotated[list[FilledLine], _list_of("words"), DISTINCT, AfterValidator(_few)] | None = Field(
+        None, description="Words by which people search for the model.", examples=[["muon", "trigger"]]
+    )
     card: Annotated[str, checked(rules.card_fault)] | None = Field(
         None, description="Model card in Markdown, which the package's page shows. HTML in it is text; no images."
     )

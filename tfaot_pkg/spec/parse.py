@@ -371,6 +371,7 @@ def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
     given |= {"feeds": tuple(form.feeds or ()), "constants": dict(form.constants or {})}
+    given["keywords"] = tuple(form.keywords or ())
     if form.signatures:
         given |= {"serving_key": JOINED, "signatures": _signatures(form.signatures)}
     return ModelInfo(**given)

@@ -104,6 +104,7 @@ class ModelInfo:
     training_data: str = ""
     limits: str = ""
     card: str = ""
+    keywords: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     symbols: tuple[Symbol, ...] = ()
@@ -345,10 +346,11 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
     }
 
 
-def card_document(model: ModelInfo) -> dict[str, str]:
-    """The texts of the model card that there are."""
+def card_document(model: ModelInfo) -> dict[str, object]:
+    """The parts of the model card that there are."""
     texts = {"training_data": model.training_data, "limits": model.limits, "card": model.card}
-    return {name: text for name, text in texts.items() if text}
+    parts: dict[str, object] = {name: text for name, text in texts.items() if text}
+    return {**parts, **({"keywords": list(model.keywords)} if model.keywords else {})}
 
 
 def _variables_document(variables: Variables) -> dict[str, list[str]]:
