@@ -1,12 +1,14 @@
 """The outline of a frozen graph, for people: operations with shapes and the tensors between them.
 
-Constants, what is computed from constants and shapes alone, and operations that only pass values on are left out. Large
-graphs are grouped by the names of their layers, or if those do not help by kinds of operations.
+Constants, what is computed from constants and shapes alone, and operations that only pass values on are left out. In
+large graphs, operations that follow one another are one node: those of a layer, by their names. Such a node stands for
+a run of one order of all operations, in which each is behind those that it depends on: so groups depend on one another
+as their operations do, in no circle but those of the graph itself.
 The result does not depend on the order in which TensorFlow lists the nodes.
 """
 
 import collections
-import heapq
+import re
 from dataclasses import replace
 
 from messages.graph import Outline, OutlineNode
@@ -27,16 +29,15 @@ def outline(graph, inputs, outputs):
     sources = _sources(operations, fed)
     used = _used(sources, [tensor.node for tensor in outputs], operations, fed)
     used = _fed_only(used, sources, fed)
-    group_of = _groups([name for name in used if name not in fed], operations, room)
+    groups = _groups([name for name in used if name not in fed], sources, room)
     nodes, places = [], {}
     for tensor in inputs:
         places[tensor.node] = len(nodes)
         nodes.append(_border(tensor, "input", []))
-    for group, members in _sorted_groups(group_of, sources):
-        for name in members:
-            places[name] = len(nodes)
+    for group, members in groups:
+        places.update(dict.fromkeys(members, len(nodes)))
         nodes.append(_operation(group, members, operations))
-    for number, members in _members(group_of, places):
+    for number, (_, members) in enumerate(groups, len(inputs)):
         found = {places[source] for name in members for source in sources[name] if source in places}
         nodes[number] = replace(nodes[number], inputs=tuple(sorted(found - {number})))
     for tensor in outputs:
@@ -102,92 +103,99 @@ def _fed_only(used: list, sources: dict, fed: set) -> list:
     return kept if len(kept) > len(fed) else used
 
 
-def _groups(names: list, operations: dict, room: int) -> dict:
-    """Name -> group: itself where there is room, else the beginning of its name that it shares with its group.
+def _groups(names: list, sources: dict, room: int) -> list:
+    """[(name, its members)] in the order of the graph: one operation each if there is room, else runs of operations.
 
-    The largest groups are divided as long as there is room, those of the same size (the repeated blocks of a network)
-    all or none. One that has too many parts is divided by the kinds of its operations.
+    The largest runs are divided where the next part of their names changes, as long as there is room, those of the same
+    size (the repeated blocks of a network) all or none. A run of most of the graph that names do not divide is cut into
+    pieces of the same size; their name is that of all.
     """
-    if len(names) <= room:
-        return {name: name for name in names}
-    groups, done = {"": names}, set()
-    while sizes := [len(members) for group, members in groups.items() if len(members) > 1 and group not in done]:
-        largest = sorted(group for group, members in groups.items() if len(members) == max(sizes) and group not in done)
-        left = room - len(groups) + len(largest)
-        parts = {}
-        for group in largest:
-            parts.update(_by_scope(group, groups[group]))
-        if len(parts) > left and len(largest) == 1:
-            parts = _by_kind(largest[0], groups[largest[0]], operations, left)
+    order = _ordered(names, sources)
+    if len(order) <= room:
+        return [(name, [name]) for name in order]
+    runs, done = [(0, order)], set()
+    while sizes := [len(members) for _, members in runs if len(members) > 1 and members[0] not in done]:
+        chosen = [run for run in runs if len(run[1]) == max(sizes) and run[1][0] not in done]
+        parts = {run[1][0]: _divided(run) for run in chosen}
+        if len(runs) - len(chosen) + sum(map(len, parts.values())) > room:
             done.update(parts)
-        if len(parts) > left or parts.keys() == set(largest):
-            done.update(largest)
             continue
-        for group in largest:
-            del groups[group]
-        groups.update(parts)
-    return {name: group for group, members in groups.items() for name in members}
+        done.update(first for first, found in parts.items() if len(found) == 1)
+        runs = [part for run in runs for part in parts.get(run[1][0], [run])]
+    found = []
+    for _, members in runs:
+        pieces = room - len(runs) + 1 if 2 * len(members) > len(order) else 1
+        length = -(-len(members) // pieces)
+        found += [members[at : at + length] for at in range(0, len(members), length)]
+    return [(_name_of(members), members) for members in found]
 
 
-def _by_scope(group: str, members: list) -> dict:
-    """The members by one more part of their names."""
-    depth = group.count("/") + 2 if group else 1
-    parts: dict = {}
-    for name in members:
-        parts.setdefault("/".join(name.split("/")[:depth]), []).append(name)
-    return parts
+def _name_of(members: list) -> str:
+    """The beginning that the names of a group share, "" if they share none."""
+    if len(members) == 1:
+        return members[0]
+    parts = min(_shared(members[0], name) for name in members)
+    return _beginning(members[0], parts) if parts else ""
 
 
-def _by_kind(group: str, members: list, operations: dict, most: int) -> dict:
-    """The members by the kinds of operations; at most `most` parts, the last of which may hold all other kinds."""
-    kinds = collections.Counter(operations[name].type for name in members).most_common()
-    named = {kind for kind, _ in (kinds if len(kinds) <= most else kinds[: most - 1])}
-    parts: dict = {}
-    for name in members:
-        kind = operations[name].type
-        parts.setdefault(f"{group}/{kind if kind in named else 'others'}".lstrip("/"), []).append(name)
-    return parts
+def _divided(run: tuple) -> list:
+    """The parts of a run, (the number of parts of names that it is made by, names): one if names do not divide it."""
+    depth, members = run
+    while True:
+        depth += 1
+        begins = [_beginning(name, depth) for name in members]
+        starts = [0, *(at for at in range(1, len(begins)) if begins[at] != begins[at - 1])]
+        if len(starts) > 1 or all(begin == name for begin, name in zip(begins, members, strict=True)):
+            ends = [*starts[1:], len(members)]
+            return [(depth, members[at:end]) for at, end in zip(starts, ends, strict=True)]
 
 
-def _sorted_groups(group_of: dict, sources: dict) -> list:
-    """[(group, its members)], each after those that it depends on (except in cycles), else by name."""
-    members: dict = {}
-    for name in sorted(group_of):
-        members.setdefault(group_of[name], []).append(name)
-    before = {
-        group: {group_of[source] for name in names for source in sources[name] if source in group_of} - {group}
-        for group, names in members.items()
-    }
+def _beginning(name: str, depth: int) -> str:
+    """The first `depth` parts of a name: `model/block_3/dense` has four."""
+    parts = [found.end() for found in re.finditer(r"[^/_]+", name)]
+    return name[: parts[depth - 1]] if depth < len(parts) else name
+
+
+def _ordered(names: list, sources: dict) -> list:
+    """The names in an order in which each is behind its sources, except in circles, and layers stay together."""
+    wanted = {name: {one for one in sources.get(name, ()) if one != name} for name in names}
     after: dict = {}
-    for group, needed in before.items():
-        for one in needed:
-            after.setdefault(one, set()).add(group)
-    ready = sorted(group for group, needed in before.items() if not needed)
-    order, placed = [], set()
-    while len(order) < len(members):
-        group = heapq.heappop(ready) if ready else min(members.keys() - placed)  # the latter breaks a cycle
-        if group in placed:
-            continue
-        placed.add(group)
-        order.append((group, members[group]))
-        for one in sorted(after.get(group, ())):
-            before[one].discard(group)
-            if not before[one] and one not in placed:
-                heapq.heappush(ready, one)
+    for name in names:
+        wanted[name] &= wanted.keys()
+        for source in wanted[name]:
+            after.setdefault(source, []).append(name)
+    ready = sorted(name for name in names if not wanted[name])
+    left, order, last = dict.fromkeys(sorted(names)), [], ""
+    while left:
+        if not ready:
+            ready = [next(iter(left))]  # breaks a circle
+        last = max(ready, key=lambda name: (_shared(name, last), [-ord(char) for char in name]))
+        ready.remove(last)
+        del left[last]
+        order.append(last)
+        for one in after.get(last, ()):
+            wanted[one].discard(last)
+            if not wanted[one] and one in left and one not in ready:
+                ready.append(one)
     return order
 
 
-def _members(group_of: dict, places: dict) -> list:
-    """[(place of a group, its members)]."""
-    found: dict = {}
-    for name in sorted(group_of):
-        found.setdefault(places[name], []).append(name)
-    return sorted(found.items())
+def _shared(one: str, other: str) -> int:
+    """The number of parts of their names that two operations share."""
+    count = 0
+    for mine, theirs in zip(re.split("[/_]+", one), re.split("[/_]+", other), strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
 
 
 def _operation(group: str, members: list, operations: dict) -> OutlineNode:
     if len(members) > 1:
-        return _node(group, group.rpartition("/")[2], "operation", "", None, len(members))
+        # Without a name, a group is called by its commonest operations.
+        kinds = collections.Counter(operations[name].type for name in members).most_common(3)
+        label = group.rpartition("/")[2] or ", ".join(kind for kind, _ in kinds)
+        return _node(group, label, "operation", "", None, len(members))
     operation = operations[members[0]]
     outputs = operation.outputs
     shape = outputs[0].shape if outputs else None
