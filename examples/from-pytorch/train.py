@@ -1,6 +1,6 @@
 """Train a small network over particles in PyTorch, and export it, with its answers, to constituents.pt2.
 
-    python train.py          where PyTorch, onnx, onnxscript and tfaot-pkg (or its file export.py alone) are
+python train.py          where PyTorch, onnx, onnxscript and tfaot-pkg (or its file export.py alone) are
 """
 
 import torch

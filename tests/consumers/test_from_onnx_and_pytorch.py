@@ -74,7 +74,7 @@ def test_the_example_of_pytorch_gives_pytorchs_answers_in_cpp(shared_home_folder
 
 def test_a_package_that_differs_from_pytorchs_answers_is_not_built(shared_home_folder: Path, tmp_path: Path) -> None:
     """The answers in the file decide, although ONNX Runtime agrees with the library."""
-    python = _onnx_runtime(shared_home_folder)
+    python = onnx_runtime(shared_home_folder)
     linear = REPOSITORY / "tests" / "frozen" / "artifacts" / "torch" / "linear.onnx"
     run([python, "-I", "-c", _WRONG, linear, tmp_path / "wrong.onnx"], timeout=120)
     spec = tmp_path / "spec.yaml"
@@ -90,12 +90,12 @@ def test_a_package_that_differs_from_pytorchs_answers_is_not_built(shared_home_f
 
 
 def _right_answers(home: Path) -> list[list[float]]:
-    text = run([_onnx_runtime(home), "-I", "-c", _ORACLE, _EXAMPLE / "tagger.onnx"], timeout=120).stdout
+    text = run([onnx_runtime(home), "-I", "-c", _ORACLE, _EXAMPLE / "tagger.onnx"], timeout=120).stdout
     found: list[list[float]] = json.loads(text)
     return found
 
 
-def _onnx_runtime(home: Path) -> Path:
+def onnx_runtime(home: Path) -> Path:
     """The Python of the front-end."""
     folders = Folders(cache=home / "cache", data=home / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())

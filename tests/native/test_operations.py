@@ -44,7 +44,7 @@ def _compiled(
         calls=(call,),
     )
     code.source.write_text(text)
-    code.wrapper.write_text(wrapper_text("smooth", code.calls))
+    code.wrapper.write_text(wrapper_text("smooth", code.calls, text.encode()))
     return compile_operation(code, TARGETS["x86-64-v3"], compiler, folder / "made")
 
 
@@ -78,6 +78,10 @@ def test_an_operation_becomes_an_object_that_needs_mathematics_alone(tmp_path: P
             f'#define A as##m\n#define B __a ## sm__\n{_SIGNATURE} {{ B("syscall"); }}\n', id="assembler-by-macro"
         ),
         pytest.param(f'#pragma GCC optimize("fast-math")\n{_SIGNATURE} {{ y[0] = x[0]; }}\n', id="pragma"),
+        pytest.param(f'_Pragma("GCC optimize(3)")\n{_SIGNATURE} {{ y[0] = x[0]; }}\n', id="pragma-by-operator"),
+        pytest.param(
+            f'# /* */ l\\ \nine 1 "/usr/include/math.h"\n{_SIGNATURE} {{ asm("syscall"); }}\n', id="lines-of-others"
+        ),
         pytest.param(f"static int n;\n{_SIGNATURE} {{ y[0] = x[0] + ++n; }}\n", id="variable"),
         pytest.param(f"thread_local int n;\n{_SIGNATURE} {{ y[0] = x[0] + ++n; }}\n", id="variable-of-a-thread"),
         pytest.param(

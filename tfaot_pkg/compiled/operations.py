@@ -19,6 +19,7 @@ from tfaot_pkg.package.render import render
 from tfaot_pkg.spec.types import ModelSpec
 
 _CALLS, _CONSTANTS = "operations.json", "operations.npz"
+_INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|"[\w./+-]+")""", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -73,15 +74,17 @@ def write_operations(called: Sequence[Called], spec: ModelSpec, frozen: FrozenMo
     (folder / _CALLS).write_text(json.dumps(plain(calls)))
     for name in sorted({each.operation for each in calls}):
         own = [each for each in calls if each.operation == name]
-        (folder / f"{name}.cpp").write_bytes(frozen.operation_source(name).read_bytes())
-        (folder / f"operation_{name}.cc").write_text(wrapper_text(name, own))
+        source = frozen.operation_source(name).read_bytes()
+        (folder / f"{name}.cpp").write_bytes(source)
+        (folder / f"operation_{name}.cc").write_text(wrapper_text(name, own, source))
 
 
-def wrapper_text(name: str, calls: Sequence[OperationCall]) -> str:
-    """The C++ that defines `calls` of the operation `name`."""
+def wrapper_text(name: str, calls: Sequence[OperationCall], source: bytes) -> str:
+    """The C++ that defines `calls` of the operation `name`, whose file is `source`."""
+    headers = dict.fromkeys(_INCLUDE.findall(source.decode("utf-8", "replace")))
+    calling = [_context(each) for each in calls]
     return render(
-        "native/operation.cc.j2",
-        {"name": name, "source": f"{name}.cpp", "calls": [_context(each) for each in calls]},
+        "native/operation.cc.j2", {"name": name, "source": f"{name}.cpp", "headers": headers, "calls": calling}
     )
 
 

@@ -73,7 +73,8 @@ class SavedModel:
         if self._source is None or not self._source.has_answers:
             origin = "" if self._source is None else self._source.origin
             return replace(Original.saved_model(self._model, folder), origin=origin)
-        return Original.of(self._model, FRONTENDS[self._model.format], self._source, self._parts)
+        found = Original.of(self._model, FRONTENDS[self._model.format], self._source, self._parts)
+        return replace(found, operations=self._references())
 
     @property
     def state(self) -> tuple[tuple[StateTensor, ...], Path | None]:
@@ -109,6 +110,9 @@ class SavedModel:
             for name, files in self._model.operations.items()
         }
 
+    def _references(self) -> dict[str, str]:
+        return {name: str(reference) for name, (_, reference) in self.operations().items()}
+
     def graph_files(self) -> GraphFiles:
         """The copies of a graph's files. Raises SourceError, StorageError."""
         model, graph = self._model, self._snapshot.model
@@ -127,7 +131,7 @@ class SavedModel:
                 return self._made_by(self._from_graph)
             case "onnx" | "torch":
                 parts = self._read()
-                return self._made_by(lambda out: BuildOnnx(graph=parts, out=out))
+                return self._made_by(lambda out: BuildOnnx(graph=parts, out=out, operations=self._references()))
             case "jax" | "mlir":
                 parts = self._read()
                 return self._made_by(lambda out: BuildMlir(parts=parts, out=out))
@@ -139,7 +143,12 @@ class SavedModel:
         """The folder of what a front-end made of the model's file."""
         made, given = self._pool.new_folder("read"), self._pool.given_folder("read")
         self._source = read_source(
-            self._model.format, self._snapshot.model, self._pool, shapes=source_shapes(self._model), out=made
+            self._model.format,
+            self._snapshot.model,
+            self._pool,
+            shapes=source_shapes(self._model),
+            out=made,
+            operations=tuple(self._model.operations),
         )
         self._pool.take(made, given)
         # A model that was unpacked, and answers that came with it, are among what was taken.

@@ -24,7 +24,8 @@ class Original:
     the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if nothing is known); if
     it is `by_row`, the framework computes one row at a time. `answers` is a file of inputs and of what the framework
     `answered_by`, with its version, answered where the model was exported; None if the model's file has none.
-    `library` is the framework's name, "" for `frontend`'s.
+    `library` is the framework's name, "" for `frontend`'s. `operations` are files of references of operations that
+    the framework lacks, by name.
     """
 
     path: Path
@@ -38,6 +39,7 @@ class Original:
     answered_by: str = ""
     answers: Path | None = None
     library: str = ""
+    operations: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def saved_model(cls, model: ModelInfo, folder: Path) -> Original:
@@ -94,6 +96,7 @@ class Original:
             feeds=self.feeds,
             fetches=self.fetches,
             by_row=self.by_row,
+            operations=self.operations,
         )
 
 
@@ -112,23 +115,31 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
     }
 
 
-_REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str], object]] = {
-    "onnx": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
-    "torch": lambda path, shapes, out: ReadOnnx(path=path, shapes=shapes, out=out),
-    "jax": lambda path, _, out: ReadMlir(path=path, out=out),
-    "mlir": lambda path, _, out: ReadMlir(path=path, out=out),
-    "trees": lambda path, _, out: ReadTrees(path=path, out=out),
+_REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str, tuple[str, ...]], object]] = {
+    **dict.fromkeys(
+        ("onnx", "torch"),
+        lambda path, shapes, out, operations: ReadOnnx(path=path, shapes=shapes, out=out, operations=operations),
+    ),
+    "jax": lambda path, _, out, __: ReadMlir(path=path, out=out),
+    "mlir": lambda path, _, out, __: ReadMlir(path=path, out=out),
+    "trees": lambda path, _, out, __: ReadTrees(path=path, out=out),
 }
 
 
 def read_source(
-    wanted: Format, path: Path, pool: WorkerPool, *, shapes: Mapping[str, Sizes] | None = None, out: Path | None = None
+    wanted: Format,
+    path: Path,
+    pool: WorkerPool,
+    *,
+    shapes: Mapping[str, Sizes] | None = None,
+    out: Path | None = None,
+    operations: tuple[str, ...] = (),
 ) -> SourceModel:
     """What the framework says of the file at `path`; its graph goes to the folder `out`, if there is one.
 
     `shapes` are those of inputs that the spec sets. Raises ModelError, ToolchainError.
     """
-    request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out))
+    request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out), operations)
     return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
 
 

@@ -34,6 +34,13 @@ _FORBIDDEN = {
     "thread_local": "an operation keeps nothing between calls",
     "__thread": "an operation keeps nothing between calls",
 }
+_SPLICE = re.compile(r"\\[ \t\v\f]*\r?\n")
+_HASH = r"(#|%:)(\s|/\*.*?\*/)*"
+_UNTOLD = (
+    (re.compile(r"\?\?[=/]"), "trigraphs may not be in an operation"),
+    (re.compile(r"\b(__has_)?embed\b"), "the word embed may not be in an operation: files would become code"),
+    (re.compile(rf'{_HASH}(line\b|\d+\s*")', re.DOTALL), "#line may not be in an operation: its lines are checked"),
+)
 _PRAGMA = re.compile(r"^\s*#\s*pragma\b")
 _HINT = "tfaot/operation.h says what an operation may do"
 
@@ -72,12 +79,11 @@ def _told(message: str) -> str:
 
 
 def _require_plain(code: OperationCode) -> None:
-    """Raise ModelError for what the preprocessor would put into the text without telling from where."""
-    text = code.source.read_text(errors="replace").replace("\\\n", "")
-    if re.search(r"\b(__has_)?embed\b", text):
-        raise ModelError(
-            f"{code.name}.cpp: the word embed may not be in an operation: files would become code", hint=_HINT
-        )
+    """Raise ModelError for what would make the preprocessed text tell something else than the truth about itself."""
+    text = _SPLICE.sub("", code.source.read_text(errors="replace"))
+    for found, why in _UNTOLD:
+        if found.search(text):
+            raise ModelError(f"{code.name}.cpp: {why}", hint=_HINT)
 
 
 def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) -> None:

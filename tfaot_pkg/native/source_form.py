@@ -44,6 +44,9 @@ def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
         **{f"src/{name}": (templates / "native" / name).read_bytes() for name in _COPIED},
         **{f"src/{name}": (templates / "source" / name).read_bytes() for name in _OWN},
         "src/program.cc": program.source.read_bytes(),
+        **{
+            f"src/{path.name}": path.read_bytes() for each in program.operations for path in (each.wrapper, each.source)
+        },
         **{f"kernels/{path.relative_to(resources.kernels()).as_posix()}": path.read_bytes() for path in _kernels()},
         # It covers generated code and the kernel library. A program has no code of others.
         "licenses/tfaot-pkg-LICENSE.txt": resources.licence().read_bytes(),

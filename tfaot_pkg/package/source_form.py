@@ -6,6 +6,7 @@ the code, comes from native/source_form.py; headers and build files are the pack
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tfaot_pkg.package.render import render
@@ -16,6 +17,8 @@ FUNCTION = "tfaot_program"
 
 RUNTIME = "@TFAOT_CXX_RUNTIME@"
 """Stands for the library of the C++ runtime in files that CMakeLists.txt completes."""
+
+_CALL = re.compile(r"\bvoid (tfaot_operation_\d+)\(")
 
 # GCC 9 and Clang 11 do not know the levels by their names. SSE3, which Linux calls otherwise, comes with SSSE3.
 _OPTIONS = {
@@ -37,7 +40,15 @@ def source_files(
     see, `targets` those of the package.
     """
     package = context["package"]
-    known = {**context, "architectures": [_architecture(name, targets) for name in PROCESSORS], "function": FUNCTION}
+    operations = sorted(path for path in code if re.fullmatch(r"src/operation_\w+\.cc", path))
+    known = {
+        **context,
+        "architectures": [_architecture(name, targets) for name in PROCESSORS],
+        "function": FUNCTION,
+        "operations": operations,
+        # Code of all targets stands in one library, so each has names of its own.
+        "calls": sorted({name for path in operations for name in _CALL.findall(code[path].decode())}),
+    }
     texts = {name: render(f"source/{name}.j2", known) for name in ("CMakeLists.txt", "README.md")}
     cmake = f"lib/cmake/{package}/{package}"
     linked = {**context, "system_libraries": ("m", RUNTIME)}

@@ -261,6 +261,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         "batch_sizes": list(spec.compilation.batch_sizes),
         "any_batch_size": contents.any_batch_size,
         **contents.bits,
+        **({"custom_operations": sorted(spec.model.operations)} if spec.model.operations else {}),
         **contents.rows.as_dict(),
         "targets": list(spec.compilation.targets),
         **({"glibc": contents.glibc} if contents.glibc else {}),

@@ -108,10 +108,10 @@ def engine_fault(engine: str) -> str:
 
 
 def operation_fault(name: str) -> str:
-    if not re.fullmatch(NAME_PATTERN, name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | _MACROS:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or len(name) > _MAX_NAME or name in CPP_KEYWORDS | _MACROS:
         return (
-            f"an operation is called as its C++ function: at most {_MAX_NAME} lower-case letters, digits and _, and no "
-            f"word of C++, got {shown(name)}"
+            f"an operation is called as its C++ function: at most {_MAX_NAME} letters, digits and _, and no word of "
+            f"C++, got {shown(name)}"
         )
     return ""
 

@@ -1,5 +1,6 @@
 """Runs ONNX files with ONNX Runtime, on one thread, without rewriting the graph for speed."""
 
+from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
 from messages import elements
 from messages.requests import Reference
@@ -23,11 +24,12 @@ class OnnxModel:
         )  # fmt: skip
         if _loaded.get("file") != request.folder:
             _loaded.clear()
-            _loaded["session"], _loaded["operations"] = _session(request.folder), _operations(request.folder)
+            _loaded["session"] = _cut(request) if request.operations else _session(_as_numbers(request.folder))
+            _loaded["operations"] = _operations(request.folder)
             _loaded["file"] = request.folder
         self._session = _loaded["session"]
         self._feeds, self._fetches = request.feeds, request.fetches
-        types = {each.name: _NAMES.get(each.type, each.type[7:-1]) for each in self._session.get_inputs()}
+        types = self._session.types if request.operations else _types(self._session)
         self.dtypes = {name: types[key] for name, key in self._feeds.items()}
         self.operations = _loaded["operations"]
 
@@ -41,7 +43,20 @@ class OnnxModel:
         return None
 
 
-def _session(file: str):
+def _types(session) -> dict:
+    return {each.name: _NAMES.get(each.type, each.type[7:-1]) for each in session.get_inputs()}
+
+
+def _cut(request: Reference) -> CutSession:
+    import onnx
+
+    model = onnx.load(request.folder)
+    as_numbers(model)
+    return CutSession(model, request.operations, _session)
+
+
+def _session(file: str | bytes):
+    """A session of a file, or of a model as bytes."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -49,7 +64,7 @@ def _session(file: str):
     # Fusions replace functions by approximations, and differ from release to release.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(_as_numbers(file), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
 def _as_numbers(file: str):

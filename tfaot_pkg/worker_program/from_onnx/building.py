@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 from from_onnx import (  # noqa: F401 (each fills the table)
+    authored_nodes,
     contributed,
     control,
     elementwise,
@@ -46,7 +47,7 @@ def build(request: BuildOnnx, report) -> Nothing:
     with np.load(os.path.join(request.graph, TENSORS), allow_pickle=False) as file:
         arrays = {name: _array(file[name], document["dtypes"].get(name)) for name in file.files}
     module = tf.Module()
-    module.serve = function_of(document, arrays)
+    module.serve = function_of(document, arrays, request.operations)
     try:
         tf.saved_model.save(module, request.out, signatures=module.serve)
     except (ValueError, TypeError, tf.errors.OpError) as error:
@@ -57,15 +58,18 @@ def build(request: BuildOnnx, report) -> Nothing:
 _SIMPLIFY = "simplify the file (python -m onnxsim IN.onnx OUT.onnx), or export it with another opset"
 
 
-def function_of(document: dict, arrays: dict):
-    """The graph as a function of its inputs, in their order, which gives outputs by name."""
+def function_of(document: dict, arrays: dict, operations=None):
+    """The graph as a function of its inputs, in their order, which gives outputs by name.
+
+    `operations` are files of references of those operators that the author supplies, by name.
+    """
     import tensorflow as tf
 
     specs = [tf.TensorSpec(each["shape"], each["dtype"], name=each["name"]) for each in document["inputs"]]
 
     @tf.function(input_signature=specs, autograph=False)
     def serve(*feeds):
-        builder = Builder(document, arrays)
+        builder = Builder(document, arrays, operations or {})
         given = {each["key"]: feed for each, feed in zip(document["inputs"], feeds, strict=True)}
         values = builder.run(document["graph"], given)
         return {each["name"]: tf.identity(values[each["key"]]) for each in document["outputs"]}
@@ -74,7 +78,8 @@ def function_of(document: dict, arrays: dict):
 
 
 class Builder:
-    def __init__(self, document: dict, arrays: dict) -> None:
+    def __init__(self, document: dict, arrays: dict, operations) -> None:
+        self._operations = operations
         self._opsets, self._arrays, self._by_row = document["opsets"], arrays, document["by_row"]
 
     def run(self, graph: dict, given: dict, outer: dict | None = None) -> dict:
@@ -126,7 +131,14 @@ class Builder:
         """The outputs of one node."""
         import tensorflow as tf
 
+        if authored_nodes.is_authored(node.domain, node.op, self._operations):
+            return authored_nodes.tensors(node, inputs, self._operations[node.op])
         function = OPERATORS.get((node.domain, node.op))
+        if function is None and node.domain not in authored_nodes.OWN_DOMAINS:
+            raise node.fault(
+                "this operator is neither ONNX's nor in compilation.operations of the spec",
+                "supply it there: NAME: {source: NAME.cpp, reference: NAME.py}",
+            )
         if function is None:
             raise node.fault(
                 "this operator is not read", "replace it in the model: docs/onnx-coverage.md lists what is"

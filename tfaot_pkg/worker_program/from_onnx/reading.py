@@ -5,6 +5,7 @@ import os
 import re
 
 from from_onnx import exported
+from from_onnx.authored_nodes import require_outside
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.writing import Writer
@@ -27,6 +28,7 @@ def read(request: ReadOnnx, report) -> SourceModel:
             stream.write(content)
     model = _loaded(file, content)
     labels = as_numbers(model)
+    require_outside(model, request.operations)
     opset = _opset(model)
     initialized = {tensor.name for tensor in model.graph.initializer}
     # Files of IR version 3 list their initializers as inputs.

@@ -173,6 +173,7 @@ class Reference:
 
     For TensorFlow `folder` is that of the SavedModel. For the `framework` of a front-end it is the model's file;
     `feeds` and `fetches` are this framework's names by ours, and with `by_row` it computes one row at a time.
+    `operations` are Python files of references of operations that it lacks, by name.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
     are run, None for all. Each size reports `advance` steps of progress. reference.py says what the options `jit`,
@@ -196,6 +197,7 @@ class Reference:
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
+    operations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

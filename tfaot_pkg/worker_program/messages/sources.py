@@ -50,20 +50,25 @@ class ReadOnnx:
     """Read the ONNX file `path`, or the one in the folder or .pt2 file `path`; write its graph to the folder `out` if
     there is one.
 
-    `shapes` are those of inputs that the spec sets, by name.
+    `shapes` are those of inputs that the spec sets, by name; `operations` names of those that the author supplies.
     """
 
     path: str
     shapes: Mapping[str, Sizes]
     out: str
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOnnx:
-    """Write the SavedModel of the graph in the folder `graph`, which ReadOnnx made, to the folder `out`."""
+    """Write the SavedModel of the graph in the folder `graph`, which ReadOnnx made, to the folder `out`.
+
+    `operations` are Python files of references of the operators that the author supplies, by name.
+    """
 
     graph: str
     out: str
+    operations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
