@@ -24,7 +24,9 @@ PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxproces
 # Bytecode stays on: thousands of tests start the command line, and each start would compile it again.
 export PYTHONDONTWRITEBYTECODE :=
 TOOLS := build/tools-$(shell sha256sum requirements/tools.txt | cut -c1-16)
-PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+# pip's bars on a terminal, elsewhere one line for each phase.
+QUIET := $(shell [ -t 2 ] || echo --quiet)
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(QUIET)
 
 .PHONY: help
 help: ## this list
@@ -37,11 +39,13 @@ $(STAMP): requirements/test.txt pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
 	  echo "No Python 3.10 to 3.13 with venv was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
 	  echo "or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
-	@echo "making $(VENV) with $(PYTHON)"
+	@echo "$(VENV): virtual environment of $(PYTHON) ..."
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
+	@echo "$(VENV): packages ..."
 	@# pluginbase, which the tests need through conan-server, exists as source only.
 	@$(PIP) install --require-hashes --only-binary :all: --no-binary pluginbase --requirement requirements/test.txt
+	@echo "$(VENV): this project ..."
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ TOOL = "tools/make_cpp_reference.py"
 def copy(tmp_path: Path, require_program: Callable[[str], str]) -> Path:
     """What the page is made of, in a folder of its own."""
     require_program("doxygen")
-    for name in ("Doxyfile", TOOL, "docs/reference/cpp.md"):
+    for name in ("Doxyfile", TOOL, "docs/reference/cpp.md", "docs/reference/examples.cpp"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / HEADERS, tmp_path / HEADERS)
@@ -34,6 +35,13 @@ def test_doxygen_has_nothing_to_complain_about_and_the_page_is_what_the_comments
     done = check(copy)
     assert (done.returncode, done.stdout, done.stderr) == (0, "current\n", ""), "make doxygen"
     assert (copy / "build" / "doxygen" / "html" / "classtfaot_1_1Model.html").is_file()
+
+
+def test_every_class_has_an_example() -> None:
+    """tests/consumers/test_reference.py runs them. Structures of the C interface are in the example of that header."""
+    sections = re.split(r"^## ", (ROOT / "docs" / "reference" / "cpp.md").read_text(), flags=re.MULTILINE)
+    classes = [section for section in sections if section.startswith("tfaot::")]
+    assert len(classes) >= 20 and [each.partition("\n")[0] for each in classes if "```cpp\n" not in each] == []
 
 
 def test_internals_are_not_in_the_reference(copy: Path) -> None:

@@ -20,6 +20,9 @@ class Step(Protocol):
     def advance(self, amount: float = 1, *, note: str = "") -> None:
         """Report `amount` more units as done; `note` says which."""
 
+    def phase(self, name: str) -> None:
+        """Report that a part of a long stage begins, as one unit: a line in logs."""
+
     def skip(self, reason: str) -> None:
         """Report that the stage has nothing to do, for `reason` ("cached")."""
 
@@ -39,6 +42,8 @@ class Progress(Protocol):
 
 class _SilentStep:
     def advance(self, amount: float = 1, *, note: str = "") -> None: ...
+
+    def phase(self, name: str) -> None: ...
 
     def skip(self, reason: str) -> None: ...
 
@@ -66,7 +71,7 @@ class PlainProgress:
         what = unit.removesuffix("s") if total == 1 else unit
         size = f" ({total:,.12g} {what})".replace(" )", ")") if total else ""
         self.note(f"{name}{size} ...")
-        step = _PlainStep()
+        step = _PlainStep(name)
         start = time.monotonic()
         yield step
         self.note(f"{name}: {step.skipped or f'done in {time.monotonic() - start:.1f} s'}")
@@ -80,7 +85,12 @@ class PlainProgress:
 
 
 class _PlainStep:
-    skipped = ""
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.skipped = ""
+
+    def phase(self, name: str) -> None:
+        say(f"{self._name}: {name} ...")
 
     def advance(self, amount: float = 1, *, note: str = "") -> None: ...
 

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -20,6 +21,7 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "doxygen"
 PAGE = ROOT / "docs" / "reference" / "cpp.md"
+EXAMPLES = ROOT / "docs" / "reference" / "examples.cpp"
 
 _HEAD = """\
 <!-- Written by tools/make_cpp_reference.py; do not edit. -->
@@ -84,7 +86,15 @@ def _compound(compound: ET.Element) -> Iterator[str]:
         yield f"`#include <tfaot/{(header.text or '').removeprefix('tfaot/')}>`\n"
     yield _text(compound.find("briefdescription"))
     yield _text(compound.find("detaileddescription"))
+    if example := _examples().get(compound.findtext("compoundname", "")):
+        yield f"Example:\n\n```cpp\n{example}```\n"
     yield from _members(compound)
+
+
+def _examples() -> dict[str, str]:
+    """The examples by the classes that they are for; tests compile and run them."""
+    found = re.findall(r"^ +//: (tfaot::[^\n]+)\n(.*?)^ +//:$", EXAMPLES.read_text(), re.MULTILINE | re.DOTALL)
+    return {name: textwrap.dedent(code) for names, code in found for name in names.split()}
 
 
 def _members(compound: ET.Element, kinds: tuple[str, ...] = ()) -> Iterator[str]:

@@ -7,12 +7,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated, Optional, get_origin
 
 import pytest
 
 from tests.commands import run_command
 from tests.registry.conftest import package_of
 from tests.registry.tiny import tiny_files
+from tfaot_pkg.cli.command import _hints
 from tfaot_pkg.registry.folder import FolderRegistry
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -65,3 +67,12 @@ def test_a_command_over_a_folder_imports_nothing_that_it_does_not_need(command: 
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=True)
     assert "digits" in done.stdout
     assert HEAVY.isdisjoint(done.stderr.split()), done.stderr
+
+
+def test_python_3_10_sees_options_whose_default_is_none() -> None:
+    """Its `get_type_hints` wraps them in Optional: `install` took no package, and `-o` was unknown."""
+
+    def command(package: Optional[Annotated[str, "an argument"]] = None) -> None:  # noqa: UP045 (as Python 3.10 has it)
+        """Nothing."""
+
+    assert get_origin(_hints(command)["package"]) is Annotated

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -246,7 +246,7 @@ def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Resu
     def decorate(function: Callable[..., Result | None]) -> Callable[..., None]:
         taken = {*names, "debug", *(["json_"] if json else [])}
         shared = [each for each in _shared_parameters() if each.name in taken]
-        hints = get_type_hints(function, include_extras=True)
+        hints = _hints(function)
         own = [
             each.replace(annotation=hints[name])
             for name, each in inspect.signature(function).parameters.items()
@@ -271,10 +271,18 @@ def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Resu
     return decorate
 
 
+def _hints(owner: object) -> dict[str, object]:
+    """The annotations of a function's parameters or of a class's fields."""
+    hints = get_type_hints(owner, include_extras=True)
+    # Python 3.10 gives Optional[Annotated[...]] for a parameter whose default is None, and Typer would not see inside.
+    inside = {name: [each for each in get_args(hint) if get_origin(each) is Annotated] for name, hint in hints.items()}
+    return {name: inside[name][0] if inside[name] else hint for name, hint in hints.items()}
+
+
 @cache
 def _shared_parameters() -> tuple[inspect.Parameter, ...]:
     """The fields of Flags as parameters of a function."""
-    hints = get_type_hints(Flags, include_extras=True)
+    hints = _hints(Flags)
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     return tuple(
         inspect.Parameter(

@@ -73,6 +73,9 @@ class _BarStep:
     def advance(self, amount: float = 1, *, note: str = "") -> None:
         self._bars.update(self._task, advance=amount, note=printable(note))
 
+    def phase(self, name: str) -> None:
+        self.advance(note=name)
+
     def skip(self, reason: str) -> None:
         self._skipped = reason
 

@@ -97,9 +97,9 @@ def install(
             if match:
                 step.advance(note=f"{match[1]} {match[2]}")
             elif line.startswith("Installing collected packages"):
-                step.advance(note="unpacking")
+                step.phase("unpacking")
 
-        step.advance(note="virtual environment")
+        step.phase("virtual environment and downloads" if wheelhouse is None else "virtual environment")
         start([interpreter.path, "-I", "-m", "venv", folder], progress.output)
         start(_pip(folder, requirements, wheelhouse), on_line)
 
