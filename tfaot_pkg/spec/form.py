@@ -264,9 +264,9 @@ class ModelForm(Form):
     )
     trees: FilePath | None = Field(
         None,
-        description="File of decision trees, in the place of saved_model: scikit-learn's (skops) or TMVA's "
-        "(.weights.xml); answers are compared with the library's.",
-        examples=["./model.skops"],
+        description="File of decision trees, in the place of saved_model: XGBoost's (JSON, UBJSON), LightGBM's (text), "
+        "scikit-learn's (skops) or TMVA's (.weights.xml); answers are compared with the library's.",
+        examples=["./model.json"],
     )
     graph: FilePath | None = Field(
         None,

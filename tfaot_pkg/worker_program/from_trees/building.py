@@ -26,11 +26,12 @@ def function_of(model: fitted.Fitted):
             is_category = np.zeros(forest.features, bool)
             is_category[list(model.categorical)] = True
             x = tf.where(is_category & (x != tf.floor(x)), tf.constant(np.nan, x.dtype), x)
-        made = own_calls.trees(forest, x)
+        made = sums = own_calls.trees(forest, x)
         for name, number in model.links:
             made = _LINKS[name](made, tf.constant(number, made.dtype))
         made = tf.cast(made, model.dtype)
-        return {model.output: made[:, 0] if model.is_flat else made}
+        margin = {model.margin: sums} if model.margin else {}
+        return {model.output: made[:, 0] if model.is_flat else made, **margin}
 
     return serve
 
@@ -57,7 +58,12 @@ _LINKS = {
     "multiply": lambda sums, number: sums * number,
     "add": lambda sums, number: sums + number,
     "exp": lambda sums, _: tf.exp(sums),
+    "sigmoid": lambda sums, _: tf.sigmoid(sums),
     "softmax": lambda sums, _: tf.nn.softmax(sums),
+    "softplus": lambda sums, _: tf.math.log1p(tf.exp(sums)),
+    "square with sign": lambda sums, _: tf.sign(sums) * sums * sums,
+    "above zero": lambda sums, _: tf.cast(sums > 0, sums.dtype),
+    "largest": lambda sums, _: tf.cast(tf.argmax(sums, -1)[:, None], sums.dtype),
     "sigmoid of second": _sigmoid_of_second,
     "difference": _difference,
     # TMVA's MethodBDT::GetGradBoostMVA

@@ -15,8 +15,8 @@ class Fitted:
     """A model as data: its trees, and what is computed of their sums.
 
     `links` are names of functions in building.py, in their order, each with a number that it may need. `output` is the
-    name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`. `library` and `origin` say what made
-    the file. `classes` are labels, `features` names of the columns of x, both in their order, and may be empty.
+    name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name of the sums, if
+    they are a result too. `library` and `origin` say what made the file. `classes` are labels, `features` names of the columns of x, both in their order, and may be empty.
     Columns in `categorical` hold categories: numbers that are not whole are missing there.
     """
 
@@ -25,6 +25,7 @@ class Fitted:
     output: str
     library: str
     origin: str
+    margin: str = ""
     dtype: str = "float64"
     is_flat: bool = False
     classes: tuple = ()
@@ -36,6 +37,7 @@ def write(fitted: Fitted, folder: str) -> None:
     document = {
         "links": fitted.links,
         "output": fitted.output,
+        "margin": fitted.margin,
         "dtype": fitted.dtype,
         "is_flat": fitted.is_flat,
         "categorical": fitted.categorical,

@@ -3,14 +3,17 @@
 import os
 import re
 
-from from_trees import fitted, scikit, tmva
+from from_trees import fitted, from_lightgbm, from_xgboost, scikit, tmva
 from messages.requests import ModelFault
 from messages.sources import ReadTrees, SourceModel, SourceTensor
 
 INPUT = "x"
 """The name of the one input, [batch, features]."""
 
-_KNOWN = "scikit-learn's models as skops files, and TMVA's .weights.xml files are"
+_KNOWN = (
+    "XGBoost's models as JSON or UBJSON, LightGBM's as text, scikit-learn's as skops files, and TMVA's .weights.xml "
+    "files are"
+)
 
 
 def read(request: ReadTrees, report) -> SourceModel:
@@ -19,7 +22,7 @@ def read(request: ReadTrees, report) -> SourceModel:
     if request.out:
         fitted.write(made, request.out)
     forest = made.forest
-    outputs = {name: len(made.classes) for name in ("probabilities",)}.get(made.output, 0) or forest.outputs
+    outputs = {"probabilities": len(made.classes), "label": 1}.get(made.output, 0) or forest.outputs
     return SourceModel(
         file=request.path,
         origin=_described(made),
@@ -27,6 +30,11 @@ def read(request: ReadTrees, report) -> SourceModel:
         outputs=(
             SourceTensor(
                 name=made.output, key=made.output, dtype=made.dtype, shape=(None,) if made.is_flat else (None, outputs)
+            ),
+            *(
+                SourceTensor(name=each, key=each, dtype=forest.total, shape=(None, forest.outputs))
+                for each in (made.margin,)
+                if each
             ),
         ),
         by_row=False,
@@ -49,6 +57,10 @@ def reader_of(path: str):
         return scikit
     if head[:2] == b"\x1f\x8b" or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         return tmva
+    if head.lstrip()[:1] == b"{":
+        return from_xgboost
+    if head.startswith((b"tree\n", b"tree\r\n")):
+        return from_lightgbm
     if head[:1] == b"\x80":
         raise ModelFault(
             f"{path} is a pickle, or was made by joblib: a program that would run when it is loaded",

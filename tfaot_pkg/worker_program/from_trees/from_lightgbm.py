@@ -1,0 +1,178 @@
+"""LightGBM's models: the text files of Booster.save_model."""
+
+import re
+
+import numpy as np
+from from_trees.fitted import Fitted
+from messages import forest as trees
+from messages.requests import ModelFault
+
+_AGAIN = "write the file again: booster.save_model('model.txt')"
+_SIGMOID = "cross_entropy xentropy multiclassova".split()
+_EXP = "poisson gamma tweedie".split()
+_PLAIN = "regression regression_l1 l1 l2 huber fair quantile mape lambdarank rank_xendcg custom".split()
+_MOST_LEAVES = 1 << 24
+
+
+def fitted_of(path: str) -> Fitted:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        return _fitted(text)
+    except (KeyError, ValueError, IndexError, OverflowError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ModelFault(f"LightGBM's model {path} is damaged: {reason}", _AGAIN) from error
+
+
+def _fitted(text: str) -> Fitted:
+    head, *blocks = re.split(r"^Tree=\d+\s*$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
+    if "\nend of trees" not in text:
+        raise ValueError("it ends before its trees do")
+    fields = _fields(head)
+    per_turn = int(fields["num_tree_per_iteration"])
+    if per_turn < 1 or not blocks or len(blocks) % per_turn:
+        raise ValueError(f"{len(blocks)} trees for {per_turn} outputs")
+    made = _Arrays()
+    for block in blocks:
+        made.add(_fields(block))
+    output, links = _links(fields.get("objective", "custom"))
+    margin = "margin" if links else ""
+    if "average_output" in head.split():
+        links = (("divide", float(len(blocks) // per_turn)), *links)
+    forest = trees.forest(
+        dtype="float32",
+        total="float64",
+        features=int(fields["max_feature_idx"]) + 1,
+        outputs=per_turn,
+        base=np.zeros(per_turn),
+        target=np.arange(len(blocks)) % per_turn,
+        **made.arrays(),
+    )
+    names = tuple(fields.get("feature_names", "").split())
+    return Fitted(
+        forest=forest,
+        links=links,
+        margin=margin,
+        output=output,
+        library="LightGBM",
+        origin=f"LightGBM {fields.get('version', '')}, {fields.get('objective', 'custom')}, {len(blocks)} trees",
+        features=() if all(re.fullmatch(r"Column_\d+", each) for each in names) else names,
+    )
+
+
+def _fields(block: str) -> dict:
+    return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+
+
+def _links(objective: str) -> tuple:
+    """The name of the result, and what is computed of the sums."""
+    name, *options = objective.split()
+    given = dict(each.split(":", 1) for each in options if ":" in each)
+    if name == "binary" or name in _SIGMOID:
+        return "probabilities", (("multiply", float(given.get("sigmoid", 1))), ("sigmoid", 1.0))
+    if name == "multiclass":
+        return "probabilities", (("softmax", 1.0),)
+    if name in _EXP:
+        return "score", (("exp", 1.0),)
+    if name == "cross_entropy_lambda":
+        return "score", (("softplus", 1.0),)
+    if name in _PLAIN:
+        return "score", (("square with sign", 1.0),) if "sqrt" in options else ()
+    raise ModelFault(f"LightGBM's objective {name} is not read", "train with one that docs/howto names")
+
+
+def _numbers(fields: dict, name: str, kind, count: int) -> np.ndarray:
+    found = np.array([kind(each) for each in fields[name].split()]) if count or name in fields else np.zeros(0)
+    if len(found) != count:
+        raise ValueError(f"{name} has {len(found)} numbers, where there are {count}")
+    return found
+
+
+class _Arrays:
+    """The arrays of a forest, tree by tree."""
+
+    def __init__(self) -> None:
+        self._parts: dict = {name: [] for name in trees.ARRAYS if name not in ("base", "target")}
+        self._nodes = self._leaves = self._words = 0
+
+    def add(self, tree: dict) -> None:
+        leaves = int(tree["num_leaves"])
+        if not 1 <= leaves <= _MOST_LEAVES:
+            raise ValueError(f"a tree of {leaves} leaves")
+        if tree.get("is_linear", "0").strip() == "1":
+            raise ModelFault("LightGBM's linear trees are not read", "train without linear_tree")
+        nodes = leaves - 1
+        left, right = (
+            self._children(_numbers(tree, name, int, nodes), nodes, leaves) for name in ("left_child", "right_child")
+        )
+        decision = _numbers(tree, "decision_type", int, nodes).astype(np.int64)
+        threshold = _numbers(tree, "threshold", float, nodes).astype(np.float64)
+        is_set = (decision & 1) > 0
+        missing = np.select([(decision >> 2 & 3) == 1, (decision >> 2 & 3) == 2], [trees.ZERO, trees.NAN], trees.NONE)
+        words = np.zeros(nodes, np.int64)
+        # LightGBM takes numbers around zero for zero, before it compares.
+        near = trees.NEAR_ZERO
+        threshold = np.where(~is_set & (threshold >= 0) & (threshold < near), near, threshold)
+        below = np.nextafter(-near, -np.inf)
+        threshold = np.where(~is_set & (threshold < 0) & (threshold >= -near), below, threshold)
+        if is_set.any():
+            self._sets(tree, is_set, threshold, words)
+        for name, part in (
+            ("roots", np.array([self._nodes if nodes else -1 - self._leaves])),
+            ("feature", _numbers(tree, "split_feature", int, nodes)), ("threshold", threshold), ("words", words),
+            ("comparison", np.where(is_set, trees.IN_CUT, trees.LESS_EQUAL)),
+            # What is missing is in no set.
+            ("missing", np.where(is_set, trees.NAN, missing)), ("default", (decision & 2 > 0) & ~is_set),
+            ("left", left), ("right", right), ("values", _numbers(tree, "leaf_value", float, leaves).reshape(-1, 1)),
+        ):  # fmt: skip
+            self._parts[name].append(part)
+        self._nodes += nodes
+        self._leaves += leaves
+
+    def _children(self, found: np.ndarray, nodes: int, leaves: int) -> np.ndarray:
+        if len(found) and (found.min() < -leaves or found.max() >= nodes):
+            raise ValueError("a child is outside of its tree")
+        return np.where(found >= 0, found + self._nodes, found - self._leaves)
+
+    def _sets(self, tree: dict, is_set: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
+        """LightGBM has numbers of sets in place of thresholds."""
+        count = int(tree["num_cat"])
+        edges = _numbers(tree, "cat_boundaries", int, count + 1)
+        found = np.array([int(each) for each in tree["cat_threshold"].split()], np.uint64)
+        chosen = threshold[is_set].astype(np.int64)
+        if (np.diff(edges) < 0).any() or edges[0] != 0 or edges[-1] != len(found) or (found >> 32).any():
+            raise ValueError("its sets of categories do not fit")
+        if chosen.min() < 0 or chosen.max() >= count:
+            raise ValueError("a node's set of categories is missing")
+        words[is_set] = edges[chosen + 1] - edges[chosen]
+        threshold[is_set] = edges[chosen] + self._words
+        self._parts["sets"].append(found.astype(np.uint32))
+        self._words += len(found)
+
+    def arrays(self) -> dict:
+        return {name: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for name, parts in self._parts.items()}
+
+
+class Answers:
+    """LightGBM's own, on one thread."""
+
+    dtype = "float32"
+
+    def __init__(self, path: str) -> None:
+        import lightgbm
+
+        self._outputs = fitted_of(path)
+        self._booster = lightgbm.Booster(model_file=path)
+        self.version = str(lightgbm.__version__)
+        self.rejections = (lightgbm.basic.LightGBMError, ValueError)
+
+    def run(self, x) -> dict:
+        """The results by name."""
+        made = {self._outputs.output: self._predicted(x, is_raw=False)}
+        if self._outputs.margin:
+            made[self._outputs.margin] = self._predicted(x, is_raw=True)
+        return made
+
+    def _predicted(self, x, *, is_raw: bool):
+        found = self._booster.predict(np.asarray(x), raw_score=is_raw, num_threads=1, predict_disable_shape_check=False)
+        return np.asarray(found, np.float64).reshape(len(x), -1)

@@ -1,0 +1,245 @@
+"""XGBoost's models: JSON and UBJSON files of Booster.save_model.
+
+XGBoost itself reads them, and gives them as JSON of its own release; what the trees are is checked here.
+"""
+
+import json
+
+import numpy as np
+from from_trees.fitted import Fitted
+from messages import forest as trees
+from messages.requests import ModelFault
+
+_AGAIN = "write the file again: booster.save_model('model.json')"
+_SIGMOID, _EXP = (("sigmoid", 1.0),), (("exp", 1.0),)
+_LINKS = {
+    "binary:hinge": ("label", (("above zero", 0.0),)),
+    "binary:logistic": ("probabilities", _SIGMOID),
+    "binary:logitraw": ("score", ()),
+    "count:poisson": ("score", _EXP),
+    "multi:softmax": ("label", (("largest", 1.0),)),
+    "multi:softprob": ("probabilities", (("softmax", 1.0),)),
+    "rank:map": ("score", ()),
+    "rank:ndcg": ("score", ()),
+    "rank:pairwise": ("score", ()),
+    "reg:absoluteerror": ("score", ()),
+    "reg:expectileerror": ("score", ()),
+    "reg:gamma": ("score", _EXP),
+    "reg:logistic": ("score", _SIGMOID),
+    "reg:pseudohubererror": ("score", ()),
+    "reg:quantileerror": ("score", ()),
+    "reg:squarederror": ("score", ()),
+    "reg:squaredlogerror": ("score", ()),
+    "reg:tweedie": ("score", _EXP),
+    "survival:aft": ("score", _EXP),
+    "survival:cox": ("score", _EXP),
+}
+"""Objective -> the name of the result, and what is computed of the margin."""
+
+
+def fitted_of(path: str) -> Fitted:
+    booster, version = _loaded(path), _version()
+    try:
+        learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+        return _fitted(learner, _base_of(learner), version)
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
+        raise ModelFault(f"the trees of XGBoost's model {path} are damaged: {error}", _AGAIN) from error
+
+
+def _loaded(path: str):
+    import xgboost
+
+    try:
+        with open(path, "rb") as file:
+            booster = xgboost.Booster({"nthread": 1}, model_file=bytearray(file.read()))
+    except (xgboost.core.XGBoostError, ValueError) as error:
+        raise ModelFault(f"XGBoost cannot read {path}: {_first_line(error)}", _AGAIN) from error
+    return booster
+
+
+def _version() -> str:
+    import xgboost
+
+    return str(xgboost.__version__)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[0].split())[:200] if lines else type(error).__name__
+
+
+def _fitted(learner: dict, base: np.ndarray, version: str) -> Fitted:
+    booster = learner["gradient_booster"]
+    name = booster["name"]
+    if name not in ("gbtree", "dart"):
+        raise ModelFault(f"XGBoost's booster {name} is not read", "train with booster gbtree or dart")
+    objective = learner["objective"]["name"]
+    if objective not in _LINKS:
+        raise ModelFault(
+            f"XGBoost's objective {objective} is not read", f"known are {', '.join(_LINKS)}: train with one of these"
+        )
+    scales = booster["weight_drop"] if name == "dart" else None
+    model = (booster["gbtree"] if name == "dart" else booster)["model"]
+    output, links = _LINKS[objective]
+    parameters = learner["learner_model_param"]
+    made = _Arrays()
+    for number, tree in enumerate(model["trees"]):
+        made.add(tree, None if scales is None else (float(scales[number]), base[int(model["tree_info"][number])]))
+    outputs = len(base)
+    forest = trees.forest(
+        dtype="float32",
+        total="float32",
+        features=int(parameters["num_feature"]),
+        outputs=outputs,
+        base=base,
+        target=[int(each) for each in model["tree_info"]],
+        **made.arrays(),
+    )
+    return Fitted(
+        forest=forest,
+        links=links,
+        margin="margin" if links else "",
+        output=output,
+        library="XGBoost",
+        origin=f"XGBoost {version}, {objective}, {len(model['trees'])} trees",
+        dtype="float32",
+        features=tuple(str(each) for each in learner.get("feature_names") or ()),
+    )
+
+
+def _base_of(learner: dict) -> np.ndarray:
+    """What the sums begin with: the margin of the model without its trees, which XGBoost computes."""
+    import xgboost
+
+    booster = learner["gradient_booster"]
+    inner = booster["gbtree"] if booster["name"] == "dart" else booster
+    if "model" not in inner:
+        return np.zeros(1, np.float32)
+    model, parameters = inner["model"], learner["learner_model_param"]
+    # A leaf of 0 for each output: without trees XGBoost gives the base score as it stands in the file.
+    outputs = max(
+        1,
+        int(parameters.get("num_target", 1)),
+        int(parameters["num_class"]),
+        max(map(int, model["tree_info"]), default=0) + 1,
+    )
+    if outputs > 1 << 16:
+        raise ValueError(f"{outputs} outputs")
+    made = {
+        "trees": [_leaf(number, int(parameters["num_feature"])) for number in range(outputs)],
+        "tree_info": list(range(outputs)),
+        "iteration_indptr": [0, outputs],
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(outputs)},
+    }
+    inner = {"name": "gbtree", "model": {**model, **made}}
+    document = {
+        "version": list(map(int, xgboost.__version__.split(".")[:3])),
+        "learner": {**learner, "gradient_booster": inner},
+    }
+    try:
+        bare = xgboost.Booster({"nthread": 1}, model_file=bytearray(json.dumps(document).encode()))
+        x = np.zeros((1, int(learner["learner_model_param"]["num_feature"])), np.float32)
+        return np.asarray(bare.inplace_predict(x, predict_type="margin", validate_features=False), np.float32).reshape(
+            -1
+        )
+    except xgboost.core.XGBoostError as error:
+        raise ValueError(_first_line(error)) from error
+
+
+def _leaf(number: int, features: int) -> dict:
+    """A tree that is one leaf of 0."""
+    of_node = {
+        "left_children": -1, "right_children": -1, "parents": 2147483647, "split_indices": 0, "split_conditions": 0.0,
+        "split_type": 0, "default_left": 0, "base_weights": 0.0, "loss_changes": 0.0, "sum_hessian": 1.0,
+    }  # fmt: skip
+    sets = {name: [] for name in ("categories", "categories_nodes", "categories_segments", "categories_sizes")}
+    sizes = {"num_deleted": "0", "num_feature": str(features), "num_nodes": "1", "size_leaf_vector": "1"}
+    return {**{name: [value] for name, value in of_node.items()}, **sets, "id": number, "tree_param": sizes}
+
+
+class _Arrays:
+    """The arrays of a forest, tree by tree."""
+
+    def __init__(self) -> None:
+        self._parts: dict = {name: [] for name in trees.ARRAYS if name not in ("base", "target")}
+        self._nodes = self._leaves = self._words = 0
+
+    def add(self, tree: dict, scale) -> None:
+        if int(tree["tree_param"].get("size_leaf_vector", 1) or 1) > 1:
+            raise ModelFault("XGBoost's trees with vectors in their leaves are not read",
+                             "train with multi_strategy one_output_per_tree")  # fmt: skip
+        left, right = (np.array(tree[name], np.int64) for name in ("left_children", "right_children"))
+        count = len(left)
+        condition = np.array(tree["split_conditions"], np.float32)
+        feature = np.array(tree["split_indices"], np.int64)
+        default = np.array(tree["default_left"], bool)
+        kinds = np.array(tree.get("split_type") or [0] * count, np.int64)
+        if not count or {count} != {len(each) for each in (right, condition, feature, default, kinds)}:
+            raise ValueError("arrays of a tree differ in length")
+        inner = left >= 0
+        if (left[inner] >= count).any() or (right[inner] < 0).any() or (right[inner] >= count).any():
+            raise ValueError("a child is outside of its tree")
+        # Nodes that were removed stay in the arrays, and nothing leads to them.
+        number = np.where(inner, self._nodes + np.cumsum(inner) - 1, -self._leaves - np.cumsum(~inner))
+        is_set = (kinds == 1)[inner]
+        threshold, words = condition[inner].astype(np.float64), np.zeros(int(inner.sum()), np.int64)
+        if is_set.any():
+            self._sets(tree, np.flatnonzero(inner), threshold, words)
+        values = condition[~inner]
+        if scale is not None:
+            # As XGBoost does: a dropped tree's prediction contains the base score.
+            factor, start = scale
+            values = (values + start - start) * np.float32(factor)
+        # Numbers in a set go right.
+        one, other = number[left[inner]], number[right[inner]]
+        for name, part in (
+            ("roots", number[:1]), ("feature", feature[inner]), ("threshold", threshold), ("words", words),
+            ("comparison", np.where(is_set, trees.IN, trees.LESS)), ("missing", np.full(len(words), trees.NAN)),
+            ("default", default[inner] ^ is_set), ("left", np.where(is_set, other, one)),
+            ("right", np.where(is_set, one, other)), ("values", values.reshape(-1, 1)),
+        ):  # fmt: skip
+            self._parts[name].append(part)
+        self._nodes += int(inner.sum())
+        self._leaves += int((~inner).sum())
+
+    def _sets(self, tree: dict, places: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
+        at = {int(place): i for i, place in enumerate(places)}
+        pairs = zip(tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True)
+        for node, first, size in pairs:
+            chosen = np.array(tree["categories"][first : first + size], np.int64)
+            if len(chosen) != size or not len(chosen) or chosen.min() < 0 or chosen.max() >= trees.CATEGORIES:
+                raise ValueError("the categories of a node are outside of the file's")
+            found = np.zeros(int(chosen.max()) // 32 + 1, np.uint32)
+            np.bitwise_or.at(found, chosen // 32, np.uint32(1) << (chosen % 32).astype(np.uint32))
+            threshold[at[int(node)]], words[at[int(node)]] = self._words, len(found)
+            self._parts["sets"].append(found)
+            self._words += len(found)
+
+    def arrays(self) -> dict:
+        return {name: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for name, parts in self._parts.items()}
+
+
+class Answers:
+    """XGBoost's own, on one thread."""
+
+    dtype = "float32"
+
+    def __init__(self, path: str) -> None:
+        import xgboost
+
+        self._booster = _loaded(path)
+        self._outputs = fitted_of(path)
+        self.version = _version()
+        self.rejections = (xgboost.core.XGBoostError, ValueError)
+
+    def run(self, x) -> dict:
+        """The results by name."""
+        made = {self._outputs.output: self._predicted(x, "value")}
+        if self._outputs.margin:
+            made[self._outputs.margin] = self._predicted(x, "margin")
+        return made
+
+    def _predicted(self, x, kind: str):
+        return np.asarray(
+            self._booster.inplace_predict(np.asarray(x), predict_type=kind, validate_features=False), np.float32
+        ).reshape(len(x), -1)
