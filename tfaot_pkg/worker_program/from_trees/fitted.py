@@ -16,7 +16,8 @@ class Fitted:
 
     `links` are names of functions in building.py, in their order, each with a number that it may need. `output` is the
     name of the result, of type `dtype`: [batch, outputs], or [batch] if `is_flat`; `margin` is the name of the sums, if
-    they are a result too. `library` and `origin` say what made the file. `classes` are labels, `features` names of the columns of x, both in their order, and may be empty.
+    they are a result too. `library` and `origin` say what made the file. `classes` are labels, `features` names of the
+    columns of x, both in their order, and may be empty.
     Columns in `categorical` hold categories: numbers that are not whole are missing there.
     """
 

@@ -6,6 +6,7 @@ XGBoost itself reads them, and gives them as JSON of its own release; what the t
 import json
 
 import numpy as np
+from from_trees import ubjson
 from from_trees.fitted import Fitted
 from messages import forest as trees
 from messages.requests import ModelFault
@@ -38,12 +39,22 @@ _LINKS = {
 
 
 def fitted_of(path: str) -> Fitted:
-    booster, version = _loaded(path), _version()
     try:
-        learner = json.loads(bytes(booster.save_raw("json")))["learner"]
-        return _fitted(learner, _base_of(learner), version)
-    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
-        raise ModelFault(f"the trees of XGBoost's model {path} are damaged: {error}", _AGAIN) from error
+        _check(path)
+        learner = json.loads(bytes(_loaded(path).save_raw("json")))["learner"]
+        return _fitted(learner, _base_of(learner), _version())
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError, RecursionError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ModelFault(f"XGBoost's model {path} is damaged: {reason}", _AGAIN) from error
+
+
+def _check(path: str) -> None:
+    """Raise ValueError, ModelFault ... for a file in which XGBoost, which trusts it, would lose its way."""
+    with open(path, "rb") as file:
+        content = file.read()
+    is_text = content[1:2] in (b'"', b" ", b"\n", b"\r", b"\t", b"}")
+    document = json.loads(content) if is_text else ubjson.decoded(content)
+    _fitted(document["learner"], None, "")
 
 
 def _loaded(path: str):
@@ -68,7 +79,8 @@ def _first_line(error: Exception) -> str:
     return " ".join(lines[0].split())[:200] if lines else type(error).__name__
 
 
-def _fitted(learner: dict, base: np.ndarray, version: str) -> Fitted:
+def _fitted(learner: dict, base, version: str) -> Fitted:
+    """The model; without a `base`, zeros."""
     booster = learner["gradient_booster"]
     name = booster["name"]
     if name not in ("gbtree", "dart"):
@@ -82,17 +94,20 @@ def _fitted(learner: dict, base: np.ndarray, version: str) -> Fitted:
     model = (booster["gbtree"] if name == "dart" else booster)["model"]
     output, links = _LINKS[objective]
     parameters = learner["learner_model_param"]
+    targets = [int(each) for each in model["tree_info"]]
+    if base is None:
+        base = np.zeros(1 + min(max(targets, default=0), 1 << 16), np.float32)
+    outputs = len(base)
     made = _Arrays()
     for number, tree in enumerate(model["trees"]):
-        made.add(tree, None if scales is None else (float(scales[number]), base[int(model["tree_info"][number])]))
-    outputs = len(base)
+        made.add(tree, None if scales is None else (float(scales[number]), base[targets[number]]))
     forest = trees.forest(
         dtype="float32",
         total="float32",
         features=int(parameters["num_feature"]),
         outputs=outputs,
         base=base,
-        target=[int(each) for each in model["tree_info"]],
+        target=targets,
         **made.arrays(),
     )
     return Fitted(
@@ -227,8 +242,8 @@ class Answers:
     def __init__(self, path: str) -> None:
         import xgboost
 
-        self._booster = _loaded(path)
         self._outputs = fitted_of(path)
+        self._booster = _loaded(path)
         self.version = _version()
         self.rejections = (xgboost.core.XGBoostError, ValueError)
 

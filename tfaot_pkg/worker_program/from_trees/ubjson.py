@@ -1,0 +1,88 @@
+"""UBJSON (https://ubjson.org/, draft 12), as far as XGBoost writes it: its own reader trusts what it reads."""
+
+import struct
+
+import numpy as np
+
+_NUMBERS = {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}
+_DEEPEST = 64
+
+
+def decoded(content: bytes):
+    """The value. Raises ValueError."""
+    reader = _Reader(content)
+    try:
+        return reader.value(reader.marker(), 0)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError("the file is cut off, or no UBJSON") from error
+
+
+class _Reader:
+    def __init__(self, content: bytes) -> None:
+        self._content, self._at = content, 0
+
+    def marker(self) -> str:
+        self._at += 1
+        return chr(self._content[self._at - 1])
+
+    def value(self, marker: str, depth: int):
+        if depth > _DEEPEST:
+            raise ValueError(f"values nested more than {_DEEPEST} deep")
+        if marker in _NUMBERS:
+            return self._number(marker)
+        if marker == "S":
+            return self._text()
+        if marker == "[":
+            return self._list(depth)
+        if marker == "{":
+            return self._object(depth)
+        if marker in "TFZ":
+            return {"T": True, "F": False, "Z": None}[marker]
+        raise ValueError(f"a value of the unknown kind {marker!r}")
+
+    def _number(self, marker: str):
+        code = ">" + _NUMBERS[marker]
+        (found,) = struct.unpack_from(code, self._content, self._at)
+        self._at += struct.calcsize(code)
+        return found
+
+    def _size(self) -> int:
+        size = self._number(self.marker())
+        if not isinstance(size, int) or not 0 <= size <= len(self._content):
+            raise ValueError(f"a length of {size}")
+        return size
+
+    def _text(self) -> str:
+        size = self._size()
+        self._at += size
+        if self._at > len(self._content):
+            raise IndexError
+        return self._content[self._at - size : self._at].decode()
+
+    def _list(self, depth: int):
+        marker, kind, size = self.marker(), "", None
+        if marker == "$":
+            kind, marker = self.marker(), self.marker()
+        if marker == "#":
+            size = self._size()
+        if kind:
+            if size is None or kind not in _NUMBERS:
+                raise ValueError("a list of numbers without a length")
+            dtype = np.dtype(">" + _NUMBERS[kind])
+            found = np.frombuffer(self._content, dtype, size, self._at)
+            self._at += found.nbytes
+            return found.tolist()
+        made = []
+        while len(made) < size if size is not None else marker != "]":
+            made.append(self.value(marker if size is None else self.marker(), depth + 1))
+            marker = self.marker() if size is None else marker
+        return made
+
+    def _object(self, depth: int) -> dict:
+        made: dict = {}
+        while (marker := self.marker()) != "}":
+            self._at -= 1
+            del marker
+            name = self._text()
+            made[name] = self.value(self.marker(), depth + 1)
+        return made
