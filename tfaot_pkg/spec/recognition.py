@@ -38,6 +38,10 @@ _KINDS: tuple[tuple[Format, Test], ...] = (
     ("torch", lambda each: "serialized_exported_program.json" in each.names),
     ("mlir", lambda each: each.head.startswith(b"ML\xefR")),
     ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|\"builtin\.module\")[^:]*[{(@]")),
+    (
+        "trees",
+        lambda each: each.begins(rb"\{\s*\"(?:learner|version)\"|\{L[\0-\xff]{8}(?:learner|version)|tree\r?\nversion="),
+    ),
     ("graph", lambda each: each.begins(rb"node\s*\{\s*name\s*:")),
 )
 """What files of each field of `model` hold, where content tells; the first row that fits."""
