@@ -198,11 +198,17 @@ class SavedModel:
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)
             self._replace(pin, made, folder)
-        if model.feeds or model.seed:
+        if model.feeds or model.seed or model.counts:
             made = self._pool.new_folder("exposed")
             out = str(made / _GRAPH)
             expose = Expose(
-                folder=str(folder), tags=tags, signature=signature, feeds=model.feeds, seed=model.seed, out=out
+                folder=str(folder),
+                tags=tags,
+                signature=signature,
+                feeds=model.feeds,
+                seed=model.seed,
+                counts=model.counts,
+                out=out,
             )
             self._replace(expose, made, folder)
         if model.input_keys or model.output_keys:

@@ -345,6 +345,13 @@ class ModelForm(Form):
         "of a state. Operations with seeds of their own give the numbers of their first call.",
         examples=["seed"],
     )
+    counts: dict[FilledLine, FilledLine] | None = Field(
+        None,
+        description="Outputs with as many rows as values say (tf.where, tf.boolean_mask, tf.unique), and names of "
+        "further outputs: the package gives all rows that there may be, zeros behind those that are meant, and their "
+        "number.",
+        examples=[{"hits": "hits_count"}],
+    )
 
 
 class SourceForm(Form):

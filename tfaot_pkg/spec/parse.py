@@ -278,7 +278,7 @@ def _check_signatures(document: Document, model: Mapping[str, Any]) -> None:
 def _check_values(document: Document, model: Mapping[str, Any]) -> None:
     """Check constants and feeds together, which need a model that TensorFlow reads."""
     for field in [field for field in FILE_FORMATS if field in model and not FILE_FORMATS[field].is_tensorflows]:
-        for key in ("constants", "feeds", "seed"):
+        for key in ("constants", "feeds", "seed", "counts"):
             if key in model:
                 document.report(("model", key), f"is not for {FILE_FORMATS[field].title}: change the model itself")
     constants, feeds = model.get("constants"), model.get("feeds")
@@ -370,6 +370,7 @@ def _model(spec: SpecForm, files: Mapping[str, str]) -> ModelInfo:
     given |= _names("input", form.inputs or []) | _names("output", form.outputs or [])
     if form.shapes:
         given |= _shapes({name: tuple(shape) for name, shape in sorted(form.shapes.items())})
+    given |= {"counts": dict(sorted((form.counts or {}).items()))}
     given |= {"feeds": tuple(form.feeds or ()), "constants": dict(form.constants or {})}
     given["keywords"] = tuple(form.keywords or ())
     if form.signatures:

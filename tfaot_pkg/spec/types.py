@@ -71,7 +71,8 @@ class ModelInfo:
     with `/`, and does not lead out of it; only a SavedModel has signatures and tags. Beside a graph, `config` is the
     file of a tf2xla Config, `checkpoint` what the names of a checkpoint's files begin with; "" for none. `constants`
     are values of inputs or placeholders, which are no inputs then; `feeds` are constants or variables that are inputs.
-    `seed` is the input of which the model's random numbers are functions; "" for none.
+    `seed` is the input of which the model's random numbers are functions; "" for none. `counts` has outputs with as
+    many rows as values say, by their names in the model, and the names of their numbers of rows.
     `card` is Markdown.
 
     `shapes` gives full shapes by input name, None for the batch axis: it fixes axes that the model leaves unknown.
@@ -115,6 +116,7 @@ class ModelInfo:
     constants: Mapping[str, Values] = field(default_factory=dict)
     feeds: tuple[str, ...] = ()
     seed: str = ""
+    counts: Mapping[str, str] = field(default_factory=dict)
     operations: Mapping[str, OperationFiles] = field(default_factory=dict)
     signatures: tuple[Signature, ...] = field(default_factory=tuple)
 
@@ -324,6 +326,7 @@ def spec_document(spec: ModelSpec) -> dict[str, object]:
             **({"constants": constants_document(model)} if model.constants else {}),
             **({"feeds": list(model.feeds)} if model.feeds else {}),
             **({"seed": model.seed} if model.seed else {}),
+            **({"counts": dict(sorted(model.counts.items()))} if model.counts else {}),
         },
         "source": _source_document(spec.source, spec.folder),
         "compilation": {

@@ -2,6 +2,7 @@
 
 import difflib
 
+import bounded
 import drawing
 import freeze
 import signatures
@@ -14,7 +15,8 @@ _MOST_LISTED = 12
 def expose(request: Expose, report) -> Nothing:
     """Write the frozen signature as a SavedModel; `feeds` are inputs of it, by the names of their nodes.
 
-    With `seed`, its random numbers are functions of seeds (drawing.py).
+    With `seed`, its random numbers are functions of seeds (drawing.py). `counts` names outputs with as many rows as
+    values say, and further outputs for their numbers of rows (bounded.py).
     """
     from tensorflow.core.framework import types_pb2
     from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
@@ -40,6 +42,12 @@ def expose(request: Expose, report) -> Nothing:
             info = meta_graph_pb2.TensorInfo(name=f"{request.seed}:0", dtype=types_pb2.DT_INT64)
             info.tensor_shape.dim.add(size=2)
             made.inputs[request.seed].CopyFrom(info)
+    if request.counts:
+        for name, text in bounded.bound(meta_graph.graph_def, made.outputs, request.counts).items():
+            if name in made.outputs:
+                raise ModelFault(f"model.counts names {name!r}, which is an output already", "choose another name")
+            made.outputs[name].CopyFrom(meta_graph_pb2.TensorInfo(name=text, dtype=types_pb2.DT_INT32))
+            made.outputs[name].tensor_shape.SetInParent()
     constants = {node.name: node for node in meta_graph.graph_def.node if node.op == "Const"}
     for text in request.feeds:
         node = _constant(text, constants)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import authored
+import bounded
 import carriers
 import hlo
 import interface
@@ -346,8 +347,9 @@ def _warnings(graph_def, inputs, outputs) -> tuple:
     from tensorflow.python.framework import dtypes
 
     found = set()
+    is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
     for node in operations.nodes_of(graph_def):
-        if node.op in _SILENT:
+        if node.op in _SILENT and not (is_bounded and node.op == "Where"):
             found.add(f"{node.op}: {_SILENT[node.op]}")
         if node.op in _INTEGER_DIVISION and dtypes.as_dtype(node.attr["T"].type).is_integer:
             found.add(f"{node.op}: integer division by zero gives -1, it is not reported")

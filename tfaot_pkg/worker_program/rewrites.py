@@ -7,6 +7,7 @@ stay.
 
 from dataclasses import dataclass
 
+import bounded
 import fourier
 import interface
 import operations
@@ -34,13 +35,15 @@ def rewrite(graph_def, inputs, symbols, tables) -> None:
 
     A rule that gives None leaves its node as it is.
     """
-    wanted = [node for node in graph_def.node if node.op in _RULES or node.op in _OF_TABLES]
+    is_bounded = any(node.name.startswith(bounded.MARK) for node in graph_def.node)
+    rules = {**_RULES, **bounded.RULES} if is_bounded else _RULES
+    wanted = [node for node in graph_def.node if node.op in rules or node.op in _OF_TABLES]
     if not wanted:
         return
     known = _Shapes(graph_def, inputs, symbols)
     for node in wanted:
         try:
-            _replace(graph_def, node, known, tables)
+            _replace(graph_def, node, known, tables, rules)
         except _Cannot as found:
             raise ModelFault(f"{node.op} (node {node.name}) cannot be compiled: {found.why}", found.advice) from found
     if tables and not any(node.op in _OF_TABLES for node in operations.nodes_of(graph_def)):
@@ -88,7 +91,7 @@ def _same(values: list):
     return None if first is None or any(v is None or not np.array_equal(v, first) for v in values) else first
 
 
-def _replace(graph_def, node, known: _Shapes, tables: dict) -> None:
+def _replace(graph_def, node, known: _Shapes, tables: dict, rules: dict) -> None:
     import tensorflow as tf
 
     graph, texts = tf.Graph(), [text for text in node.input if text[0] != "^"]
@@ -100,7 +103,7 @@ def _replace(graph_def, node, known: _Shapes, tables: dict) -> None:
         if node.op in _OF_TABLES:
             results = _OF_TABLES[node.op](_content(graph_def, node.input[0], tables), *given[1:])
         else:
-            results = _RULES[node.op](node, *given)
+            results = rules[node.op](node, *given)
         if results is None:
             return
     results = results if isinstance(results, tuple) else (results,)

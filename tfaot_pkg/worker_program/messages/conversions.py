@@ -142,6 +142,7 @@ class Expose:
     signature: str
     feeds: tuple[str, ...]
     seed: str
+    counts: Mapping[str, str]
     out: str
 
 

@@ -1,0 +1,47 @@
+"""Outputs with as many rows as values say: all rows that there may be, zeros behind those that are meant, and their number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bad_input.conftest import CommandLine, write_spec
+from tests.kept import saved_models
+from tests.toolchains import VERSIONS
+from tfaot_pkg.loader import load
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_rows_that_are_meant_are_tensorflows(
+    version: str, shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
+) -> None:
+    models = saved_models(shared_home_folder, HERE / "counted_models.py", toolchain_python)
+    (tmp_path / "scratch").mkdir()
+    tfaot, answers = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch"), np.load(models / "counted.npz")
+
+    def spec(signature: str, *outputs: str) -> Path:
+        model = {"name": "counted", "version": "1.0.0", "saved_model": "counted", "serving_key": signature}
+        model["counts"] = {output: f"{output}_count" for output in outputs}  # type: ignore[assignment]
+        compilation = {"batch_sizes": [4], "targets": ["x86-64-v3"], "tensorflow": version}
+        return write_spec(tmp_path / f"{signature}.yaml", models / "counted", model=model, compilation=compilation)
+
+    for signature, outputs in (("masked", ("rows", "places")), ("batch", ("rows",)), ("kinds", ("values",))):
+        tfaot.works("build", spec(signature, *outputs), "-o", tmp_path / signature)
+        inputs = {key.split("/")[2]: answers[key] for key in answers if key.startswith(f"{signature}/inputs/")}
+        given = load(tmp_path / signature)(**inputs)
+        for name in outputs:
+            expected, count = answers[f"{signature}/outputs/{name}"], int(given[f"{name}_count"])
+            assert count == len(expected) > 0, name
+            np.testing.assert_allclose(given[name][:count], expected, rtol=1e-5, atol=1e-6, err_msg=name)
+            assert len(given[name]) > count and not given[name][count:].any(), name
+    np.testing.assert_array_equal(given["index"], answers["kinds/outputs/index"])
+
+    tfaot.fails("check", spec("mean", "y"), code=12, says=["Sum", "'y'"])
+    tfaot.fails("check", spec("kinds", "index"), code=12, says=["'index'"])

@@ -1,0 +1,205 @@
+"""Outputs with as many rows as values say (`Where`, `Unique`): all rows that there may be, and how many are meant.
+
+In the SavedModel each such output is padded with zeros, and its number of rows is an output of its own: that is what
+TensorFlow computes for validation. For XLA, whose arrays have fixed sizes, `Where` and `Unique` give as many rows as
+they have elements, those that are meant first (RULES), and rows behind them become zeros at the output. Between them
+may stand only operations that compute each row from itself.
+"""
+
+from messages.requests import ModelFault
+
+MARK = "tfaot_bounded"
+SOURCES = ("Unique", "Where")
+_BY_ROW = frozenset(
+    """Abs Add AddV2 BiasAdd Cast Ceil Cos Elu Equal Exp Floor GatherNd GatherV2 Greater GreaterEqual Identity
+    LeakyRelu Less LessEqual Log LogicalAnd LogicalNot LogicalOr MatMul Maximum Minimum Mul Neg NotEqual Pow RealDiv
+    Relu Relu6 Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Softplus Sqrt Square Squeeze StridedSlice Sub Tanh""".split()
+)
+
+
+def bound(graph_def, fetches: dict, counts: dict) -> dict:
+    """Pad the outputs that `counts` names; the texts of the tensors of their numbers of rows, by the names in `counts`.
+
+    `fetches` has TensorInfo by output, and gets the padded tensors. ModelFault if rows meet on the way.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    for name in counts:
+        if name not in fetches:
+            raise ModelFault(
+                f"model.counts names {name!r}, and the signature has no such output",
+                f"the outputs are: {', '.join(sorted(fetches))}",
+            )
+        if [axis.size for axis in fetches[name].tensor_shape.dim][:1] != [-1]:
+            raise ModelFault(f"model.counts names {name!r}, whose number of rows is fixed", "remove it from the spec")
+    for name, info in sorted(fetches.items()):
+        # For XLA, `Where` and `Unique` give further rows to all outputs.
+        _require_rows_apart(nodes, info.name, name)
+    found = {}
+    for name, count in counts.items():
+        source = _source(nodes, fetches[name].name, name)
+        found[count] = _padded(graph_def, nodes[source], fetches[name], f"{MARK}/{len(found)}")
+    return found
+
+
+def _made_of(nodes: dict, text: str) -> set:
+    """The nodes that a tensor is made of."""
+    waiting, seen = [text], set()
+    while waiting:
+        name = _node(waiting.pop())
+        if name not in seen:
+            seen.add(name)
+            waiting += nodes[name].input
+    return seen
+
+
+def _node(text: str) -> str:
+    return text.lstrip("^").partition(":")[0]
+
+
+def _source(nodes: dict, text: str, output: str) -> str:
+    """The one node that decides how many rows there are."""
+    sources = {name for name in _made_of(nodes, text) if nodes[name].op in SOURCES}
+    if len(sources) != 1:
+        listing = ", ".join(sorted(sources)) or "none"
+        raise ModelFault(
+            f"model.counts: the rows of output {output!r} must come from one Where or Unique, and there are: {listing}",
+            "name outputs of tf.where, tf.boolean_mask or tf.unique",
+        )
+    return sources.pop()
+
+
+def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
+    """ModelFault if an output is made of several rows whose number values decide."""
+    made_of = _made_of(nodes, text)
+    of_values = {name for name in made_of if nodes[name].op in SOURCES}
+    while True:
+        new = {name for name in made_of - of_values if any(_node(text) in of_values for text in nodes[name].input)}
+        if not new:
+            return
+        of_values |= new
+        for name in sorted(new):
+            node = nodes[name]
+            if node.op not in _BY_ROW or not _keeps_rows(nodes, node, of_values):
+                raise ModelFault(
+                    f"model.counts: {node.op} (node {name!r}) may compute output {output!r} of several rows whose "
+                    "number values decide",
+                    "compute it of all rows and a mask, or make the rows themselves an output",
+                )
+
+
+def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
+    """Whether each row of what a node gives is made of one row of what is `of_values`."""
+    from tensorflow.python.framework import tensor_util
+
+    first, *others = (_node(text) in of_values for text in node.input)
+    if node.op == "MatMul":
+        return first and not any(others) and not node.attr["transpose_a"].b
+    if node.op == "GatherV2":
+        axis = nodes[_node(node.input[2])]
+        is_first = axis.op == "Const" and tensor_util.MakeNdarray(axis.attr["value"].tensor) == 0
+        return not others[0] or (is_first and not first)
+    if node.op == "Squeeze":
+        return 0 not in node.attr["squeeze_dims"].list.i and bool(node.attr["squeeze_dims"].list.i)
+    if node.op == "StridedSlice":
+        first = ("begin_mask", "end_mask")
+        return all(node.attr[each].i & 1 for each in first) and not (
+            node.attr["shrink_axis_mask"].i & 1 or node.attr["new_axis_mask"].i or node.attr["ellipsis_mask"].i
+        )
+    return True
+
+
+def _padded(graph_def, source, info, prefix: str) -> str:
+    """Add what pads the tensor of `info`; the tensor of its number of rows."""
+    import tensorflow as tf
+
+    rank = len(info.tensor_shape.dim)
+    if info.tensor_shape.unknown_rank or not rank:
+        raise ModelFault(f"model.counts: {info.name} has no known number of axes", "fix it by tf.ensure_shape")
+    dtype, given = tf.as_dtype(info.dtype), tf.as_dtype(source.attr["T"].type or tf.bool.as_datatype_enum)
+    graph = tf.Graph()
+    with graph.as_default():
+        rows = tf.compat.v1.placeholder(dtype, [None] * rank, name="rows")
+        values = tf.compat.v1.placeholder(given, None, name="values")
+        most, count = tf.size(values), tf.shape(rows)[0]
+        filled = tf.pad(rows, [[0, most - count]] + [[0, 0]] * (rank - 1))
+        meant = tf.reduce_sum(tf.cast(first_of(source.op, tf.reshape(values, [-1])), tf.int32))
+        tf.raw_ops.IdentityN(input=[filled, rows, meant], name="output")
+        tf.raw_ops.IdentityN(input=[count, meant], name="count")
+    texts = {"rows": info.name, "values": source.input[0]}
+    for made in graph.as_graph_def().node:
+        if made.op != "Placeholder":
+            copy = graph_def.node.add()
+            copy.CopyFrom(made)
+            copy.name = f"{prefix}/{made.name}"
+            copy.input[:] = [texts.get(text, f"{prefix}/{text}") for text in made.input]
+    info.name = f"{prefix}/output:0"
+    info.tensor_shape.dim[0].size = -1
+    return f"{prefix}/count:0"
+
+
+def first_of(op: str, values):
+    """Whether each of `values` is one that `Where` finds, or the first of its kind, that `Unique` keeps."""
+    import tensorflow as tf
+
+    if op == "Where":
+        return values if values.dtype == tf.bool else tf.not_equal(values, tf.zeros([], values.dtype))
+    places = tf.range(tf.size(values))
+    earlier = places[:, tf.newaxis] > places[tf.newaxis, :]
+    return ~tf.reduce_any(_same(values) & earlier, axis=1)
+
+
+# What stands for these operations where sizes are fixed.
+
+
+def where(node, values):
+    import tensorflow as tf
+
+    flat = tf.reshape(values, [-1])
+    places = order(first_of("Where", flat))
+    shape = tf.shape(values)
+    axes = []
+    for axis in reversed(range(values.shape.rank)):
+        axes.insert(0, places % shape[axis])
+        places //= shape[axis]
+    return tf.cast(tf.stack(axes, axis=1), tf.int64)
+
+
+def unique(node, values):
+    import tensorflow as tf
+
+    first = first_of("Unique", values)
+    ranks = tf.cumsum(tf.cast(first, tf.int32)) - 1
+    same = _same(values) & first[tf.newaxis, :]
+    kind = tf.as_dtype(node.attr["out_idx"].type)
+    number = tf.reduce_sum(tf.where(same, ranks[tf.newaxis, :], 0), axis=1)
+    return tf.gather(values, order(first)), tf.cast(number, kind)
+
+
+def chosen(node, *given):
+    """What a marked node gives: zeros behind the rows that are meant, or their number."""
+    import tensorflow as tf
+
+    if not node.name.startswith(MARK):
+        return None
+    if len(given) == 2:
+        return given[1], given[1]
+    _, rows, meant = given
+    mask = tf.reshape(tf.range(tf.shape(rows)[0]) < meant, [-1] + [1] * (rows.shape.rank - 1))
+    return tf.where(mask, rows, tf.zeros([], rows.dtype)), rows, meant
+
+
+def _same(values):
+    """Whether element i is equal to element j."""
+    import tensorflow as tf
+
+    return tf.equal(values[:, tf.newaxis], values[tf.newaxis, :])
+
+
+def order(first):
+    """The places of all elements, those that are meant before the others."""
+    import tensorflow as tf
+
+    return tf.argsort(tf.cast(~first, tf.int32), stable=True)
+
+
+RULES = {"IdentityN": chosen, "Unique": unique, "Where": where}
