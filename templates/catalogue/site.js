@@ -369,6 +369,20 @@ function setUpAddress(snippets) {
   }
 }
 
+// The grid of a night: only the models of that name with that outcome.
+function setUpGrid(form) {
+  const rows = [...document.querySelectorAll(`#${form.dataset.grid} tbody tr`)];
+  function show() {
+    const [model, kind] = [form.elements.model.value.toLowerCase(), form.elements.kind.value];
+    for (const row of rows) row.hidden = !row.dataset.model.toLowerCase().includes(model) || (kind !== "" && !row.dataset.kinds.split(",").includes(kind));
+    form.querySelector("[role=status]").textContent = counted(rows.filter((row) => !row.hidden).length, "model");
+  }
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+}
+
+document.querySelectorAll("[data-grid]").forEach(setUpGrid);
 document.querySelectorAll("[data-registry]").forEach(setUpAddress);
 const form = document.getElementById("search");
 if (form) setUpSearch(form);

@@ -384,6 +384,6 @@ def test_a_thousand_models_make_pages_of_a_sane_size(tmp_path: Path) -> None:
     write_report(report, tmp_path / "report")
     assert report.counts == {"build failed": 250, "published": 500, "up to date": 250}
     sizes = {path: path.stat().st_size for path in (tmp_path / "report").rglob("*.html")}
-    assert len(sizes) == 1000 + 4 + 1
+    assert len(sizes) == 750 + 4 + 1, "no page where nothing happened"
     assert max(sizes.values()) < 250_000
     assert (tmp_path / "report/summary.md").stat().st_size < 100_000

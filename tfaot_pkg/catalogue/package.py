@@ -366,7 +366,7 @@ def latency_of(document: Mapping[str, Any]) -> Measured:
     """The measurements that a package was published with (verify/latency.py)."""
     rows = [row for row in _list(document.get("measurements"))[:_ROWS] if isinstance(row, dict)]
     spreads = sorted(row["spread"] for row in rows if is_number(row.get("spread")))
-    load = document.get("load")
+    load, cpus = document.get("load"), document.get("cpus")
     return Measured(
         rows=tuple(
             (_text(row.get("target"), 40), round(row["batch_size"]), float(row["nanoseconds"]))
@@ -379,7 +379,8 @@ def latency_of(document: Mapping[str, Any]) -> Measured:
         processor=_text(document.get("processor")),
         date=_text(document.get("date"), 10),
         load=float(load) if is_number(load) else None,
-        is_noisy=bool(spreads) and spreads[len(spreads) // 2] > _NOISY,
+        is_noisy=(bool(spreads) and spreads[len(spreads) // 2] > _NOISY)
+        or (is_number(load) and is_number(cpus) and load > cpus),
     )
 
 

@@ -5,6 +5,7 @@ A measurement depends on the machine and the moment: it lies beside a package in
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -120,6 +121,7 @@ def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, obj
         "processor": processor(),
         "date": utc_now()[:10],
         "load": round(load, 2),
+        "cpus": os.cpu_count() or 1,
         "measurements": [
             {"target": m.target, "batch_size": m.batch_size, "nanoseconds": m.nanoseconds, "spread": round(m.spread, 4)}
             for m in measurements

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,31 @@ class TaskReport:
     def regressions(self) -> tuple[Trend, ...]:
         return regressions(self.trends)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something happened: only then the task has a page of its own."""
+        return bool(self.outcome.kind not in _QUIET or self.change.kind == "fixed" or self.regressions)
+
+
+_QUIET = frozenset({"up to date", "skipped"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A model in the grid of a night: its tasks by toolchain, in the order of `Report.toolchains`."""
+
+    model: str
+    cells: tuple[tuple[TaskReport, ...], ...]
+
+    @property
+    def kinds(self) -> tuple[OutcomeKind, ...]:
+        return tuple(sorted({one.outcome.kind for cell in self.cells for one in cell}))
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """The key by which people sort names with numbers: model_9 before model_10, 2.9 before 2.17."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -72,6 +98,21 @@ class Report:
     @property
     def failed(self) -> tuple[TaskReport, ...]:
         return tuple(one for one in self.tasks if one.failed)
+
+    @property
+    def toolchains(self) -> tuple[str, ...]:
+        return tuple(sorted({one.outcome.toolchain for one in self.tasks}, key=natural))
+
+    @property
+    def grid(self) -> tuple[Line, ...]:
+        """All models with their tasks by toolchain."""
+        found: dict[str, dict[str, list[TaskReport]]] = {}
+        for one in self.tasks:
+            found.setdefault(one.outcome.model, {}).setdefault(one.outcome.toolchain, []).append(one)
+        return tuple(
+            Line(model=model, cells=tuple(tuple(found[model].get(name, ())) for name in self.toolchains))
+            for model in sorted(found, key=natural)
+        )
 
     def changed(self, kind: str) -> tuple[TaskReport, ...]:
         """The tasks whose change is of this kind."""

@@ -104,14 +104,14 @@ def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
         "duration": duration_text,
         "regression": regression_text,
     }
-    for task in report.tasks:
+    for task in (one for one in report.tasks if one.has_news):
         site.page(page_of(task.outcome.task), "task.html.j2", {**shared, "task": task, "trends": _trends(task)})
-    pages = max(1, -(-len(report.tasks) // _PAGE))
+    grid = report.grid
+    pages = max(1, -(-len(grid) // _PAGE))
     for number in range(pages):
-        rows = report.tasks[number * _PAGE : (number + 1) * _PAGE]
-        site.page(
-            f"all/{number + 1}.html", "tasks.html.j2", {**shared, "rows": rows, "number": number + 1, "pages": pages}
-        )
+        lines = grid[number * _PAGE : (number + 1) * _PAGE]
+        context = {**shared, "lines": lines, "number": number + 1, "pages": pages}
+        site.page(f"all/{number + 1}.html", "tasks.html.j2", context)
     site.page("index.html", "night.html.j2", {**shared, "most": _ROWS, "most_names": _NAMES})
     # After index.html: until then, readers follow the links of the old one.
     site.remove_others(FOLDERS)
