@@ -16,12 +16,13 @@ from types import MappingProxyType
 from typing import Literal
 
 from tfaot_pkg import resources
-from tfaot_pkg.bench_program.messages import Conversion, Fetched, Placeholder, Saved
+from tfaot_pkg.bench_program.messages import Conversion, Fetched, Fixing, Placeholder, Saved
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import CompilerError, ModelError, SpecError
 from tfaot_pkg.frozen.model import FrozenModel
-from tfaot_pkg.keys import key_of, sha256_bytes, sha256_tree
+from tfaot_pkg.frozen.source_model import Original
+from tfaot_pkg.keys import key_of, sha256_bytes, sha256_file, sha256_tree
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import CommandFailed, run
 from tfaot_pkg.sandbox import Command, Limits, Sandbox
@@ -189,6 +190,7 @@ PROGRAM = Path(__file__).resolve().parents[1] / "bench_program"
 _THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OPENBLAS_NUM_THREADS")
 QUIET = {**dict.fromkeys(_THREADS, "1"), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 """For programs that import peers: one thread, no GPU, nothing on their output."""
+_CONVERTERS = ("convert.py", "fix_onnx.py", "messages.py")
 _SUFFIXES = {"graph": "pb", "tflite": "tflite", "onnx": "onnx", "iree": "vmfb"}
 _IREE = (
     "--iree-hal-target-device=local",
@@ -205,9 +207,12 @@ _IREE = (
 class Converter:
     """Converts a model with the TensorFlow of `python`; installs tf2onnx on demand.
 
-    `saved` is the model, `frozen` the same, its weights as constants.
+    `saved` is the model, `frozen` the same, its weights as constants. If it was made of an ONNX file, this is
+    `original`, and peers get it as it is, with fixed sizes, made by the Python `original_python`.
     """
 
+    original: Original | None
+    original_python: Path | None
     saved: Saved
     frozen: FrozenModel
     python: Path
@@ -233,12 +238,15 @@ class Converter:
         environment: PythonEnvironment | None,
         frozen: FrozenModel | None,
     ) -> dict[int, Path]:
-        onnx = ensure_packages("tf2onnx", self.python, self.pipeline) if form in ("onnx", "iree") else None
+        original = self.original if frozen is not None and form in ("onnx", "iree") else None
+        needs_tf2onnx = form in ("onnx", "iree") and original is None
+        onnx = ensure_packages("tf2onnx", self.python, self.pipeline) if needs_tf2onnx else None
         parts = {
             "frozen": frozen.key if frozen else "",
             "form": form,
             "sizes": list(batch_sizes),
-            "program": sha256_tree(PROGRAM, [PROGRAM / name for name in ("convert.py", "messages.py")]),
+            "program": sha256_tree(PROGRAM, [PROGRAM / name for name in _CONVERTERS]),
+            "original": sha256_file(original.path) if original else "",
             "onnx": onnx.identity if onnx else "",
             "compiler": [environment.identity, processor(), *_IREE] if environment and form == "iree" else [],
         }
@@ -248,11 +256,27 @@ class Converter:
                 assert environment is not None
                 models = self._files("onnx", batch_sizes, None, frozen)
                 self._compile_with_iree(models, environment, folder)
+            elif original is not None and frozen is not None:
+                self._fix(original, batch_sizes, folder, frozen)
             else:
                 self._convert(form, batch_sizes, folder, frozen, onnx)
 
         folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, code_digest(__name__), parts), make)
         return {size: folder / f"{size}.{_SUFFIXES[form]}" for size in batch_sizes}
+
+    def _fix(self, original: Original, batch_sizes: Sequence[int], folder: Path, frozen: FrozenModel) -> None:
+        assert self.original_python is not None
+        request = Fixing(
+            model=str(original.path),
+            inputs={original.feeds[each.name]: each.shape for each in frozen.signature.inputs},
+            outputs=tuple(original.fetches[each.name] for each in frozen.signature.outputs),
+            files={str(size): str(folder / f"{size}.{_SUFFIXES['onnx']}") for size in batch_sizes},
+        )
+        # Its weights may be in a file beside it.
+        readable = (PROGRAM / "messages.py", original.path.parent)
+        box = Sandbox(readable=readable, writable=(folder,), limits=Limits.of_user())
+        command = box.python(self.original_python, PROGRAM / "fix_onnx.py", env=QUIET)
+        self._run(command, "the sizes of the ONNX file cannot be fixed", request)
 
     def _convert(
         self,
@@ -307,7 +331,7 @@ class Converter:
             self._run(compiling, "IREE cannot compile it")
             text.unlink()
 
-    def _run(self, command: Command, what: str, request: Conversion | None = None) -> None:
+    def _run(self, command: Command, what: str, request: Conversion | Fixing | None = None) -> None:
         stdin = None if request is None else encoded(request).encode()
         log = self.pipeline.folders.logs / "bench-convert.log"
         try:

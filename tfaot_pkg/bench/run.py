@@ -20,6 +20,7 @@ from tfaot_pkg.bench_program.messages import Saved
 from tfaot_pkg.errors import RunError, SourceError
 from tfaot_pkg.frozen.model import FrozenModel, freeze
 from tfaot_pkg.frozen.saved_model import SavedModel
+from tfaot_pkg.frozen.source_model import Original
 from tfaot_pkg.pipeline import Pipeline, Plan
 from tfaot_pkg.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
@@ -97,6 +98,8 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         field = Field(
             spec=spec, targets=targets, library=library, engine=engine, toolchain=toolchain,
             converter=Converter(
+                original=(original := _onnx(saved)),
+                original_python=pool.environment_of(original.frontend).python if original else None,
                 saved=_saved(saved, spec.model),
                 frozen=frozen, python=toolchain.python, pipeline=pipeline,
             ),
@@ -141,6 +144,13 @@ def _batch_sizes(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[int
 
 def _core(request: Request) -> int:
     return free_core() if request.core is None else request.core
+
+
+def _onnx(saved: SavedModel) -> Original | None:
+    """The ONNX file that the model is, if it takes batches."""
+    found = saved.original
+    is_onnx = found.frontend is not None and found.frontend.framework == "onnx"
+    return found if is_onnx and not found.by_row else None
 
 
 def _saved(saved: SavedModel, model: ModelInfo) -> Saved:

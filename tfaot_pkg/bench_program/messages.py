@@ -123,6 +123,25 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fixing:
+    """What fix_onnx.py shall do with the ONNX file `model`: `files` are the results by batch size.
+
+    `inputs` are the shapes of its inputs by their names in the file, None for the batch; `outputs` are such names. Both
+    are in the order of the signature.
+    """
+
+    model: str
+    inputs: Mapping[str, tuple[int | None, ...]]
+    outputs: tuple[str, ...]
+    files: Mapping[str, str]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Fixing:
+        """Raises TypeError for unknown and missing fields."""
+        return cls(**document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
     """What convert.py shall do with a model; with neither `saved` nor `graph`, the identity of one float.
 

@@ -403,7 +403,7 @@ class WorkerPool:
             self._started += 1
             scratch = self._folder()
             started = worker(
-                self._environment(frontend),
+                self.environment_of(frontend),
                 # The process id: several builds share the folder of logs.
                 log=self._logs / f"worker-{os.getpid()}-{self._started - 1}.log",
                 readable=[scratch / _GIVEN],
@@ -415,7 +415,8 @@ class WorkerPool:
             self._workers[identity] = self._stack.enter_context(started)
         return self._workers[identity]
 
-    def _environment(self, frontend: Frontend | None) -> PythonEnvironment:
+    def environment_of(self, frontend: Frontend | None) -> PythonEnvironment:
+        """That of `frontend`, made now if it is missing; the toolchain if it is None."""
         if frontend is None:
             return self.environment
         if self._frontends is None:
