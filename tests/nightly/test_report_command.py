@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,21 @@ def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path, monk
     document = json.loads(text)
     assert document["night"] == "2026-11-03.1"
     assert {**document, "folder": ""} == {**json.loads((tmp_path / "site/report.json").read_text()), "folder": ""}
+
+
+def test_two_nights_are_compared_task_by_task(definition: Path, tmp_path: Path) -> None:
+    state = State(root=tmp_path / "nightly-state")
+    nine, ten, gone = task("model_9"), task("model_10"), task("old")
+    add_night(state, FIRST, [outcome(nine), outcome(ten), outcome(gone)], tasks=[nine, ten, gone])
+    add_night(state, FIRST + timedelta(days=1), [outcome(nine, "build failed"), outcome(ten)], tasks=[nine, ten])
+    names = [night.name for night in state.nights()]
+    done = CliRunner().invoke(app, ["nightly", "diff", *names, str(definition)], catch_exceptions=False)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert [line.partition("@")[0] for line in lines] == ["model_9", "old"]
+    assert "-> build failed" in lines[0] and lines[1].endswith("-> not planned")
+    same = CliRunner().invoke(app, ["nightly", "diff", names[0], names[0], str(definition)], catch_exceptions=False)
+    assert "the same outcomes" in same.stdout
 
 
 def test_the_catalogue_links_the_report_that_is_put_into_it(definition: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Commands that keep a registry up to date: nightly plan, run, report, prune, ci."""
+"""Commands that keep a registry up to date: nightly plan, run, report, diff, prune, ci."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from tfaot_pkg.cli.nightly.ci import ci
 from tfaot_pkg.cli.nightly.plan import plan
-from tfaot_pkg.cli.nightly.report import report
+from tfaot_pkg.cli.nightly.report import diff, report
 from tfaot_pkg.cli.nightly.run import prune, run
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ def register(parent: typer.Typer) -> None:
     app.command()(plan)
     app.command()(run)
     app.command()(report)
+    app.command()(diff)
     app.command()(prune)
     app.command()(ci)
     parent.add_typer(app, name="nightly")

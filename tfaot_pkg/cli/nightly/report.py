@@ -60,6 +60,32 @@ def report(
     return Result(document=result, text=_text(made, folder), exit_code=made.exit_code)
 
 
+@command()
+def diff(
+    session: Session,
+    before: Annotated[str, typer.Argument(metavar="A", help="A night, such as 2026-11-20.1.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another night.")],
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+) -> Result:
+    """Show the tasks whose outcome or release differs between two nights.
+
+    Example: tfaot-pkg nightly diff 2026-11-20.1 2026-11-21.1
+    """
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import state_folder
+    from tfaot_pkg.nightly.report.log import plain
+    from tfaot_pkg.nightly.report.report import changes_between, find_night, read_report
+    from tfaot_pkg.nightly.state import State
+
+    kept = State(root=state_folder(load_definition(definition), state))
+    one, other = (read_report(kept, find_night(kept, name)) for name in (before, after))
+    found = changes_between(one, other)
+    lines = [plain(str(each)) for each in found] or [f"the same outcomes and releases in {before} and {after}"]
+    return Result(document={"before": before, "after": after, "changes": list(found)}, text="\n".join(lines))
+
+
 def _dependents(root: Path, progress: Progress) -> Sequence[Dependent]:
     """The packages of the registry that depend on others. A damaged registry must not prevent the report."""
     from tfaot_pkg.errors import TfaotError

@@ -151,6 +151,31 @@ class Report:
         return f"{'; '.join(filter(None, (first, ', '.join(told))))}."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightChange:
+    """A task whose outcome or release differs between two nights; "" for a night that has no such task."""
+
+    task: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.task}: {self.before or 'not planned'} -> {self.after or 'not planned'}"
+
+
+def changes_between(before: Report, after: Report) -> tuple[NightChange, ...]:
+    """What differs from one night to another one, by task as people sort."""
+    old, new = (
+        {one.outcome.task: f"{one.outcome.kind} {one.outcome.release}".strip() for one in report.tasks}
+        for report in (before, after)
+    )
+    return tuple(
+        NightChange(task=task, before=old.get(task, ""), after=new.get(task, ""))
+        for task in sorted(old.keys() | new.keys(), key=natural)
+        if old.get(task) != new.get(task)
+    )
+
+
 def make_report(
     night: str,
     decisions: Sequence[Decision],
