@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tfaot_pkg.errors import ModelError, ToolchainError
 from tfaot_pkg.frozen.source_model import Original, read_source, source_shapes
 from tfaot_pkg.source.tree import Snapshot, SourceTree
 from tfaot_pkg.spec.types import NO_VARIABLES, ModelInfo, Signature, Variables
@@ -31,6 +32,7 @@ from tfaot_pkg.worker_program.messages.requests import Nothing
 from tfaot_pkg.worker_program.messages.sources import BuildMlir, BuildOnnx, BuildTrees, SourceModel
 
 _GRAPH, _VALUES = "saved_model.pb", "values.bin"
+_SECONDS = 120.0
 _CONVERTER = -1
 """The number of the worker that converts a file: code in the file must not run beside later requests."""
 
@@ -162,7 +164,15 @@ class SavedModel:
         made, folder = self._pool.new_folder("converted"), self._pool.given_folder("converted")
         converter = self._pool.get(number=_CONVERTER)
         try:
-            converter.call(request(str(made)), Nothing)
+            # References of operations run in it, which may not end.
+            converter.call(request(str(made)), Nothing, seconds=_SECONDS if self._model.operations else None)
+        except ToolchainError as error:
+            if error.cause != "timed out" or not self._model.operations:
+                raise
+            raise ModelError(
+                f"the references of {', '.join(self._model.operations)} did not end in {_SECONDS:.0f} s for seven rows",
+                hint="the reference is a Python function of NumPy arrays: look at its loops",
+            ) from error
         finally:
             converter.kill()
         self._pool.take(made, folder)
