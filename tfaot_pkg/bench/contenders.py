@@ -63,6 +63,9 @@ class Field:
 
     def _of(self, peer: Peer) -> Iterator[Contender]:
         row = Row(name=peer.name, title=peer.title, how=peer.how, without_overhead=peer.without_overhead)
+        if self.spec.model.format == "trees" and peer.name != "program":
+            yield Contender(row=replace(row, reason="TensorFlow, from which its model is made, has no decision trees"))
+            return
         try:
             if peer.name == "xla":
                 yield from self._alone(row, replace(self.spec.compilation, engine="xla", kernels="none"))

@@ -69,6 +69,11 @@ class Timeline:
 
 def timeline(spec: ModelSpec, folder: Path, pipeline: Pipeline, *, batch_size: int | None, rounds: int) -> Timeline:
     """Write the traces to `folder`. Raises all errors of a build; RunError if this machine cannot run the library."""
+    if spec.model.format == "trees":
+        raise RunError(
+            "a timeline compares with TensorFlow, which has no decision trees",
+            hint="`tfaot-pkg bench` measures the package; package.profile writes a trace of it",
+        )
     size = batch_size or spec.compilation.batch_sizes[0]
     sizes = tuple(sorted({*spec.compilation.batch_sizes, size}))
     spec = replace(spec, compilation=replace(spec.compilation, batch_sizes=sizes))
