@@ -100,7 +100,8 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     registry = FolderRegistry.create(tmp_path / "registry")
     card = f"# Use\n\nFor *jets*: [paper](https://example.org/a), [no](javascript:alert(1)), ![x](https://example.org/x.png)\n\n{HOSTILE}\n\n| a |\n|---|\n| 1 |\n"
     info = {"author": "A. Nonymous", "homepage": "https://example.org/", "training_data": "run 3", "limits": "no pile-up",
-            "card": card, "reproducible": "cpus", "other_bits": ["x86-64-v2"]}  # fmt: skip
+            "card": card, "reproducible": "cpus", "other_bits": ["x86-64-v2"],
+            "custom_operations": ["ConeWeights"]}  # fmt: skip
     publish(registry, entry_of("tagger", rows_independent=True, glibc="2.14", license="MIT"), info=info)
     publish(
         registry, entry_of("other", license="ours"), info={"homepage": "javascript:alert(1)", "card": 7, "author": []}
@@ -109,7 +110,7 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     text = page(tmp_path / "site", "tagger")
     for wanted in ("A. Nonymous", 'href="https://example.org/"', "run 3", "no pile-up", "<h3>Use</h3>", "<em>jets</em>",
                    'href="https://spdx.org/licenses/MIT.html"', "<td>1</td>", "rows independent", "same bits on every CPU",
-                   "inert binary", "glibc 2.14+", "not signed"):  # fmt: skip
+                   "operations of its own", "computes ConeWeights", "inert binary", "glibc 2.14+", "not signed"):  # fmt: skip
         assert wanted in text, wanted
     assert 'href="https://example.org/a" rel="nofollow noopener noreferrer"' in text
     for name in ("tagger", "other"):

@@ -77,6 +77,10 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
         other = info.get("other_bits")
         but = f", except {', '.join(map(str, other))}" if isinstance(other, list) and other else ""
         found.append(Badge(text="same bits on every CPU", why=f"Hashes of answers are equal on all targets{but}."))
+    own = info.get("custom_operations")
+    if names := [name for name in own if isinstance(name, str)] if isinstance(own, list) else []:
+        why = f"C++ of the author computes {', '.join(names)[:200]}, verified against a Python reference."
+        found.append(Badge(text="operations of its own", why=why))
     if entry.glibc:
         found.append(
             Badge(text="inert binary", why="It needs listed functions only, and does nothing when it is loaded.")
