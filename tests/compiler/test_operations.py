@@ -129,6 +129,39 @@ def test_functions_of_one_number_are_right_within_their_errors(compiled: Compile
             np.testing.assert_array_equal(given[~np.isfinite(wanted)], wanted[~np.isfinite(wanted)], err_msg=name)
 
 
+_OF_DOUBLES: Mapping[str, tuple[Callable[[Array], Array], float]] = {
+    "exponential": (np.exp, 1.0),
+    "exponential-minus-one": (np.expm1, 2.5),
+    "log": (np.log, 1.0),
+    "log-plus-one": (np.log1p, 1.0),
+    "logistic": (lambda x: 1 / (1 + np.exp(-x)), 2.5),
+    "tanh": (np.tanh, 2.5),
+}
+"""What NumPy computes in the 80 bits of x86-64, and how many units in the last place of float64 the code may be off."""
+
+
+def test_functions_of_one_double_are_right_within_their_errors(compiled: Compile) -> None:
+    writer = Writer()
+    x = writer.input(1000, dtype="f64")
+    code = compiled(writer.program(*(writer.add(name, (N, 1000), x, dtype="f64") for name in _OF_DOUBLES)), 4)
+    random = np.random.default_rng(5)
+    values = np.concatenate([
+        random.uniform(-750, 750, 20_000), random.uniform(-2, 4, 20_000), random.normal(size=20_000) * 0.1,
+        2.0 ** random.uniform(-1074, 1024, 10_000), -(2.0 ** random.uniform(-1074, 10, 9_000)),
+        np.resize([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 5e-324, 1e-320, 709.78, 709.79, -745.1, -745.2], 1_000),
+    ]).reshape(80, 1000)  # fmt: skip
+    for (name, (function, ulps)), given in zip(_OF_DOUBLES.items(), code(values), strict=True):
+        with np.errstate(all="ignore"):
+            exact = function(values.astype(np.longdouble))
+            wanted = exact.astype(np.float64)
+            off = np.abs(given - exact) > ulps * np.spacing(np.abs(wanted))
+        off &= np.isfinite(wanted)
+        assert not off.any(), (name, values[off], given[off], wanted[off])
+        np.testing.assert_array_equal(given[~np.isfinite(wanted)], wanted[~np.isfinite(wanted)], err_msg=name)
+        zeros = wanted == 0
+        np.testing.assert_array_equal(np.signbit(given[zeros]), np.signbit(wanted[zeros]), err_msg=name)
+
+
 def test_two_numbers_are_combined_as_ieee_says(compiled: Compile) -> None:
     writer = Writer()
     x, y = writer.input(13), writer.input(13)

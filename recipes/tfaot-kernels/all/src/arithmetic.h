@@ -150,21 +150,25 @@ TFAOT_INLINE std::int64_t inOrder(double x) {
   return bits ^ ((bits >> 63) & 0x7fffffffffffffff);
 }
 
-// Of float by our own arithmetic, of double by the C library.
-#define TFAOT_BY_DOUBLES(name, ours, theirs)                                          \
-  TFAOT_INLINE double name(double x) { return theirs(x); }                           \
+// Of float by our own arithmetic; of double by of_doubles.h, or by the C library.
+#define TFAOT_BY_DOUBLES(name, ours)                                                 \
   TFAOT_INLINE float name(float x) { return static_cast<float>(ours(x)); }           \
   TFAOT_INLINE Vector name(Vector x) {                                               \
     return byLane(x, [](float value) { return name(value); });                       \
   }
-TFAOT_BY_DOUBLES(logarithmOf, logarithmByDoubles, std::log)
-TFAOT_BY_DOUBLES(logarithmOfOnePlus, logarithmOfOnePlusByDoubles, std::log1p)
-TFAOT_BY_DOUBLES(cosineOf, cosineByDoubles, std::cos)
-TFAOT_BY_DOUBLES(sineOf, sineByDoubles, std::sin)
-TFAOT_BY_DOUBLES(tangentOf, tangentByDoubles, std::tan)
-TFAOT_BY_DOUBLES(cubeRootOf, cubeRootByDoubles, std::cbrt)
-TFAOT_BY_DOUBLES(roundedAway, std::round, std::round)  // exact
+TFAOT_BY_DOUBLES(logarithmOf, logarithmByDoubles)
+TFAOT_BY_DOUBLES(logarithmOfOnePlus, logarithmOfOnePlusByDoubles)
+TFAOT_BY_DOUBLES(cosineOf, cosineByDoubles)
+TFAOT_BY_DOUBLES(sineOf, sineByDoubles)
+TFAOT_BY_DOUBLES(tangentOf, tangentByDoubles)
+TFAOT_BY_DOUBLES(cubeRootOf, cubeRootByDoubles)
+TFAOT_BY_DOUBLES(roundedAway, std::round)  // exact
 #undef TFAOT_BY_DOUBLES
+TFAOT_INLINE double cosineOf(double x) { return std::cos(x); }
+TFAOT_INLINE double sineOf(double x) { return std::sin(x); }
+TFAOT_INLINE double tangentOf(double x) { return std::tan(x); }
+TFAOT_INLINE double cubeRootOf(double x) { return std::cbrt(x); }
+TFAOT_INLINE double roundedAway(double x) { return std::round(x); }
 TFAOT_INLINE double angleOf(double y, double x) { return std::atan2(y, x); }
 TFAOT_INLINE float angleOf(float y, float x) { return static_cast<float>(angleByDoubles(y, x)); }
 TFAOT_INLINE Vector angleOf(Vector y, Vector x) {

@@ -35,11 +35,11 @@ struct Series {
   }
 };
 
-/// 1, 1 / 3, 1 / 5, ...
+/// 1 / first, 1 / (first + 2), ...
 template <int kCount>
-constexpr Series<kCount> oddOnes() {
+constexpr Series<kCount> oddOnes(int first) {
   Series<kCount> series = {};
-  for (int i = 0; i < kCount; ++i) series.coefficients[i] = 1.0 / (2 * i + 1);
+  for (int i = 0; i < kCount; ++i) series.coefficients[i] = 1.0 / (2 * i + first);
   return series;
 }
 
@@ -55,8 +55,8 @@ constexpr Series<kCount> inverseFactorials(int first, int step) {
   return series;
 }
 
-inline constexpr Series<11> kOfLogarithm = oddOnes<11>();
-inline constexpr Series<18> kOfAngle = oddOnes<18>();
+inline constexpr Series<11> kOfLogarithm = oddOnes<11>(1);
+inline constexpr Series<18> kOfAngle = oddOnes<18>(1);
 inline constexpr Series<15> kOfExponential = inverseFactorials<15>(0, 1);
 inline constexpr Series<9> kOfSine = inverseFactorials<9>(1, 2);
 inline constexpr Series<9> kOfCosine = inverseFactorials<9>(0, 2);

@@ -11,6 +11,7 @@
 
 #include "activations.h"
 #include "by_doubles.h"
+#include "of_doubles.h"
 #include "softmax.h"
 
 namespace tfaot_kernels {
@@ -281,19 +282,23 @@ TFAOT_INLINE Vector powerOf(Vector a, Vector b) {
   return byLanes<float>(a, b, [](float x, float y) { return powerOf(x, y); });
 }
 
-// Of one element: float as in vectors, double by the C library.
-#define TFAOT_OF_ONE(ours, theirs)                                        \
-  TFAOT_INLINE float ours(float x) { return ours(broadcast(x))[0]; }      \
-  TFAOT_INLINE double ours(double x) { return theirs; }
-TFAOT_OF_ONE(exponentialOf, std::exp(x))
-TFAOT_OF_ONE(exponentialMinusOne, std::expm1(x))
-TFAOT_OF_ONE(logistic, 1.0 / (1.0 + std::exp(-x)))
-TFAOT_OF_ONE(hyperbolicTangent, std::tanh(x))
-TFAOT_OF_ONE(errorFunction, std::erf(x))
-TFAOT_OF_ONE(squareRoot, std::sqrt(x))
-TFAOT_OF_ONE(roundedDown, std::floor(x))
-TFAOT_OF_ONE(roundedUp, std::ceil(x))
-TFAOT_OF_ONE(roundedToEven, std::nearbyint(x))
+// Of one float, as in vectors; of one double by of_doubles.h, exactly, or by the C library.
+#define TFAOT_OF_ONE(ours) \
+  TFAOT_INLINE float ours(float x) { return ours(broadcast(x))[0]; }
+TFAOT_OF_ONE(exponentialOf)
+TFAOT_OF_ONE(exponentialMinusOne)
+TFAOT_OF_ONE(logistic)
+TFAOT_OF_ONE(hyperbolicTangent)
+TFAOT_OF_ONE(errorFunction)
+TFAOT_OF_ONE(squareRoot)
+TFAOT_OF_ONE(roundedDown)
+TFAOT_OF_ONE(roundedUp)
+TFAOT_OF_ONE(roundedToEven)
+TFAOT_INLINE double errorFunction(double x) { return std::erf(x); }
+TFAOT_INLINE double squareRoot(double x) { return std::sqrt(x); }
+TFAOT_INLINE double roundedDown(double x) { return std::floor(x); }
+TFAOT_INLINE double roundedUp(double x) { return std::ceil(x); }
+TFAOT_INLINE double roundedToEven(double x) { return std::nearbyint(x); }
 #undef TFAOT_OF_ONE
 template <class Element, class = std::enable_if_t<std::is_arithmetic_v<Element>>>
 TFAOT_INLINE Element magnitude(Element x) {
