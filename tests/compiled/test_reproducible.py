@@ -31,11 +31,11 @@ def test_float32_gives_the_same_bits() -> None:
     assert difference(writer.program(writer.add("log", (N, 3), writer.input(3)))) == ""
 
 
-def test_functions_of_float64_are_the_c_librarys_and_named() -> None:
+def test_functions_of_float64_that_are_the_c_librarys_are_named() -> None:
     writer = Writer()
     x = writer.input(3, dtype="f64")
-    results = [writer.add(opcode, (N, 3), x, dtype="f64") for opcode in ("log", "negate", "cosine")]
-    assert "calls cos, log of" in difference(writer.program(*results))
+    results = [writer.add(opcode, (N, 3), x, dtype="f64") for opcode in ("log", "negate", "cosine", "sine")]
+    assert "calls cos, sin of" in difference(writer.program(*results))
 
 
 def test_a_bitcast_of_floats_shows_which_nan_a_nan_is() -> None:
