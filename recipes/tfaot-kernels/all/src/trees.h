@@ -94,7 +94,8 @@ TFAOT_INLINE std::uint8_t rankOf(Input x, const Input* boundaries, std::size_t c
   const Input* at = boundaries;
   while (count > 1) {
     const std::size_t half = count / 2;
-    at += at[half - 1] <= x ? half : 0;
+    // Without a branch, which would be mispredicted every other time.
+    at += half & (std::size_t{0} - static_cast<std::size_t>(at[half - 1] <= x));
     count -= half;
   }
   const auto rank = static_cast<std::uint8_t>(at - boundaries + (count && *at <= x));
