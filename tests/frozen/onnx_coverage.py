@@ -57,9 +57,14 @@ def page(found: Results) -> str:
             "Axes, sizes, scales and the like, which the tests give as inputs, are constants here, as they are in models. Types "
             "without arithmetic on CPUs (float8, 4 and 2 bits), texts, and training are refused, and sequences and optional "
             "values as inputs and outputs. "
-            "Further operators: `Binarizer`, `FeatureVectorizer`, `Imputer`, `LinearClassifier`, `LinearRegressor`, "
-            "`Normalizer`, `Scaler`, `TreeEnsembleClassifier`, `TreeEnsembleRegressor` and `ZipMap` of `ai.onnx.ml`; `BiasGelu`, `FastGelu`, `FusedMatMul`, `Gelu`, `QuickGelu` and "
-            "`SkipLayerNormalization` of `com.microsoft`. Functions in a file are expanded."
+            "Further operators: `FeatureVectorizer`, `Imputer`, `LinearClassifier`, `LinearRegressor`, `Normalizer`, "
+            "`OneHotEncoder`, `Scaler`, `SVMRegressor`, `TreeEnsembleClassifier`, `TreeEnsembleRegressor`, `ZipMap` and "
+            "`LabelEncoder` of numbers, of `ai.onnx.ml`; of `com.microsoft` "
+            "`Attention`, `BiasGelu`, `DynamicQuantizeMatMul`, `EmbedLayerNormalization`, `FastGelu`, `FusedConv`, `FusedGemm`, "
+            "`FusedMatMul`, `Gelu`, `MatMulIntegerToFloat`, `MatMulNBits`, `MultiHeadAttention`, `QGemm`, `QLinearAdd`, "
+            "`QLinearAveragePool`, `QLinearConcat`, `QLinearGlobalAveragePool`, `QLinearLeakyRelu`, `QLinearMul`, "
+            "`QLinearReduceMean`, `QLinearSigmoid`, `QLinearSoftmax`, `QuickGelu`, `SkipLayerNormalization` and "
+            "`SkipSimplifiedLayerNormalization`. Functions in a file are expanded."
         ),
         "",
         "| operator | pass | refused | why refused |",

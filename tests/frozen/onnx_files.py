@@ -433,6 +433,14 @@ def lists():
     return graph.model(y=(graph.add("Add", stacked, length), FLOAT, ["N", 2, 3, 4]))
 
 
+@network
+def settings_as_inputs():
+    """What a spec makes constants: axes, which nothing else can be, and a number; with names that C++ does not have."""
+    graph = Graph(("x.1", FLOAT, ["N", 4, 3]), ("axes:0", INT64, [1]), ("scale/in", FLOAT, []), opset=18)
+    mean = graph.add("ReduceMean", "x.1", "axes:0", keepdims=0)
+    return graph.model(y=(graph.add("Mul", mean, "scale/in"), FLOAT, ["N", None]))
+
+
 MICROSOFT = "com.microsoft"
 
 

@@ -22,6 +22,7 @@ from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.toolchain.worker import WorkerPool
+from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Referenced
 from tfaot_pkg.worker_program.messages.sources import SourceTensor
 
@@ -29,6 +30,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeou
 _MAKER = Path(__file__).with_name("onnx_files.py")
 _ROWS = 5
 _SIZE = 7  # of further axes without one
+_CONSTANTS = {
+    "settings_as_inputs": {"axes": Values(shape=(1,), values=(1,)), "scale_in": Values(shape=(), values=(2.5,))},
+}
+"""Inputs of files that a spec gives values: `model.constants`."""
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +74,12 @@ def test_networks_give_onnx_runtimes_answers(pool: WorkerPool, files: Path, tmp_
 
 def _difference(path: Path, pool: WorkerPool, folder: Path) -> float:
     """The largest difference of all outputs, relative to their largest number, or to 1."""
-    model = ModelInfo(name="model", version="1", onnx=path.name)
+    model = ModelInfo(name="model", version="1", onnx=path.name, constants=_CONSTANTS.get(path.stem, {}))
     saved = SavedModel(model, source_tree(path.parent, Path(path.name), field="onnx"), pool)
     inputs = pool.given_folder("inputs") / "inputs.npz"
     described = saved.described()
     random = np.random.default_rng(2)
-    drawn = {each.name: _drawn(random, each) for each in described.inputs}
+    drawn = {each.name: _drawn(random, each) for each in described.inputs if each.name not in model.constants}
     np.savez(inputs, **drawn)  # type: ignore[arg-type]  # NumPy's stub takes keywords for options
     theirs = _answers(saved.original, saved, pool, inputs)
     ours = _answers(Original.saved_model(model, saved.folder), saved, pool, inputs)
@@ -106,7 +111,7 @@ def _answers(asked: Original, saved: SavedModel, pool: WorkerPool, inputs: Path)
         inputs=inputs,
         out=out,
         batch_sizes=(_ROWS,),
-        batched=tuple(each.name for each in described.inputs),
+        batched=tuple(each.name for each in described.inputs if each.name not in saved.original.constants),
         stacked=tuple(each.name for each in described.outputs),
     )
     asked.worker(pool).call(request, Referenced)

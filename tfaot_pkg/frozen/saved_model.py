@@ -151,6 +151,7 @@ class SavedModel:
             shapes=source_shapes(self._model),
             out=made,
             operations=tuple(self._model.operations),
+            constants=self._model.constants,
         )
         self._pool.take(made, given)
         # A model that was unpacked, and answers that came with it, are among what was taken.
@@ -203,7 +204,7 @@ class SavedModel:
             parts = tuple(map(_joined, model.signatures))
             out = str(made / _GRAPH)
             self._replace(Join(folder=str(folder), tags=tags, signature=signature, parts=parts, out=out), made, folder)
-        if model.constants and model.format != "graph":
+        if model.constants and model.format not in ("graph", "onnx"):
             made = self._pool.new_folder("pinned")
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)

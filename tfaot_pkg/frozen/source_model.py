@@ -12,6 +12,7 @@ from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
+from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Reference
 from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, ReadTrees, Sizes, SourceModel, SourceTensor
 
@@ -22,7 +23,8 @@ class Original:
 
     `path` is a SavedModel's folder or the file for `frontend`, which is None for TensorFlow. `feeds` and `fetches` are
     the framework's names of inputs and outputs by ours. `origin` says what made the file ("" if nothing is known); if
-    it is `by_row`, the framework computes one row at a time. `answers` is a file of inputs and of what the framework
+    it is `by_row`, the framework computes one row at a time; `constants` are inputs, by the file's names for them, that
+    always have these values. `answers` is a file of inputs and of what the framework
     `answered_by`, with its version, answered where the model was exported; None if the model's file has none.
     `library` is the framework's name, "" for `frontend`'s. `operations` are files of references of operations that
     the framework lacks, by name.
@@ -36,6 +38,7 @@ class Original:
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
+    constants: Mapping[str, Values] = field(default_factory=dict)
     answered_by: str = ""
     answers: Path | None = None
     library: str = ""
@@ -59,6 +62,7 @@ class Original:
             feeds={inputs.get(each.name, each.name): each.key for each in source.inputs},
             fetches={outputs.get(each.name, each.name): each.key for each in source.outputs},
             by_row=source.by_row,
+            constants=model.constants,
             answered_by=source.answered_by,
             answers=parts / ANSWERS if source.answered_by and parts else None,
             library=source.library,
@@ -97,6 +101,7 @@ class Original:
             fetches=self.fetches,
             by_row=self.by_row,
             operations=self.operations,
+            constants=self.constants,
         )
 
 
@@ -115,14 +120,16 @@ def source_shapes(model: ModelInfo) -> dict[str, Sizes]:
     }
 
 
-_REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str, tuple[str, ...]], object]] = {
+_REQUESTS: Mapping[Format, Callable[[str, Mapping[str, Sizes], str, tuple[str, ...], Mapping[str, Values]], object]] = {
     **dict.fromkeys(
         ("onnx", "torch"),
-        lambda path, shapes, out, operations: ReadOnnx(path=path, shapes=shapes, out=out, operations=operations),
+        lambda path, shapes, out, operations, constants: ReadOnnx(
+            path=path, shapes=shapes, out=out, operations=operations, constants=constants
+        ),
     ),
-    "jax": lambda path, _, out, __: ReadMlir(path=path, out=out),
-    "mlir": lambda path, _, out, __: ReadMlir(path=path, out=out),
-    "trees": lambda path, _, out, __: ReadTrees(path=path, out=out),
+    "jax": lambda path, _, out, *__: ReadMlir(path=path, out=out),
+    "mlir": lambda path, _, out, *__: ReadMlir(path=path, out=out),
+    "trees": lambda path, _, out, *__: ReadTrees(path=path, out=out),
 }
 
 
@@ -134,12 +141,13 @@ def read_source(
     shapes: Mapping[str, Sizes] | None = None,
     out: Path | None = None,
     operations: tuple[str, ...] = (),
+    constants: Mapping[str, Values] | None = None,
 ) -> SourceModel:
     """What the framework says of the file at `path`; its graph goes to the folder `out`, if there is one.
 
-    `shapes` are those of inputs that the spec sets. Raises ModelError, ToolchainError.
+    `shapes` are those of inputs that the spec sets, `constants` values of inputs. Raises ModelError, ToolchainError.
     """
-    request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out), operations)
+    request = _REQUESTS[wanted](str(path), shapes or {}, "" if out is None else str(out), operations, constants or {})
     return pool.get(frontend=FRONTENDS[wanted]).call(request, SourceModel)
 
 

@@ -20,7 +20,7 @@ class FileFormat:
 
     `title` names one such file in sentences, with its article. Names of files end with one of `suffixes`. The file
     `FILE.onnx` may have parts beside it whose names are its own with one of `parts` behind it. Those that are not
-    `is_tensorflows` keep the border that their framework gives them.
+    `is_tensorflows` keep the border that their framework gives them, except that some take constants for inputs.
     """
 
     field: Format
@@ -28,16 +28,32 @@ class FileFormat:
     suffixes: tuple[str, ...]
     parts: tuple[str, ...] = ()
     is_tensorflows: bool = True
+    takes_constants: bool = False
 
 
 _FORMATS = (
     FileFormat(field="keras", title="a Keras file", suffixes=(".keras", ".h5", ".hdf5")),
     # Exporters put weights of more than 2 GB, or all weights, into such a file: PyTorch ".data", others "_data".
-    FileFormat(field="onnx", title="an ONNX file", suffixes=(".onnx",), parts=(".data", "_data"), is_tensorflows=False),
+    FileFormat(
+        field="onnx",
+        title="an ONNX file",
+        suffixes=(".onnx",),
+        parts=(".data", "_data"),
+        is_tensorflows=False,
+        takes_constants=True,
+    ),
     FileFormat(field="torch", title="a file of PyTorch", suffixes=(".pt2",), is_tensorflows=False),
-    FileFormat(field="jax", title="an artifact of jax.export", suffixes=(".jax",), is_tensorflows=False),
+    FileFormat(
+        field="jax", title="an artifact of jax.export", suffixes=(".jax",), is_tensorflows=False, takes_constants=True
+    ),
     # ".stablehlo" and ".mlirbc" are bytecode, ".mlir" is text; the content decides.
-    FileFormat(field="mlir", title="an MLIR module", suffixes=(".mlir", ".mlirbc", ".stablehlo"), is_tensorflows=False),
+    FileFormat(
+        field="mlir",
+        title="an MLIR module",
+        suffixes=(".mlir", ".mlirbc", ".stablehlo"),
+        is_tensorflows=False,
+        takes_constants=True,
+    ),
     # What a file is its content says: names such as "model.json" do not.
     FileFormat(
         field="trees", title="a file of decision trees", suffixes=(".xml", ".gz", ".skops"), is_tensorflows=False

@@ -28,10 +28,16 @@ class JaxModel:
         self._feeds = {key: name for name, key in request.feeds.items()}
         self._fetches = request.fetches
         self.dtypes = {self._feeds[tensor.key]: tensor.dtype for tensor in self._model.inputs}
+        self._constants = {
+            tensor.key: elements.given(request.constants[tensor.name], tensor.dtype)
+            for tensor in self._model.inputs
+            if tensor.name in request.constants
+        }
         self.operations = _operations(self._model.module)
 
     def run(self, feeds: dict) -> dict:
-        given = [feeds[self._feeds[tensor.key]].view(loading.numpy_type(tensor.dtype)) for tensor in self._model.inputs]
+        held = self._constants | {key: feeds[name] for key, name in self._feeds.items() if name in feeds}
+        given = [held[tensor.key].view(loading.numpy_type(tensor.dtype)) for tensor in self._model.inputs]
         found = [np.asarray(each) for each in self._call(given)]
         return {
             name: elements.numbers(found[int(key)], found[int(key)].dtype.name) for name, key in self._fetches.items()

@@ -2,6 +2,7 @@
 
 from from_onnx.authored_nodes import CutSession
 from from_onnx.borders import as_numbers
+from from_onnx.reading import keys_of
 from messages import elements
 from messages.requests import Reference
 
@@ -30,12 +31,16 @@ class OnnxModel:
         self._session = _loaded["session"]
         self._feeds, self._fetches = request.feeds, request.fetches
         types = self._session.types if request.operations else _types(self._session)
+        keys = keys_of(types, "input")
+        self._constants = {
+            keys[name]: elements.given(values, types[keys[name]]) for name, values in request.constants.items()
+        }
         self.dtypes = {name: types[key] for name, key in self._feeds.items()}
         self.operations = _loaded["operations"]
 
     def run(self, feeds: dict) -> dict:
         names = sorted(self._fetches)
-        given = {self._feeds[name]: values for name, values in feeds.items()}
+        given = self._constants | {self._feeds[name]: values for name, values in feeds.items()}
         found = self._session.run([self._fetches[name] for name in names], given)
         return {name: elements.numbers(values, values.dtype.name) for name, values in zip(names, found, strict=True)}
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from from_onnx.table import operator
 from from_onnx.tensors import (
     axis_of,
+    is_packed,
     moved_back,
     moved_last,
     rank,
@@ -22,7 +23,7 @@ from from_onnx.tensors import (
 @operator("Gather")
 def _gather(node, x, indices):
     axis = axis_of(node, node.get("axis", 0), rank(node, x))
-    place, parts = static(indices), scalars(x) if x.op.type == "Pack" else None
+    place, parts = static(indices), scalars(x) if is_packed(x) else None
     if parts and place is not None and place.ndim == 0 and -len(parts) <= place < len(parts):
         return parts[int(place)]  # one size of a shape: known, even if others are not
     return tf.gather(x, wrapped(indices, sizes(x)[axis]), axis=axis)

@@ -9,6 +9,7 @@ from from_onnx.authored_nodes import require_outside
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.writing import Writer
+from messages import elements
 from messages.requests import ModelFault
 from messages.sources import ReadOnnx, SourceModel, SourceTensor
 
@@ -30,10 +31,11 @@ def read(request: ReadOnnx, report) -> SourceModel:
     labels = as_numbers(model)
     require_outside(model, request.operations)
     opset = _opset(model)
+    _give_constants(model, request.constants)
     initialized = {tensor.name for tensor in model.graph.initializer}
     # Files of IR version 3 list their initializers as inputs.
     inputs = [value for value in model.graph.input if value.name not in initialized]
-    keys = _keys(inputs, "input"), _keys(model.graph.output, "output")
+    keys = keys_of(inputs, "input"), keys_of(model.graph.output, "output")
     by_row = _give_shapes(inputs, keys[0], request.shapes)
     framework, symbols = exported.about(model)
     names = [f"in/{each.name}" for each in inputs] + [f"out/{each.name}" for each in model.graph.output]
@@ -125,11 +127,36 @@ def _origin(model, opset: int, labels: list) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]
 
 
-def _keys(values, kind: str) -> dict:
-    """Names that C++ can have -> the values."""
+def _give_constants(model, constants: dict) -> None:
+    """Let the inputs that `constants` names be initializers of these values."""
+    import onnx
+
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    keys = keys_of([value for value in model.graph.input if value.name not in initialized], "input")
+    for name, values in constants.items():
+        if name not in keys:
+            raise ModelFault(
+                f"model.constants names {name!r}, and the model has no such input", f"the inputs are: {', '.join(keys)}"
+            )
+        kind = keys[name].type.tensor_type
+        sizes = [axis.dim_value if axis.HasField("dim_value") else None for axis in kind.shape.dim]
+        if kind.HasField("shape") and (
+            len(sizes) != len(values.shape) or any(a not in (None, b) for a, b in zip(sizes, values.shape, strict=True))
+        ):
+            raise ModelFault(
+                f"model.constants: the value of {name!r} has the shape {list(values.shape)}, its input {sizes}",
+                "give a number, or lists of numbers, as the input has axes",
+            )
+        array = elements.given(values, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, keys[name].name))
+
+
+def keys_of(values, kind: str) -> dict:
+    """Names that C++ can have -> the values: names, or what has a `name`."""
     found: dict = {}
     for value in values:
-        name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", value.name)).strip("_")
+        theirs = value if isinstance(value, str) else value.name
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", theirs)).strip("_")
         if not re.match(r"[A-Za-z]", name):
             name = f"{kind}_{name}".strip("_")
         number, unique = 0, name

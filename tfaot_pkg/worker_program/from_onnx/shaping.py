@@ -3,7 +3,19 @@
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import axis_of, ints, rank, required, reshaped, scalars, sizes, static, transposed, vector
+from from_onnx.tensors import (
+    axis_of,
+    ints,
+    is_packed,
+    rank,
+    required,
+    reshaped,
+    scalars,
+    sizes,
+    static,
+    transposed,
+    vector,
+)
 
 _CONSTANTS = {
     "value": None,
@@ -140,7 +152,7 @@ def _transpose(node, x):
 def _concat(node, *inputs):
     axis, count = node.get("axis"), rank(node, inputs[0])
     # Shapes stay lists of sizes, of which some are known.
-    parts = [scalars(each) for each in inputs] if any(each.op.type == "Pack" for each in inputs) else [None]
+    parts = [scalars(each) for each in inputs] if any(map(is_packed, inputs)) else [None]
     if None not in parts:
         return tf.stack([each for part in parts for each in part])
     return tf.concat(inputs, axis_of(node, axis, count))

@@ -64,7 +64,12 @@ def scalars(tensor):
     values = static(tensor)
     if values is not None:
         return [tf.constant(each, tensor.dtype) for each in values]
-    return list(tensor.op.inputs) if tensor.op.type == "Pack" else None
+    return list(tensor.op.inputs) if is_packed(tensor) else None
+
+
+def is_packed(tensor) -> bool:
+    """Whether `tensor` was made of its elements; what is computed at once has no operation that says so."""
+    return not tf.executing_eagerly() and tensor.op.type == "Pack"
 
 
 def constant_or(function, tensor):

@@ -54,6 +54,11 @@ def held(numbers: np.ndarray, dtype: str) -> np.ndarray:
     return made.view(dtype)[..., 0] if dtype in PARTS else made
 
 
+def given(values, dtype: str) -> np.ndarray:
+    """The held array of a constant of a spec (messages.conversions.Values)."""
+    return held(np.array(values.values).reshape(values.shape), dtype)
+
+
 def carried(held: np.ndarray, dtype: str) -> np.ndarray:
     """What compiled code takes for a held array."""
     return np.asarray(held).view(np.uint16) if dtype == "float16" else _parts(held, dtype)

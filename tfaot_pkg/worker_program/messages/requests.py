@@ -18,6 +18,7 @@ from .conversions import (
     ProposedGraph,
     ProposeGraph,
     Rename,
+    Values,
 )
 from .convert import Convert
 from .graph import Check, Checked, Feed, Fetch, Freeze, Frozen, Inspect, Inspected, Weight
@@ -172,7 +173,8 @@ class Reference:
     """Run the model on the arrays in `inputs` (.npz) in batches of each of `batch_sizes`; write answers to `out`.
 
     For TensorFlow `folder` is that of the SavedModel. For the `framework` of a front-end it is the model's file;
-    `feeds` and `fetches` are this framework's names by ours, and with `by_row` it computes one row at a time.
+    `feeds` and `fetches` are this framework's names by ours, and with `by_row` it computes one row at a time;
+    `constants` are inputs, by the names that we give those of the file, that always have these values.
     `operations` are Python files of references of operations that it lacks, by name.
 
     `batched` are the inputs that have a batch axis, `stacked` the outputs that have one; `most` batches of each size
@@ -198,6 +200,7 @@ class Reference:
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
     operations: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Values] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .conversions import Values
+
 Sizes = tuple[int | str | None, ...]
 """Sizes of axes, names of symbols, None for the batch."""
 
@@ -50,13 +52,15 @@ class ReadOnnx:
     """Read the ONNX file `path`, or the one in the folder or .pt2 file `path`; write its graph to the folder `out` if
     there is one.
 
-    `shapes` are those of inputs that the spec sets, by name; `operations` names of those that the author supplies.
+    `shapes` are those of inputs that the spec sets, by name; `constants` are inputs that get a value; `operations`
+    are names of those that the author supplies.
     """
 
     path: str
     shapes: Mapping[str, Sizes]
     out: str
     operations: tuple[str, ...] = ()
+    constants: Mapping[str, Values] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
