@@ -102,6 +102,28 @@ TFAOT_INLINE std::uint8_t rankOf(Input x, const Input* boundaries, std::size_t c
   return x == x ? rank : 255;
 }
 
+/// The ranks of kSearched rows at once: the steps of one search wait for one another.
+inline constexpr std::size_t kSearched = 8;
+template <class Input>
+TFAOT_INLINE void ranksOf(const Input* x, std::size_t distance, const Input* boundaries, std::size_t count,
+                          std::int8_t* ranks) {
+  std::uint32_t at[kSearched] = {};
+  Input values[kSearched];
+  for (std::size_t j = 0; j < kSearched; ++j) values[j] = x[j * distance];
+  const bool isEmpty = count == 0;
+  while (count > 1) {
+    const auto half = static_cast<std::uint32_t>(count / 2);
+    TFAOT_UNROLL for (std::size_t j = 0; j < kSearched; ++j) {
+      at[j] += half & (0U - static_cast<std::uint32_t>(boundaries[at[j] + half - 1] <= values[j]));
+    }
+    count -= half;
+  }
+  for (std::size_t j = 0; j < kSearched; ++j) {
+    const auto rank = static_cast<std::uint8_t>(at[j] + (!isEmpty && boundaries[at[j]] <= values[j]));
+    ranks[j] = static_cast<std::int8_t>((values[j] == values[j] ? rank : 255) - 128);
+  }
+}
+
 template <class Input>
 TFAOT_INLINE std::uint8_t isOutside(Input x, const std::uint32_t* words, std::size_t count, bool isCut) {
   if (!(x == x)) return 255;
@@ -146,6 +168,8 @@ TFAOT_ALONE void rank(const Forest<Input, Sum>& forest, std::size_t n, const Inp
         }
       }
     }
+    for (; r + kSearched <= n; r += kSearched)
+      ranksOf(from + r * forest.features, forest.features, boundaries, scale.count, to + r);
     for (; r < n; ++r)
       to[r] = static_cast<std::int8_t>(rankOf(from[r * forest.features], boundaries, scale.count) - 128);
   }
