@@ -135,7 +135,7 @@ def _require_pure(code: OperationCode, linked: Path, compiler: Compiler) -> None
         needed = {symbol.name for symbol in symbols_of(elf) if symbol.is_undefined and symbol.name}
         found += [f"it needs the symbol {name}" for name in sorted(needed - OPERATION)]
         found += [
-            f"it keeps variables between calls ({section.name[:4]})"
+            f"it keeps variables between calls (.{section.name.split('.')[1]})"
             for section in elf.sections
             if section.name.startswith((".data", ".bss", ".tdata", ".tbss"))
             and not section.name.startswith(".data.rel.ro")
