@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.kept import kept
 from tests.toolchains import VERSIONS
+from tfaot_pkg import export
 from tfaot_pkg.arrays import Array
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.source_model import Original, read_source
+from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.environment import ensure
@@ -21,6 +26,7 @@ from tfaot_pkg.worker_program.messages.requests import Nothing, Referenced
 from tfaot_pkg.worker_program.messages.sources import BuildOnnx
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
+_HELPER = Path(export.__file__)
 _FILES = Path(__file__).with_name("artifacts") / "torch"
 
 
@@ -43,6 +49,31 @@ def test_twenty_modules_give_pytorchs_answers(pool: WorkerPool) -> None:
     found = {path.stem: difference_from_pytorch(path, pool) for path in sorted(_FILES.glob("*.onnx"))}
     assert len(found) >= 20
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("pool", VERSIONS[:1], indirect=True)
+def test_modules_that_pytorch_exports_now_give_its_answers(
+    pool: WorkerPool, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    """With PyTorch from the index of this machine, which may be gigabytes, or the Python in TFAOT_TEST_TORCH."""
+    python = Path(os.environ.get("TFAOT_TEST_TORCH") or _with_pytorch(shared_home_folder) / "bin" / "python")
+    run([python, "-I", _FILES.parents[1] / "torch_files.py", _HELPER, tmp_path], timeout=600)
+    made = sorted(tmp_path.glob("*.onnx"))
+    assert [path.name for path in made] == [path.name for path in sorted(_FILES.glob("*.onnx"))]
+    found = {path.stem: difference_from_pytorch(path, pool) for path in made}
+    assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
+
+
+def _with_pytorch(home: Path) -> Path:
+    packages = ("torch==2.13.0", "onnx", "onnxscript")
+
+    def make(folder: Path) -> None:
+        run([sys.executable, "-m", "venv", folder], timeout=300)
+        run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], timeout=3000)
+
+    return kept(home, "pytorch", {"packages": " ".join(packages)}, make)
 
 
 def difference_from_pytorch(path: Path, pool: WorkerPool) -> float:

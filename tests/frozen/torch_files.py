@@ -1,8 +1,8 @@
 """Write files of PyTorch modules, with PyTorch's answers, to a folder.
 
-    PYTHON_WITH_TORCH torch_files.py EXPORT.py FOLDER [modules|networks]
+    PYTHON_WITH_TORCH torch_files.py EXPORT.py FOLDER
 
-`modules` are small: their files are kept in artifacts/torch. `networks` are larger, of families that are in use.
+The files that PyTorch 2.13 wrote are kept in artifacts/torch.
 """
 
 import importlib.util
@@ -13,25 +13,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-MODULES, NETWORKS = {}, {}
-
-
-def _into(table, **shapes):
-    """Keep a function that makes a module, with the shapes of its inputs: `name="axes"` or `name="axes:dtype"`."""
-
-    def keep(function):
-        table[function.__name__] = (function, shapes)
-        return function
-
-    return keep
+MODULES = {}
 
 
 def module(**shapes):
-    return _into(MODULES, **shapes)
+    """Keep a function that makes a module, with the shapes of its inputs: `name="axes"` or `name="axes:dtype"`."""
 
+    def keep(function):
+        MODULES[function.__name__] = (function, shapes)
+        return function
 
-def network(**shapes):
-    return _into(NETWORKS, **shapes)
+    return keep
 
 
 class Calls(nn.Module):
@@ -224,8 +216,8 @@ def reductions():
     return Calls(call)
 
 
-def write(table, export, folder):
-    for name, (make, shapes) in table.items():
+def write(export, folder):
+    for name, (make, shapes) in MODULES.items():
         torch.manual_seed(1)
         inputs, limits = {}, []
         for key, text in shapes.items():
@@ -240,13 +232,11 @@ def write(table, export, folder):
 
 
 def main():
-    helper, folder, *kinds = sys.argv[1:]
+    helper, folder = sys.argv[1:]
     found = importlib.util.spec_from_file_location("exporting", helper)
     exporting = importlib.util.module_from_spec(found)
     found.loader.exec_module(exporting)
-    for kind, table in (("modules", MODULES), ("networks", NETWORKS)):
-        if kind in (kinds or ["modules"]):
-            write(table, exporting.export, Path(folder))
+    write(exporting.export, Path(folder))
 
 
 if __name__ == "__main__":

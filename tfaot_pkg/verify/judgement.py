@@ -264,37 +264,36 @@ def _largest(answers: Answers, found: Mask) -> float | None:
     return float(np.abs(answers.ours[numbers].astype(np.float64) - answers.eager[numbers].astype(np.float64)).max())
 
 
-def hint_of(difference: Difference) -> str:
-    """What to do about a fault."""
+def hint_of(difference: Difference, framework: str) -> str:
+    """What to do about a fault; `framework` gave the right answers."""
     if difference.kind == "rounding" and difference.max_absolute is None:
-        return _DECIDED_BY_ROUNDING  # no tolerance makes two integers equal
-    return HINTS[difference.kind]
+        return _DECIDED_BY_ROUNDING.format(framework=framework)  # no tolerance makes two integers equal
+    return HINTS[difference.kind].format(framework=framework)
 
 
 _DECIDED_BY_ROUNDING = (
-    "a rounding decides such answers, in TensorFlow too: give inputs that are not at the edge (validation.inputs), "
+    "a rounding decides such answers, in {framework} too: give inputs that are not at the edge (validation.inputs), "
     "or make the numbers that are compared an output of the model"
 )
 
 HINTS: dict[Kind, str] = {
-    "NaN rule": "NaN and infinities have other results than in TensorFlow: keep them out of the inputs, or leave the "
+    "NaN rule": "NaN and infinities have other results than in {framework}: keep them out of the inputs, or leave the "
     "class out (validation.classes)",
-    "large argument": "keep such inputs out of the model (tf.clip_by_value), or leave the class out "
-    "(validation.classes)",
-    "rounding": "TensorFlow's own answers change as much where inputs are off by a rounding: widen validation.rtol and "
-    "validation.atol if that is acceptable",
-    "random op": "compiled code draws other random numbers than TensorFlow: make them an input of the model",
+    "large argument": "keep such inputs out of the model (by clipping), or leave the class out (validation.classes)",
+    "rounding": "{framework}'s own answers change as much where inputs are off by a rounding: widen validation.rtol "
+    "and validation.atol if that is acceptable",
+    "random op": "compiled code draws other random numbers than {framework}: make them an input of the model",
     "ties in sort order": "equal elements have no order: break ties in the model, or give inputs without ties "
     "(validation.inputs); if no elements are equal, the answers are wrong: report it",
     "rows that interact": "answers for a row change with the other rows of its batch, although no rows meet in the "
     "model's graph: make each row's answer depend on that row alone, and report it",
-    "out-of-range index": "compiled code clamps indices that TensorFlow refuses: check them in the program, or give "
+    "out-of-range index": "compiled code clamps indices that {framework} refuses: check them in the program, or give "
     "inputs in range (validation.inputs)",
-    "subnormal numbers": "TensorFlow flushes subnormal numbers to zero: scale the inputs",
-    "does not end": "a loop goes on where TensorFlow's ends, as one does that waits for subnormal numbers to be "
+    "subnormal numbers": "{framework} flushes subnormal numbers to zero: scale the inputs",
+    "does not end": "a loop goes on where {framework}'s ends, as one does that waits for subnormal numbers to be "
     "flushed to zero: bound its steps in the model (maximum_iterations)",
     "other bits": "a row has other bits in a batch of another size: set compilation.engine: xla, and report it",
     "real": "these values are wrong: try another toolchain (compilation.tensorflow) or compilation.kernels: none, and "
     "report it",
 }
-"""What to do about a fault of each kind."""
+"""What to do about a fault of each kind, of a model of `{framework}`."""

@@ -259,7 +259,7 @@ def disagreement(model: str, report: ValidationReport) -> ValidationError:
     faults = sorted(report.failed, key=lambda found: (found[0] != MAIN, -found[1].elements))
     lines = "\n".join(_line(name, fault) for name, fault in faults[:_SHOWN])
     more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-    hints = dict.fromkeys((fault.kind, hint_of(fault)) for _, fault in faults)
+    hints = dict.fromkeys((fault.kind, hint_of(fault, report.framework)) for _, fault in faults)
     return ValidationError(
         f"model {model}: the compiled library does not give {report.framework}'s answers "
         f"(rtol {report.rtol:g}, atol {report.atol:g}):\n{lines}{more}",
