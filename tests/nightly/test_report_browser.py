@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from tests.catalogue.conftest import Browser, shared_browser, start_browser  # noqa: F401 (fixtures)
 from tests.catalogue.registries import small_registry
@@ -120,6 +121,19 @@ def test_the_plot_shows_every_night(browser: Browser, address: str) -> None:
     assert "31% more than the median" in one(browser, ".tag.bad").text
 
 
+def test_the_grid_shows_models_of_a_name_or_an_outcome(browser: Browser, address: str) -> None:
+    browser.open(address + "all/1.html")
+    rows = (
+        "return [...document.querySelectorAll('#grid tbody tr')].filter((e) => !e.hidden).map((e) => e.dataset.model)"
+    )
+    every = browser.driver.execute_script(rows)
+    Select(browser.driver.find_element(By.NAME, "kind")).select_by_visible_text("build failed")
+    assert len(every) == 14
+    eventually(lambda: browser.driver.execute_script(rows) == ["broken", "other_broken"])
+    browser.driver.find_element(By.NAME, "model").send_keys("other")
+    eventually(lambda: browser.driver.execute_script(rows) == ["other_broken"])
+
+
 def test_all_can_be_read_and_reached_without_javascript(
     start_browser: Callable[..., Browser],  # noqa: F811
     address: str,
@@ -135,7 +149,7 @@ def test_all_can_be_read_and_reached_without_javascript(
             if link.startswith(address) and link.endswith(".html") and link not in seen:
                 seen.add(link)
                 waiting.append(link)
-    assert len(seen) == 1 + 1 + 14 + 1, "front page by both of its names, list, tasks"
+    assert len(seen) == 1 + 1 + 12 + 1, "front page by both of its names, grid, tasks with news"
     assert browser.faults(address) == []
 
 
