@@ -278,7 +278,11 @@ def _check_signatures(document: Document, model: Mapping[str, Any]) -> None:
 def _check_values(document: Document, model: Mapping[str, Any]) -> None:
     """Check constants and feeds together, which need a model that TensorFlow reads."""
     for field in [field for field in FILE_FORMATS if field in model and not FILE_FORMATS[field].is_tensorflows]:
-        for key in ("feeds", "seed", "counts") if FILE_FORMATS[field].takes_constants else ("constants", "feeds", "seed", "counts"):
+        for key in (
+            ("feeds", "seed", "counts")
+            if FILE_FORMATS[field].takes_constants
+            else ("constants", "feeds", "seed", "counts")
+        ):
             if key in model:
                 document.report(("model", key), f"is not for {FILE_FORMATS[field].title}: change the model itself")
     constants, feeds = model.get("constants"), model.get("feeds")
