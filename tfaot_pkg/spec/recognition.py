@@ -36,6 +36,10 @@ _KINDS: tuple[tuple[Format, Test], ...] = (
     ("keras", lambda each: {"config.json", "metadata.json"} <= each.names),
     ("torch", lambda each: bool(each.names & {"models/model.json", "archive_format", "tfaot/model.onnx"})),
     ("torch", lambda each: "serialized_exported_program.json" in each.names),
+    ("trees", lambda each: each.begins(rb"(?:<\?xml[^>]*>\s*)?<MethodSetup\b")),  # TMVA
+    ("trees", lambda each: each.begins(rb"\{\s*\"learner\"\s*:") or each.head.startswith(b"{L\0\0\0\0\0\0\0\7learner")),
+    ("trees", lambda each: re.match(rb"tree\r?\nversion=v", each.head) is not None),  # LightGBM
+    ("trees", lambda each: "schema.json" in each.names),  # skops
     ("mlir", lambda each: each.head.startswith(b"ML\xefR")),
     ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|\"builtin\.module\")[^:]*[{(@]")),
     (
