@@ -208,7 +208,7 @@ def _tensor(name: str, value) -> SourceTensor:
     if kind != "tensor_type":
         raise ModelFault(
             f"{value.name!r} is a {(kind or 'value of no type').removesuffix('_type')}, which libraries do not have",
-            "export the model with tensors as inputs and outputs (for classifiers of skl2onnx: zipmap=False)",
+            "export the model with tensors as inputs and outputs",
         )
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "float32"
