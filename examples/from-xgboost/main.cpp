@@ -17,5 +17,5 @@ int main() {
   };
   tfaot::Model<tfaot_model::signal> model;
   const auto results = model.run(rows, {x});
-  for (std::size_t i = 0; i < rows; ++i) std::printf("%.9g\n", static_cast<double>(results.probability[i]));
+  for (std::size_t i = 0; i < rows; ++i) std::printf("%.9g\n", static_cast<double>(results.probabilities[i]));
 }
