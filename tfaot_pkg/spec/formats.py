@@ -70,5 +70,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-BUILT: frozenset[Format] = frozenset({"onnx", "trees"})
+BUILT: frozenset[Format] = frozenset({"onnx", "torch", "trees"})
 """Formats of files that hold no graph of TensorFlow's: their SavedModels are ours, operation by operation."""
