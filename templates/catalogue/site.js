@@ -377,7 +377,7 @@ function setUpGrid(form) {
     for (const row of rows) row.hidden = !row.dataset.model.toLowerCase().includes(model) || (kind !== "" && !row.dataset.kinds.split(",").includes(kind));
     form.querySelector("[role=status]").textContent = counted(rows.filter((row) => !row.hidden).length, "model");
   }
-  form.addEventListener("input", show);
+  for (const kind of ["input", "change"]) form.addEventListener(kind, show);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = false;
 }
