@@ -6,7 +6,7 @@
 #define TFAOT_VERSION_H_
 
 // 10000 * major + 100 * minor + patch
-#define TFAOT_HEADERS_VERSION 10400
+#define TFAOT_HEADERS_VERSION 10500
 
 // The C++ types live in the inline namespace tfaot::v2, which changes when their layout or meaning does, so that
 // objects compiled against different headers never share code.

@@ -26,7 +26,7 @@
 #include <tfaot/tensor.h>
 #include <tfaot/version.h>
 
-#if TFAOT_HEADERS_VERSION < 10400
+#if TFAOT_HEADERS_VERSION < 10500
 #error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
 #endif
 
