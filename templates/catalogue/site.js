@@ -382,6 +382,49 @@ function setUpGrid(form) {
   form.hidden = false;
 }
 
+// Buttons, and the keys + - 0, change the size of a drawing; it is moved by dragging, and by scrolling without a mouse.
+function setUpZoom(buttons) {
+  const frame = document.getElementById(buttons.dataset.zoom);
+  const drawing = frame.querySelector("svg");
+  const [width, height] = [drawing.viewBox.baseVal.width, drawing.viewBox.baseVal.height];
+  let scale = 1;
+  function zoom(next) {
+    // The point in the middle of the frame stays there.
+    const middle = [(frame.scrollLeft + frame.clientWidth / 2) / scale, (frame.scrollTop + frame.clientHeight / 2) / scale];
+    scale = Math.min(4, Math.max(0.1, next));
+    drawing.setAttribute("width", width * scale);
+    drawing.setAttribute("height", height * scale);
+    frame.scrollTo(middle[0] * scale - frame.clientWidth / 2, middle[1] * scale - frame.clientHeight / 2);
+    buttons.querySelector("[role=status]").textContent = `${Math.round(scale * 100)} %`;
+  }
+  function act(by) {
+    const style = getComputedStyle(frame);
+    const [across, down] = [parseFloat(style.paddingLeft) * 2, parseFloat(style.paddingTop) * 2];
+    if (by === "fit") zoom(Math.min(1, (frame.clientWidth - across) / width, (frame.clientHeight - down) / height));
+    else zoom(by === "1" ? 1 : scale * Number(by));
+  }
+  buttons.addEventListener("click", (event) => event.target.dataset.by && act(event.target.dataset.by));
+  frame.addEventListener("keydown", (event) => {
+    const by = { "+": "1.25", "=": "1.25", "-": "0.8", 0: "1" }[event.key];
+    if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act(by);
+  });
+  let last = null;
+  frame.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "mouse" && event.button === 0 && !event.target.closest("a")) last = event;
+  });
+  addEventListener("pointermove", (event) => {
+    if (!last) return;
+    frame.scrollBy(last.clientX - event.clientX, last.clientY - event.clientY);
+    last = event;
+  });
+  addEventListener("pointerup", () => { last = null; });
+  frame.classList.add("drag");
+  buttons.hidden = false;
+}
+
+document.querySelectorAll("[data-zoom]").forEach(setUpZoom);
 document.querySelectorAll("[data-grid]").forEach(setUpGrid);
 document.querySelectorAll("[data-registry]").forEach(setUpAddress);
 const form = document.getElementById("search");

@@ -15,8 +15,10 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 from tests.catalogue.conftest import Browser, Served
-from tests.server.conftest import nginx_program, nginx_server
-from tfaot_pkg.catalogue.render import FOLDER
+from tests.catalogue.registries import HOSTILE, entry_of, publish
+from tests.server.conftest import nginx_program, nginx_server, tfaot_server
+from tfaot_pkg.catalogue.render import FOLDER, render
+from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = pytest.mark.slow
 
@@ -290,3 +292,50 @@ def test_a_telephone_shows_the_page_without_scrolling_sideways(browser: Browser,
     )
     browser.screenshot(f"{page or 'home'}-narrow")
     assert width <= 360 and cut_off == 0
+
+
+def blocks_document() -> dict[str, object]:
+    """Two towers; one has a recurrent layer of which a publisher chose the words."""
+    parts = [{"name": "while", "op": "Loop", "dtype": "int32", "shape": [], "inside": False},
+             {"name": HOSTILE, "op": "MatMul", "dtype": "", "shape": None, "inside": True}]  # fmt: skip
+    nodes = [{"name": "a", "op": "input", "kind": "input", "inputs": []}, {"name": "b", "op": "input", "kind": "input", "inputs": []},
+             {"name": "model/gru", "op": "GRU", "kind": "operation", "members": 4, "inputs": [0], "parts": parts}]  # fmt: skip
+    for source in (2, 1, 4):
+        nodes.append({"name": f"tanh_{source}", "op": "Tanh", "kind": "operation", "inputs": [source]})
+    nodes.append({"name": "y", "op": "output", "kind": "output", "inputs": [3, 5]})
+    return {"format": 1, "nodes": nodes}
+
+
+def test_a_graph_is_enlarged_and_its_blocks_are_opened_by_keyboard_and_without_javascript(
+    browser: Browser, start_browser: Callable[..., Browser], tmp_path: Path
+) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    publish(registry, entry_of("tagger"), graph=blocks_document())
+    render(registry, registry.root / FOLDER)
+    with tfaot_server(registry.root) as (_, url):
+        page = f"{url}{FOLDER}/packages/tfaot-model-tagger/index.html"
+        for each in (browser, start_browser(javascript=False)):
+            each.open(page)
+            assert "Tower of a: 5 operations. Tower of b: 2 operations." in one(each, "main").text
+            assert not one(each, "#block-3").is_displayed()
+            one(each, ".graph").send_keys(Keys.TAB)
+            assert focused(each).get_dom_attribute("href") == "#block-3"
+            focused(each).send_keys(Keys.ENTER)
+            eventually(one(each, "#block-3").is_displayed)
+            assert HOSTILE[:40] in one(each, "#block-3 .inside").text
+        assert not one(each, "[data-zoom]").is_displayed()
+        each.screenshot("graph-without-javascript")
+        width = float(one(browser, ".graph svg").get_attribute("width") or 0)
+        one(browser, "[data-by='1.25']").click()
+        assert float(one(browser, ".graph svg").get_attribute("width") or 0) == width * 1.25
+        one(browser, ".graph").send_keys("--")
+        assert one(browser, ".zoom [role=status]").text == "80 %"
+        one(browser, "[data-by='fit']").click()
+        fits = "const f = document.querySelector('.graph'); return f.scrollWidth <= f.clientWidth && f.scrollHeight <= f.clientHeight"
+        assert browser.driver.execute_script(fits)
+        browser.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
+        assert browser.driver.execute_async_script(AXE) == []
+        browser.size(360, 740)
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= 360
+        browser.screenshot("graph-phone")
+        assert browser.faults(url) == []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +80,10 @@ class Operation:
     type: str
     inputs: list[Tensor]
     outputs: list[Tensor] = field(default_factory=list)
+    functions: dict[str, Any] = field(default_factory=dict)
+
+    def get_attr(self, name: str) -> Any:
+        return self.functions[name]
 
 
 class Graph:
@@ -102,11 +106,19 @@ def border(name: str, node: str) -> Feed:
     return Feed(name=name, node=node, dtype="float32", shape=(None, 4))
 
 
-def outlined(graph: Graph, inputs: list[str], outputs: list[str]) -> list[dict[str, Any]]:
-    found = plain(outline.outline(graph, [border(n, n) for n in inputs], [border(n, n) for n in outputs]))
+def outlined(
+    graph: Graph, inputs: list[str], outputs: list[str], functions: tuple[Any, ...] = ()
+) -> list[dict[str, Any]]:
+    found = plain(outline.outline(graph, [border(n, n) for n in inputs], [border(n, n) for n in outputs], functions))
     assert found["format"] == 1
     nodes: list[dict[str, Any]] = found["nodes"]
     return nodes
+
+
+def function(name: str, *kinds: str) -> Any:
+    """A function of a library: operations of these kinds."""
+    nodes = [SimpleNamespace(name=f"while/{kind}_{n}", op=kind, attr={}) for n, kind in enumerate(kinds)]
+    return SimpleNamespace(signature=SimpleNamespace(name=name), node_def=nodes)
 
 
 def edges(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
@@ -175,6 +187,38 @@ def test_circles_of_a_loop_do_no_harm() -> None:
     nodes = outlined(graph, ["x"], ["y"])
     assert ("loop/Merge", "loop/Next") in edges(nodes) and ("loop/Next", "loop/Merge") in edges(nodes)
     assert_readable(nodes)
+
+
+GRU = "TensorListGetItem MatMul Sigmoid Split Mul Tanh Mul Sub Mul AddV2 TensorListSetItem".split()
+
+
+def way(graph: Graph, source: str, number: int, *, reverses: bool) -> str:
+    """A loop over steps, as files of ONNX give it: without a scope of its own."""
+    last = graph.add(f"reverse_{number}", "ReverseV2", source) if reverses else source
+    last = graph.add(f"product_{number}", "MatMul", last)
+    last = graph.add(f"unstack_{number}", "TensorListFromTensor", last)
+    last = graph.add(f"while_{number}", "StatelessWhile", last)
+    graph.operations[last].functions["body"] = SimpleNamespace(name=f"body_{number}")
+    return graph.add(f"stack_{number}", "TensorListStack", last)
+
+
+def test_loops_are_named_as_the_layers_that_they_compute() -> None:
+    graph = Graph()
+    graph.add("x", "Placeholder")
+    graph.add("pair", "Pack", way(graph, "x", 0, reverses=False), way(graph, "x", 1, reverses=True))
+    graph.add("y", "Tanh", way(graph, "pair", 2, reverses=False))
+    bodies = [("body_0", GRU), ("body_1", GRU), ("body_2", ["Tanh", "Mul"])]
+    nodes = outlined(graph, ["x"], ["y"], tuple(function(name, *kinds) for name, kinds in bodies))
+    by_op = {node["op"]: node for node in nodes}
+    both = by_op["Bidirectional GRU"]
+    assert both["members"] == 7 and [part["op"] for part in both["parts"] if not part["inside"]].count("Loop") == 2
+    assert [part["op"] for part in both["parts"] if part["inside"]] == GRU * 2
+    assert [part["name"] for part in by_op["Loop"]["parts"]] == ["Tanh_0", "Mul_1"]
+    assert not {"GRU", "StatelessWhile"} & by_op.keys()
+    assert ("pair", "unstack_2") not in edges(nodes) and both["inputs"] == sorted(both["inputs"])
+    assert_readable(nodes)
+    alone = outlined(graph, ["x"], ["stack_1"], tuple(function(name, *kinds) for name, kinds in bodies))
+    assert "GRU" in {node["op"] for node in alone}
 
 
 def test_hundreds_of_operations_are_grouped_by_their_layers() -> None:
@@ -300,7 +344,7 @@ def real_outlines(
     environment = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
     found = {}
     with WorkerPool(environment, scratch_root=cache.root, logs=folders.logs) as pool:
-        for name in ("residual", "flat"):
+        for name in ("residual", "flat", "recurrent"):
             spec = ModelSpec(
                 path=deep_models / "spec.yaml",
                 model=ModelInfo(name=name, version="1.0.0", saved_model=name),
@@ -334,6 +378,23 @@ def test_a_residual_network_of_hundreds_of_operations_is_drawn_block_by_block(
     drawing = assert_readable(nodes)
     rows = {box.node.title.partition(":")[0]: box.y for box in drawing.boxes}
     assert [rows[name] for name in numbers] == sorted(rows[name] for name in numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+@pytest.mark.timeout(600)
+def test_layers_of_keras_loops_and_conditions_are_named_as_what_they_are(
+    real_outlines: Mapping[str, list[dict[str, Any]]],
+) -> None:
+    nodes = real_outlines["recurrent"]
+    assert [node["op"] for node in nodes if node["parts"]] == [
+        "GRU", "Bidirectional LSTM", "SimpleRNN", "LSTM", "Loop", "Condition",
+    ]  # fmt: skip
+    parts = {node["op"]: {part["op"] for part in node["parts"] if part["inside"]} for node in nodes}
+    assert {"MatMul", "Sigmoid", "Tanh"} <= parts["Bidirectional LSTM"]
+    assert parts["Condition"] == {"Exp", "Mul"}
+    assert not {"While", "StatelessWhile", "TensorListStack"} & {node["op"] for node in nodes}
+    assert_readable(nodes)
 
 
 @pytest.mark.nightly

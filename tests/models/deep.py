@@ -26,9 +26,27 @@ def flat(x):
     return {"y": x}
 
 
+RECURRENT = [
+    tf.keras.layers.GRU(4, return_sequences=True),
+    tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(4, return_sequences=True)),
+    tf.keras.layers.SimpleRNN(4, return_sequences=True),
+    tf.keras.layers.LSTM(4, recurrent_activation="hard_sigmoid"),
+]
+
+
+def recurrent(x):
+    """Layers of Keras, a loop that is none, and a choice that depends on the input."""
+    x = tf.reshape(x, [-1, 4, 2])
+    for layer in RECURRENT:
+        x = layer(x)
+    x = tf.while_loop(lambda i, _: i < 5, lambda i, y: (i + 1, tf.tanh(y * 1.5)), [0, x])[1]
+    return {"y": tf.cond(tf.reduce_sum(x) > 2.0, lambda: tf.exp(x), lambda: x * 2.0)}
+
+
 def main():
-    for function in (residual, flat):
+    for function in (residual, flat, recurrent):
         module = tf.Module()
+        module.layers = RECURRENT
         module.serve = tf.function(function, input_signature=[tf.TensorSpec([None, 8], tf.float32, name="x")])
         tf.saved_model.save(module, os.path.join(sys.argv[1], function.__name__), signatures=module.serve)
 

@@ -22,26 +22,54 @@ MOST_NODES = 120
 _TENSORS, _SWEEPS = 12, 8
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LANE, _MARGIN = 176, 46, 20, 34, 12, 12
 _CHARS = 22
+_PARTS, _PART = 40, 60
+_MOST_TOWERS = 4  # site.css has as many colours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """An operation of a block, and its type and shape; it may be `inside` the loop or condition before it."""
+
+    label: str
+    name: str
+    detail: str
+    inside: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """`kind` is input, operation or output, `detail` a second line (a shape), `sources` the indices of its inputs."""
+    """`kind` is input, operation or output, `detail` a second line (a shape), `sources` the indices of its inputs.
+
+    A block has `parts`, not all if it has more than `members` says.
+    """
 
     label: str
     detail: str
     kind: str
     title: str
     sources: tuple[int, ...]
+    name: str = ""
+    parts: tuple[Part, ...] = ()
+    members: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """The `operations` that depend on one input alone, if there are several inputs; `style` numbers its colour."""
+
+    name: str
+    operations: int
+    style: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A drawn node; lengths in pixels."""
+    """A drawn node; lengths in pixels. `tower` is the number of the tower that it is in, if any."""
 
     x: float
     y: float
     node: GraphNode
+    tower: int | None = None
 
     @property
     def label(self) -> str:
@@ -61,6 +89,7 @@ class Drawing:
     width: int
     height: int
     summary: str
+    towers: tuple[Tower, ...] = ()
     box_width: int = _WIDTH
     box_height: int = _HEIGHT
 
@@ -103,10 +132,10 @@ def _node(value: Mapping[str, Any], count: int) -> GraphNode:
     sources = tuple(int(number) for number in value["inputs"])
     if any(not 0 <= number < count for number in sources) or value["kind"] not in ("input", "operation", "output"):
         raise ValueError("not a graph: a node that is not of the form")
-    shape = value.get("shape")
-    dims = _shape([None if size is None else int(size) for size in shape]) if isinstance(shape, list) else ""
+    dims = _dims(value.get("shape"))
     members = int(value.get("members", 1))
     label = str(value["op"] if value["kind"] == "operation" else value["name"])
+    parts = [_part(part) for part in value.get("parts", ())[:_PARTS]]
     detail = f"{value.get('dtype', '')} {dims}".strip() if members == 1 else f"{members} operations"
     return GraphNode(
         label=label,
@@ -114,7 +143,23 @@ def _node(value: Mapping[str, Any], count: int) -> GraphNode:
         kind=str(value["kind"]),
         title=_short(f"{value['name']}: {label} {detail}", 80),
         sources=sources,
+        name=_short(str(value["name"]), 80),
+        parts=tuple(parts),
+        members=members,
     )
+
+
+def _part(value: Mapping[str, Any]) -> Part:
+    return Part(
+        label=_short(str(value["op"]), _PART),
+        name=_short(str(value["name"]), _PART),
+        detail=_short(f"{value.get('dtype', '')} {_dims(value.get('shape'))}".strip(), _PART),
+        inside=value.get("inside") is True,
+    )
+
+
+def _dims(shape: object) -> str:
+    return _shape([None if size is None else int(size) for size in shape]) if isinstance(shape, list) else ""
 
 
 def _shape(shape: Sequence[int | None]) -> str:
@@ -153,15 +198,50 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
     ]
     _order(rows)
     width = _set_x(rows)
+    found = _towers(nodes)
+    numbers = {node: number for number, (_, inside) in enumerate(found) for node in inside}
     kinds = [node.kind for node in nodes]
     counts = [(kinds.count(kind), kind) for kind in ("input", "operation", "output")]
     return Drawing(
-        boxes=tuple(Box(x=_r(p.x), y=_top(p.layer), node=p.node) for p in places if p.node),
+        boxes=tuple(
+            Box(x=_r(p.x), y=_top(p.layer), node=p.node, tower=numbers.get(n)) for n, p in enumerate(places) if p.node
+        ),
         edges=tuple(map(_edge, chains)),
         width=round(width + 2 * _MARGIN),
         height=_top(len(rows) - 1) + _HEIGHT + _MARGIN,
         summary=", ".join(counted(count, kind) for count, kind in counts),
+        towers=tuple(
+            Tower(name=nodes[start].label, operations=sum(nodes[n].members for n in inside), style=number)
+            for number, (start, inside) in enumerate(found)
+        ),
     )
+
+
+def _towers(nodes: Sequence[GraphNode]) -> list[tuple[int, list[int]]]:
+    """(input, the operations that depend on it alone) for two to four inputs with at least two such operations each."""
+    after: dict[int, list[int]] = {}
+    for number, node in enumerate(nodes):
+        for source in node.sources:
+            after.setdefault(source, []).append(number)
+    starts = [number for number, node in enumerate(nodes) if node.kind == "input"]
+    reached = {start: _reached(start, after) for start in starts}
+    found = []
+    for start in starts:
+        others = set().union(*(reached[other] for other in starts if other != start))
+        inside = [n for n in sorted(reached[start] - others) if nodes[n].kind == "operation"]
+        if len(inside) > 1:
+            found.append((start, inside))
+    return found if 2 <= len(found) <= _MOST_TOWERS else []
+
+
+def _reached(start: int, after: Mapping[int, Sequence[int]]) -> set[int]:
+    waiting, seen = [start], set[int]()
+    while waiting:
+        number = waiting.pop()
+        if number not in seen:
+            seen.add(number)
+            waiting.extend(after.get(number, ()))
+    return seen
 
 
 def _layers_of(nodes: Sequence[GraphNode]) -> list[int]:

@@ -93,7 +93,7 @@ def freeze(request: Freeze, report) -> Frozen:
             segments=pieces.segments if pieces else (),
             warnings=warnings,
             work=work,
-            graph=outline.outline(graph.graph, graph.inputs, graph.outputs),
+            graph=outline.outline(graph.graph, graph.inputs, graph.outputs, graph.original.library.function),
             symbols=symbols,
             own_calls=graph.own_calls,
         ),

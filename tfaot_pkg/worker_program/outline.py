@@ -3,24 +3,30 @@
 Constants, what is computed from constants and shapes alone, and operations that only pass values on are left out. In
 large graphs, operations that follow one another are one node: those of a layer, by their names. Such a node stands for
 a run of one order of all operations, in which each is behind those that it depends on: so groups depend on one another
-as their operations do, in no circle but those of the graph itself.
+as their operations do, in no circle but those of the graph itself. A recurrent layer (layers.py) is one node, too.
 The result does not depend on the order in which TensorFlow lists the nodes.
 """
 
 import collections
+import json
 import re
 from dataclasses import replace
 
-from messages.graph import Outline, OutlineNode
+import layers
+from messages.graph import Outline, OutlineNode, OutlinePart
 
 MOST_NODES = 100
+_MOST_PARTS, _ALL_PARTS, _LONGEST_PART = 40, 600, 60
 _PASSED_THROUGH = frozenset("Identity IdentityN StopGradient PreventGradient Snapshot".split())
 _HIDDEN = frozenset("Const NoOp Placeholder Shape ShapeN Size Rank".split())
 _LONGEST_NAME = 120
 
 
-def outline(graph, inputs, outputs):
-    """An Outline; None if it would say nothing. `graph` is TensorFlow's, `inputs` and `outputs` are freeze's."""
+def outline(graph, inputs, outputs, functions=()):
+    """An Outline; None if it would say nothing. `graph` is TensorFlow's, `inputs` and `outputs` are freeze's.
+
+    `functions` are those that the graph's loops and conditions run, as GraphDefs hold them.
+    """
     room = MOST_NODES - len(inputs) - len(outputs)
     if room < 1:
         return None
@@ -28,22 +34,54 @@ def outline(graph, inputs, outputs):
     fed = {tensor.node for tensor in inputs}
     sources = _sources(operations, fed)
     used = _used(sources, [tensor.node for tensor in outputs], operations, fed)
-    used = _fed_only(used, sources, fed)
-    groups = _groups([name for name in used if name not in fed], sources, room)
+    used = [name for name in _fed_only(used, sources, fed) if name not in fed]
+    functions = {function.signature.name: function for function in functions}
+    wholes = _wholes(used, sources, operations, functions)
+    kept, between = _contracted(used, sources, wholes)
+    groups = [
+        (group, [one for name in members for one in _members(name, wholes, sources)])
+        for group, members in _groups(kept, between, room)
+    ]
     nodes, places = [], {}
     for tensor in inputs:
         places[tensor.node] = len(nodes)
         nodes.append(_border(tensor, "input", []))
     for group, members in groups:
         places.update(dict.fromkeys(members, len(nodes)))
-        nodes.append(_operation(group, members, operations))
+        label = wholes[group].label if group in wholes and len(members) == len(wholes[group].members) else ""
+        nodes.append(_operation(group, label, members, operations))
+    limit = min(_MOST_PARTS, _ALL_PARTS // max(1, sum(_has_parts(members, operations) for _, members in groups)))
     for number, (_, members) in enumerate(groups, len(inputs)):
         found = {places[source] for name in members for source in sources[name] if source in places}
-        nodes[number] = replace(nodes[number], inputs=tuple(sorted(found - {number})))
+        parts = _parts(members, operations, functions)[:limit] if _has_parts(members, operations) else []
+        nodes[number] = replace(nodes[number], inputs=tuple(sorted(found - {number})), parts=tuple(parts))
     for tensor in outputs:
         ends = _through(operations[tensor.node], operations, places)
         nodes.append(_border(tensor, "output", sorted({places[name] for name in ends if name in places})))
     return Outline(format=1, nodes=tuple(nodes))
+
+
+def _wholes(names: list, sources: dict, operations: dict, functions: dict) -> dict:
+    """The recurrent layers, each by the name of one of its operations."""
+    shown = set(names)
+    inner = {name: [source for source in sources[name] if source in shown] for name in names}
+    return {min(found.members): found for found in layers.layers(operations, inner, functions)}
+
+
+def _contracted(names: list, sources: dict, wholes: dict) -> tuple:
+    """(names, their sources), in which one operation of each layer stands for the layer."""
+    stands = {name: first for first, whole in wholes.items() for name in whole.members}
+    between: dict = {}
+    for name in names:
+        mine = stands.get(name, name)
+        found = between.setdefault(mine, set())
+        found |= {stands.get(source, source) for source in sources[name]} - {mine}
+    kept = [name for name in names if stands.get(name, name) == name]
+    return kept, {name: sorted(found) for name, found in between.items()}
+
+
+def _members(name: str, wholes: dict, sources: dict) -> list:
+    return _ordered(sorted(wholes[name].members), sources) if name in wholes else [name]
 
 
 def _through(operation, operations: dict, kept) -> list:
@@ -190,17 +228,68 @@ def _shared(one: str, other: str) -> int:
     return count
 
 
-def _operation(group: str, members: list, operations: dict) -> OutlineNode:
+def _operation(group: str, label: str, members: list, operations: dict) -> OutlineNode:
     if len(members) > 1:
         # Without a name, a group is called by its commonest operations.
-        kinds = collections.Counter(operations[name].type for name in members).most_common(3)
-        label = group.rpartition("/")[2] or ", ".join(kind for kind, _ in kinds)
+        kinds = collections.Counter(_label(operations[name]) for name in members).most_common(3)
+        group = (_name_of(members) or group) if label else group
+        label = label or group.rpartition("/")[2] or ", ".join(kind for kind, _ in kinds)
         return _node(group, label, "operation", "", None, len(members))
     operation = operations[members[0]]
+    dtype, dims = _type_of(operation)
+    return _node(operation.name, label or _label(operation), "operation", dtype, dims, 1)
+
+
+def _label(operation) -> str:
+    """The kind of an operation, by the name that people know."""
+    if operation.type == "XlaCallModule":
+        return _own_call(operation)
+    return layers.label_of(operation) or operation.type
+
+
+def _own_call(operation) -> str:
+    """What a call of ours (own_calls.py) computes; files from elsewhere have no such attributes, or mean nothing."""
+    try:
+        target, config = (operation.get_attr(name).decode() for name in ("_tfaot_target", "_tfaot_config"))
+        return str(json.loads(config).get("name") or target.rpartition(".")[2].capitalize())
+    except (ValueError, AttributeError, RecursionError):
+        return "StableHLO"
+
+
+def _type_of(operation) -> tuple:
+    """(dtype, shape) of the first output, "" and None if there is none or if its rank is not known."""
     outputs = operation.outputs
     shape = outputs[0].shape if outputs else None
     dims = None if shape is None or shape.rank is None else shape.as_list()
-    return _node(operation.name, operation.type, "operation", outputs[0].dtype.name if outputs else "", dims, 1)
+    return outputs[0].dtype.name if outputs else "", dims
+
+
+def _has_parts(members: list, operations: dict) -> bool:
+    return len(members) > 1 or bool(layers.label_of(operations[members[0]]))
+
+
+def _parts(members: list, operations: dict, functions: dict) -> list:
+    """The operations of a group in their order, and behind each loop or condition those of its body or branches."""
+    scope, found = _name_of(members), []
+    for name in members:
+        operation = operations[name]
+        dtype, dims = _type_of(operation)
+        if len(members) > 1:
+            found.append(_part(name.removeprefix(scope), _label(operation), dtype, dims))
+        for node in layers.body_of(operation, functions):
+            if node.op not in _HIDDEN | _PASSED_THROUGH:
+                found.append(_part(node.name.rpartition("while/")[2], node.op, "", None, inside=True))
+    return found
+
+
+def _part(name: str, operation: str, dtype: str, shape, *, inside: bool = False) -> OutlinePart:
+    return OutlinePart(
+        name=name.strip("/_")[-_LONGEST_PART:],
+        op=operation[:_LONGEST_PART],
+        dtype=dtype,
+        shape=None if shape is None else tuple(shape),
+        inside=inside,
+    )
 
 
 def _border(tensor, kind: str, inputs: list) -> OutlineNode:

@@ -200,8 +200,22 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutlinePart:
+    """An operation of a group; `name` is below that of the group. It may be `inside` a loop or condition before it."""
+
+    name: str
+    op: str
+    dtype: str
+    shape: Shape | None
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineNode:
-    """One operation, or a group of `members` operations; `inputs` are places in the list of nodes."""
+    """One operation, or a group of `members` operations; `inputs` are places in the list of nodes.
+
+    `parts` are operations of the group, or of the loop or condition: the first ones if there are very many.
+    """
 
     name: str
     op: str
@@ -210,6 +224,7 @@ class OutlineNode:
     shape: Shape | None
     inputs: tuple[int, ...]
     members: int
+    parts: tuple[OutlinePart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

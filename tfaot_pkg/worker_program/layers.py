@@ -1,0 +1,160 @@
+"""Layers that TensorFlow runs as loops, recognized by what a turn computes: GRU, LSTM, SimpleRNN, one way or both ways.
+
+Names of operations say little: frameworks choose them, and files of ONNX have none. A layer is its loop and what only
+feeds it or only takes from it: lists of tensors, transpositions, reversals. So nothing else lies between its
+operations, and a layer as one node never closes a circle.
+"""
+
+import collections
+import re
+from dataclasses import dataclass
+
+_LOOPS = frozenset("While StatelessWhile".split())
+_BODIES = {
+    **dict.fromkeys(_LOOPS, ("body",)),
+    **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
+    **dict.fromkeys(("Case", "StatelessCase"), ("branches",)),
+}
+_LABELS = {"body": "Loop", "then_branch": "Condition", "branches": "Choice"}
+_REVERSALS = frozenset("Reverse ReverseV2 ReverseSequence".split())
+_AROUND = _REVERSALS | frozenset(
+    "TensorListFromTensor TensorListReserve TensorListStack TensorListGetItem Transpose".split()
+)
+_CELL = re.compile(r"/(lstm|gru|simple_rnn)_cell")
+_CELLS = {"lstm": "LSTM", "gru": "GRU", "simple_rnn": "SimpleRNN"}
+_JOINS = frozenset("AddV2 ConcatV2 Mul Pack".split())
+_MOST_NESTED = 1000
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A loop with the operations around it, or two of them; `label` is what people call it."""
+
+    label: str
+    members: frozenset
+
+
+def label_of(operation) -> str:
+    """What people call an operation that has other functions, "" for all others."""
+    return _LABELS[_BODIES[operation.type][0]] if operation.type in _BODIES else ""
+
+
+def body_of(operation, functions: dict) -> list:
+    """The nodes of the functions (by name) that a loop or a condition runs, and of those that these call."""
+    waiting = [one.name for name in reversed(_BODIES.get(operation.type, ())) for one in _listed(operation, name)]
+    found, seen = [], set()
+    while waiting and len(seen) < _MOST_NESTED:
+        name = waiting.pop()
+        if name in functions and name not in seen:
+            seen.add(name)
+            found += functions[name].node_def
+            called = (attribute.func.name for node in functions[name].node_def for attribute in node.attr.values())
+            waiting += filter(None, called)
+    return found
+
+
+def _listed(operation, name: str) -> list:
+    value = operation.get_attr(name)
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def layers(operations: dict, sources: dict, functions: dict) -> list:
+    """The recurrent layers among the operations that have `sources`; no operation is in two."""
+    after: dict = {name: set() for name in sources}
+    for name, found in sources.items():
+        for source in found:
+            after[source].add(name)
+    ways: list = []
+    for name in sorted(sources):
+        kind = _kind(operations[name], functions)
+        if kind:
+            taken = frozenset().union(*(members for _, members in ways))
+            ways.append((kind, _around(name, operations, sources, after, taken)))
+    return _joined(ways, operations, sources, after)
+
+
+def _kind(operation, functions: dict) -> str:
+    """The layer whose cell a loop computes, by its activations or its name, "" if it is none that is known."""
+    if operation.type not in _LOOPS:
+        return ""
+    body = body_of(operation, functions)
+    counts = collections.Counter(node.op for node in body)
+    sigmoids, tangents, products = counts["Sigmoid"], counts["Tanh"], counts["Mul"]
+    if not counts["TensorListGetItem"] or not counts["MatMul"] + counts["BatchMatMulV2"]:
+        return ""
+    # The gates of a cell are computed together or apart.
+    if tangents == 2 and 1 <= sigmoids <= 3 and products >= 3:
+        return "LSTM"
+    if tangents == 1 and 1 <= sigmoids <= 2 and products >= 2:
+        return "GRU"
+    if not sigmoids and not products and tangents + counts["Relu"] == 1:
+        return "SimpleRNN"
+    # Keras names its cells; several of them, or one with other activations, are told by that.
+    cells = {found for node in body for found in _CELL.findall(node.name)}
+    return _CELLS[cells.pop()] if len(cells) == 1 else "RNN" if cells else ""
+
+
+def _around(loop: str, operations: dict, sources: dict, after: dict, taken: frozenset) -> frozenset:
+    """`loop` and what only feeds it or only takes from it; with names as of Keras, all such operations of its layer."""
+    scope = loop.rpartition("/")[0] + "/"
+    members, waiting = {loop}, [loop]
+    while waiting:
+        name = waiting.pop()
+        for near, others in ((sources[name], after), (after[name], sources)):
+            for one in near:
+                fits = operations[one].type in _AROUND or (scope.count("/") > 1 and one.startswith(scope))
+                if fits and one not in members | taken and members >= set(others[one]):
+                    members.add(one)
+                    # A member's neighbour may fit only now.
+                    waiting += [one, *(members & {*sources[one], *after[one]})]
+    return frozenset(members)
+
+
+def _joined(ways: list, operations: dict, sources: dict, after: dict) -> list:
+    """Two loops of a kind, of which one reverses its steps, are a layer if an operation takes both and nothing else."""
+    found, left = [], list(ways)
+    for name in sorted(sources):
+        if operations[name].type not in _JOINS:
+            continue
+        pair = [way for way in left if way[1] & set(sources[name])]
+        if len(pair) != 2 or pair[0][0] != pair[1][0]:
+            continue
+        one, other = (_fed(members, operations, sources, after) for _, members in pair)
+        if _reverses(one, operations) == _reverses(other, operations):
+            continue
+        both = pair[0][1] | pair[1][1]
+        if both >= set(sources[name]) and not _between(both, sources, after):
+            left = [way for way in left if way not in pair]
+            found.append(Layer(f"Bidirectional {pair[0][0]}", both | {name}))
+    for way in left:
+        found.append(Layer(f"{way[0]}, backward" if _reverses(way[1], operations) else way[0], way[1]))
+    return found
+
+
+def _fed(members: frozenset, operations: dict, sources: dict, after: dict) -> frozenset:
+    """`members` and what only feeds them, up to other loops."""
+    found, waiting = set(members), list(members)
+    while waiting:
+        for one in sources[waiting.pop()]:
+            if one not in found and operations[one].type not in _LOOPS and found >= after[one]:
+                found.add(one)
+                waiting += [one, *(found & after[one])]
+    return frozenset(found)
+
+
+def _reverses(members: frozenset, operations: dict) -> bool:
+    return any(operations[name].type in _REVERSALS for name in members)
+
+
+def _between(members: frozenset, sources: dict, after: dict) -> bool:
+    """Whether an operation that is no member lies on a way from a member to another one."""
+    waiting = [one for name in members for one in after[name] if one not in members]
+    seen = set()
+    while waiting:
+        name = waiting.pop()
+        if name in members:
+            return True
+        if name not in seen:
+            seen.add(name)
+            waiting += after[name]
+    return False
