@@ -18,9 +18,15 @@ Word call(void* function, std::size_t count, const Word* a) {
     case 0: return reinterpret_cast<Word (*)()>(function)();
     case 1: return reinterpret_cast<Word (*)(Word)>(function)(a[0]);
     case 4: return reinterpret_cast<Word (*)(Word, Word, Word, Word)>(function)(a[0], a[1], a[2], a[3]);
+    case 7:
+      return reinterpret_cast<Word (*)(Word, Word, Word, Word, Word, Word, Word)>(function)(
+          a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
     case 8:
       return reinterpret_cast<Word (*)(Word, Word, Word, Word, Word, Word, Word, Word)>(function)(
           a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+    case 12:
+      return reinterpret_cast<Word (*)(Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word)>(function)(
+          a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
     default: return -1;
   }
 }

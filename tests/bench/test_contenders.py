@@ -12,7 +12,9 @@ import pytest
 from tests.bad_input.conftest import write_spec
 from tfaot_pkg.bench.contenders import Field
 from tfaot_pkg.bench.peers import peers_named
+from tfaot_pkg.bench.trees import given
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.signature import DType, Tensor
 from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.types import Compilation, ModelSpec
 
@@ -75,3 +77,26 @@ def test_a_model_that_cannot_be_a_program_is_a_row_with_the_reason(contenders: F
     builds.fails = True
     last = list(contenders.contenders(peers_named(["program"])))[-1]
     assert last.program is None and "fast Fourier transform" in last.row.reason
+
+
+def test_engines_of_trees_run_nothing_else_and_others_no_trees(contenders: Field) -> None:
+    reasons = [each.row.reason for each in contenders.contenders(peers_named(["library", "tl2cgen"]))][2:]
+    assert reasons == ["it computes decision trees only"] * 2
+    trees: Any = SimpleNamespace()
+    found = list(replace(contenders, trees=trees).contenders(peers_named(["litert", "tensorflow"])))[2:]
+    assert [each.row.reason for each in found] == [
+        "TensorFlow, from which its model is made, has no decision trees"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "theirs", "is_compared"), [(1, 2, True), (2, 1, True), (3, 3, True), (3, 1, False)]
+)
+def test_what_a_peer_of_trees_gives_has_its_own_type_and_columns(columns: int, theirs: int, is_compared: bool) -> None:
+    result = Tensor(name="probabilities", dtype=DType.FLOAT64, shape=(None, columns))
+    document = {"dtype": "float32", "columns": theirs}
+    if is_compared:
+        assert given(document, result) == replace(result, dtype=DType.FLOAT32, shape=(None, theirs))
+    else:
+        with pytest.raises(ModelError, match="gives 1 numbers of type float32 for a row, the library 3"):
+            given(document, result)

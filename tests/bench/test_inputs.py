@@ -40,7 +40,7 @@ def _difference(folder: Path, ours: list[float], count: int, theirs: list[float]
     file = folder / "answers.bin"
     file.write_bytes(np.array(ours, np.float32).tobytes() + np.array(count, np.int32).tobytes())
     reference = {"2/y": np.array(theirs, np.float32).reshape(2, 2), "2/count": np.array(5, np.int32)}
-    return difference(file, 2, SIGNATURE, reference, Validation(rtol=0.1, atol=0.1))
+    return difference(file, 2, SIGNATURE.outputs, reference, Validation(rtol=0.1, atol=0.1))
 
 
 def _errors(*arguments: Any) -> tuple[float, float]:
@@ -54,6 +54,14 @@ def test_the_largest_error_is_absolute_and_relative_to_the_outputs_largest_value
     assert _errors(tmp_path, [1, 2, 3, 4], 6, [1, 2, 3, 4]) == (1.0, 0.2)
 
 
+def test_of_two_columns_and_one_the_second_is_compared(tmp_path: Path) -> None:
+    file = tmp_path / "answers.bin"
+    file.write_bytes(np.array([0.75, 0.25, 0.5, 0.5], np.float32).tobytes())
+    theirs = {"2/y": np.array([[0.25], [0.25]])}
+    found = difference(file, 2, SIGNATURE.outputs[:1], theirs, Validation(rtol=0.1, atol=0.1))
+    assert found.max_absolute == 0.25 and found.failures == 1
+
+
 def test_what_is_no_number_on_both_sides_agrees_and_on_one_side_does_not(tmp_path: Path) -> None:
     nan = math.nan
     assert _errors(tmp_path, [1, nan, 3, math.inf], 5, [1, nan, 3, math.inf]) == (0.0, 0.0)
@@ -65,7 +73,7 @@ def test_what_is_no_number_on_both_sides_agrees_and_on_one_side_does_not(tmp_pat
 def test_too_few_values_are_an_error(tmp_path: Path, length: int) -> None:
     (tmp_path / "answers.bin").write_bytes(bytes(length))
     with pytest.raises(ValueError):
-        difference(tmp_path / "answers.bin", 2, SIGNATURE, {}, Validation())
+        difference(tmp_path / "answers.bin", 2, SIGNATURE.outputs, {}, Validation())
 
 
 def test_values_beyond_the_tolerance_are_counted_and_integers_have_none(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_an_engine_with_other_answers_is_told_and_compared_with_nothing() -> Non
     rows = {line[0]: line[1:] for line in table.latencies(found).rows}
     assert rows["ours / best other engine"] == ("0.50", "0.40")
     (note,) = table.notes(found)
-    assert note.startswith(f"{LITERT}: its answers differ from TensorFlow's") and "at batch size 1:" in note
+    assert note.startswith(f"{LITERT}: its answers differ from the source framework's") and "at batch size 1:" in note
     assert [line[-1] for line in table.resources(found).rows] == ["1.0e-07", "5.0e-01!", "1.0e-07"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,27 +12,35 @@ from tfaot_pkg.bench.measure import Inputs
 from tfaot_pkg.bench.peers import PROGRAM, Converter, Peer, Programs, ensure_packages, installed_here
 from tfaot_pkg.bench.results import OURS, Row
 from tfaot_pkg.bench.serving import Program, native_program, python_program
-from tfaot_pkg.bench_program.messages import Options
+from tfaot_pkg.bench.trees import Trees
+from tfaot_pkg.bench_program.messages import Options, Output
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.signature import Tensor
 from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.targets import lowest
 from tfaot_pkg.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.toolchain.pinned import PythonEnvironment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A row of the table to be; `program` is None if `row.reason` says why it cannot run."""
+    """A row of the table to be; `program` is None if `row.reason` says why it cannot run.
+
+    `given` is the one result that it gives, if it does not give all outputs as the model has them.
+    """
 
     row: Row
     program: Program | None = None
+    given: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """What contenders are built from. `targets` are those that libraries are measured for.
 
-    `engine` says what computes the model in `library`, if it is known.
+    `engine` says what computes the model in `library`, if it is known. `trees` is the model for other engines, if it
+    is of decision trees.
     """
 
     spec: ModelSpec
@@ -44,6 +52,7 @@ class Field:
     inputs: Inputs
     programs: Programs
     pipeline: Pipeline
+    trees: Trees | None = None
 
     def contenders(self, peers: Sequence[Peer]) -> Iterator[Contender]:
         """Ours first, a row for each target; then `peers`. Missing packages of peers are installed now."""
@@ -63,8 +72,8 @@ class Field:
 
     def _of(self, peer: Peer) -> Iterator[Contender]:
         row = Row(name=peer.name, title=peer.title, how=peer.how, without_overhead=peer.without_overhead)
-        if self.spec.model.format == "trees" and peer.name != "program":
-            yield Contender(row=replace(row, reason="TensorFlow, from which its model is made, has no decision trees"))
+        if (reason := _other_kind(peer, is_of_trees=self.trees is not None)) != "":
+            yield Contender(row=replace(row, reason=reason))
             return
         try:
             if peer.name == "xla":
@@ -73,6 +82,8 @@ class Field:
                 yield from self._alone(row, replace(self.spec.compilation, engine="program"))
             elif peer.name == "incumbent":
                 yield self._incumbent(row)
+            elif self.trees is not None:
+                yield self._engine_of_trees(peer, row, self.trees)
             else:
                 yield self._engine(peer, row)
         except TfaotError as error:
@@ -112,18 +123,44 @@ class Field:
         return Contender(row=replace(row, model_bytes=library.stat().st_size), program=program)
 
     def _engine(self, peer: Peer, row: Row) -> Contender:
-        python, site, environment = self.toolchain.python, self.toolchain.site_packages, None
-        if peer.packages:
-            environment = installed_here(peer.distributions) or ensure_packages(peer.packages, python, self.pipeline)
-            python, site = environment.python, environment.site_packages
+        environment = self._environment(peer)
         files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
         identity = self.converter.identity(peer.form, environment)
+        return self._in_python(peer, row, environment or self.toolchain, files, self.inputs.outputs, identity)
+
+    def _engine_of_trees(self, peer: Peer, row: Row, trees: Trees) -> Contender:
+        peer = trees.named(peer)
+        row = replace(row, title=peer.title, how=peer.how)
+        environment = self._environment(peer) or trees.library
+        prepared = trees.prepared(peer, self.spec.compilation.batch_sizes, environment)
+        given = prepared.given
+        outputs = (Output(name=given.name, dtype=given.dtype.value, shape=given.shape),)
+        made = self._in_python(peer, row, environment, prepared.files, outputs)
+        return replace(made, given=given)
+
+    def _environment(self, peer: Peer) -> PythonEnvironment | None:
+        """That of the peer's own packages."""
+        if not peer.packages:
+            return None
+        found = installed_here(peer.distributions)
+        return found or ensure_packages(peer.packages, self.toolchain.python, self.pipeline)
+
+    def _in_python(
+        self,
+        peer: Peer,
+        row: Row,
+        environment: PythonEnvironment,
+        files: Mapping[int, Path],
+        outputs: tuple[Output, ...],
+        identity: Path | None = None,
+    ) -> Contender:
+        site = environment.site_packages
         options = Options(
             engine=peer.name,
-            identity=str(identity),
+            identity=str(identity or ""),
             models={str(size): str(file) for size, file in files.items()},
             inputs=self.inputs.inputs,
-            outputs=self.inputs.outputs,
+            outputs=outputs,
             rows=self.inputs.rows,
             calls=str(self.programs.calls),
         )
@@ -132,11 +169,21 @@ class Field:
         filled = replace(
             row,
             version=_versions(site, peer),
-            model_bytes=sum(file.stat().st_size for file in files.values()),
+            model_bytes=sum(file.stat().st_size for file in set(files.values())),
             runtime_bytes=sum(path.stat().st_size for path in runtime),
         )
-        readable = (identity, *files.values(), *self.inputs.files.values(), self.programs.calls, site)
-        return Contender(row=filled, program=python_program(python, PROGRAM, options, readable))
+        own = [identity] if identity else []
+        readable = (*own, *files.values(), *self.inputs.files.values(), self.programs.calls, site)
+        return Contender(row=filled, program=python_program(environment.python, PROGRAM, options, readable))
+
+
+def _other_kind(peer: Peer, *, is_of_trees: bool) -> str:
+    """Why it does not run models of this kind, "" if it does."""
+    if peer.form in ("trees", "c"):
+        return "" if is_of_trees else "it computes decision trees only"
+    if is_of_trees and peer.name not in ("program", "onnxruntime"):
+        return "TensorFlow, from which its model is made, has no decision trees"
+    return ""
 
 
 def _versions(site: Path, peer: Peer) -> str:

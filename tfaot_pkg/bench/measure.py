@@ -66,20 +66,25 @@ def write_inputs(values: Mapping[str, Array], signature: Signature, rows: int, f
 
 
 def difference(
-    answers: Path, batch_size: int, signature: Signature, theirs: Mapping[str, Array], tolerance: Validation
+    answers: Path,
+    batch_size: int,
+    outputs: Sequence[Tensor],
+    theirs: Mapping[str, Array],
+    tolerance: Validation,
 ) -> Difference:
-    """How far an engine's outputs, in the file `answers`, are from TensorFlow's.
+    """How far an engine's `outputs`, in the file `answers`, are from the source framework's.
 
     The largest difference, absolute and relative to the largest value of each output, infinite if only one side is a
-    number; and how many values are beyond `tolerance`.
+    number; and how many values are beyond `tolerance`. If one side has two columns and the other one, it is the second.
     """
     content, offset, found, failures = answers.read_bytes(), 0, [], 0
-    for tensor in signature.outputs:
+    for tensor in outputs:
         size = tensor.nbytes_at(batch_size)
         taken = np.frombuffer(content[offset : offset + size], held_type(tensor.dtype.value))
         ours = numbers(taken.reshape(tensor.shape_at(batch_size)), tensor.dtype.value)
         offset += size
         expected = _first(tensor, theirs[f"{batch_size}/{tensor.name}"], batch_size)
+        ours, expected = _same_columns(ours, expected)
         found.append(_difference(ours, expected))
         failures += compare(
             ours, expected, target="", batch_size=batch_size, output=tensor.name,
@@ -87,6 +92,15 @@ def difference(
         ).failures  # fmt: skip
     absolute, relative = (max(each) for each in zip(*found, strict=True))
     return Difference(max_absolute=absolute, max_relative=relative, failures=failures)
+
+
+def _same_columns(ours: Array, expected: Array) -> tuple[Array, Array]:
+    if ours.shape == expected.shape:
+        return ours, expected
+    rows = len(expected)
+    flat, other = ours.reshape(rows, -1), expected.reshape(rows, -1)
+    columns = min(flat.shape[1], other.shape[1])
+    return flat[:, -columns:], other[:, -columns:]
 
 
 def _first(tensor: Tensor, values: Array, batch_size: int) -> Array:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from tfaot_pkg import resources
-from tfaot_pkg.bench_program.messages import Conversion, Fetched, Fixing, Placeholder, Saved
+from tfaot_pkg.bench_program.messages import Conversion, Fetched, Fixing, Placeholder, Saved, TreeConversion
 from tfaot_pkg.code import code_digest
 from tfaot_pkg.cxx.compiler import Compiler
 from tfaot_pkg.errors import CompilerError, ModelError, SpecError
@@ -31,8 +31,8 @@ from tfaot_pkg.toolchain.pinned import Pins, PythonEnvironment, inspect
 from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.worker_program.messages.wire import encoded
 
-Form = Literal["library", "graph", "tflite", "onnx", "iree"]
-"""What an engine runs: a library of ours, or what a frozen graph is converted to."""
+Form = Literal["library", "graph", "tflite", "onnx", "iree", "trees", "c"]
+"""What an engine runs: a library of ours, what a frozen graph is converted to, or a file of trees and C code of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +133,21 @@ _PEERS = (
         how="tf.function(jit_compile=True) of the frozen graph, called from Python",
         form="graph",
         runtime=("tensorflow/libtensorflow_cc.so*", "tensorflow/libtensorflow_framework.so*"),
+    ),
+    Peer(
+        name="library",
+        title="the library of trees",
+        how="the library that trained decision trees",
+        form="trees",
+    ),
+    Peer(
+        name="tl2cgen",
+        title="tl2cgen (C)",
+        how="C code of the trees, compiled with its own flags (-O3), called row by row on rows in its own form",
+        form="c",
+        packages="tl2cgen",
+        distributions=("tl2cgen", "treelite", "scikit-learn", "skops"),
+        disk=270,
     ),
 )
 
@@ -276,7 +291,7 @@ class Converter:
         readable = (PROGRAM / "messages.py", original.path.parent)
         box = Sandbox(readable=readable, writable=(folder,), limits=Limits.of_user())
         command = box.python(self.original_python, PROGRAM / "fix_onnx.py", env=QUIET)
-        self._run(command, "the sizes of the ONNX file cannot be fixed", request)
+        run_conversion(command, "the sizes of the ONNX file cannot be fixed", request, self.pipeline)
 
     def _convert(
         self,
@@ -315,7 +330,7 @@ class Converter:
             limits=Limits.of_user(),
         )
         command = box.python(self.python, PROGRAM / "convert.py", env=QUIET)
-        self._run(command, f"TensorFlow cannot convert it to {form}", request)
+        run_conversion(command, f"TensorFlow cannot convert it to {form}", request, self.pipeline)
 
     def _compile_with_iree(self, models: Mapping[int, Path], environment: PythonEnvironment, folder: Path) -> None:
         programs = environment.python.parent
@@ -323,22 +338,26 @@ class Converter:
             text, file = folder / f"{size}.mlir", folder / f"{size}.{_SUFFIXES['iree']}"
             box = Sandbox(readable=(onnx,), writable=(folder,), limits=Limits.of_user())
             importing = box.python(environment.python, programs / "iree-import-onnx", [onnx, "-o", text], env=QUIET)
-            self._run(importing, "IREE cannot import it")
+            run_conversion(importing, "IREE cannot import it", None, self.pipeline)
             # It starts its compiler and a linker, which are in its package.
             box = replace(box, readable=(), starts_programs=True)
             words: list[str | Path] = [text, *_IREE, "-o", file]
             compiling = box.python(environment.python, programs / "iree-compile", words, env=QUIET)
-            self._run(compiling, "IREE cannot compile it")
+            run_conversion(compiling, "IREE cannot compile it", None, self.pipeline)
             text.unlink()
 
-    def _run(self, command: Command, what: str, request: Conversion | Fixing | None = None) -> None:
-        stdin = None if request is None else encoded(request).encode()
-        log = self.pipeline.folders.logs / "bench-convert.log"
-        try:
-            command.run(log=log, stdin=stdin)
-        except CommandFailed as error:
-            last = [line for line in error.tail.splitlines() if line.strip()][-1:] or [error.reason]
-            raise ModelError(f"{what}: {last[0].strip()[:300]}", log=log) from error
+
+def run_conversion(
+    command: Command, what: str, request: Conversion | Fixing | TreeConversion | None, pipeline: Pipeline
+) -> None:
+    """Raises ModelError with the last line that it printed after `what`."""
+    stdin = None if request is None else encoded(request).encode()
+    log = pipeline.folders.logs / "bench-convert.log"
+    try:
+        command.run(log=log, stdin=stdin)
+    except CommandFailed as error:
+        last = [line for line in error.tail.splitlines() if line.strip()][-1:] or [error.reason]
+        raise ModelError(f"{what}: {last[0].strip()[:300]}", log=log) from error
 
 
 _TIMEOUT = 300.0

@@ -25,6 +25,8 @@ _PEERS = {
     "iree": ("#cc79a7", "^", "-"),
     "tensorflow": ("#7f7f7f", "v", "-"),
     "tensorflow_jit": ("#7f7f7f", "<", "--"),
+    "library": ("#cc79a7", "D", "--"),
+    "tl2cgen": ("#0072b2", "s", "--"),
     "incumbent": ("#111827", "X", "-"),
 }
 _INK, _MUTED, _FAINT, _ROOF = "#1f2937", "#6b7280", "#d1d5db", "#e7e5e4"

@@ -15,6 +15,7 @@ from tfaot_pkg.bench.measure import Rates, Schedule, Taken, difference, measure,
 from tfaot_pkg.bench.peers import Converter, Peer, compile_programs
 from tfaot_pkg.bench.results import Bench, Limits, Roof, Row, cell_of, description, free_core, least_time, sizes_read
 from tfaot_pkg.bench.serving import native_program
+from tfaot_pkg.bench.trees import Trees
 from tfaot_pkg.bench.work import work_of
 from tfaot_pkg.bench_program.messages import Saved
 from tfaot_pkg.errors import RunError, SourceError
@@ -105,6 +106,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
             ),
             inputs=write_inputs(values, frozen.signature, max(sizes), folder),
             programs=compile_programs(plan.compiler, targets, folder), pipeline=pipeline,
+            trees=_trees(plan, saved, frozen.signature, pool, pipeline),
         )  # fmt: skip
         contenders = list(field.contenders(request.peers))
         schedule = Schedule(batch_sizes=sizes, rounds=request.rounds, core=_core(request))
@@ -151,6 +153,17 @@ def _onnx(saved: SavedModel) -> Original | None:
     found = saved.original
     is_onnx = found.frontend is not None and found.frontend.framework == "onnx"
     return found if is_onnx and not found.by_row else None
+
+
+def _trees(plan: Plan, saved: SavedModel, signature: Signature, pool: WorkerPool, pipeline: Pipeline) -> Trees | None:
+    """The model for other engines if it is of decision trees."""
+    if plan.spec.model.format != "trees":
+        return None
+    original = saved.original
+    return Trees(
+        original=original, signature=signature, library=pool.environment_of(original.frontend),
+        python=pool.environment.python, compiler=plan.compiler, pipeline=pipeline,
+    )  # fmt: skip
 
 
 def _saved(saved: SavedModel, model: ModelInfo) -> Saved:
@@ -221,8 +234,9 @@ def _bench(
         found = taken[name]
         if found.failure:
             return replace(contender.row, reason=found.failure)
+        outputs = signature.outputs if contender.given is None else (contender.given,)
         differences = {
-            size: difference(folder / f"{name}-{size}.bin", size, signature, theirs, plan.spec.validation)
+            size: difference(folder / f"{name}-{size}.bin", size, outputs, theirs, plan.spec.validation)
             for size in schedule.batch_sizes
         }
         overhead = found.overhead if contender.row.without_overhead else 0.0

@@ -205,8 +205,8 @@ def notes(bench: Bench) -> list[str]:
     """Lines: what could not be measured, and why; which engines give other answers than the model."""
     missing = [f"{row.title}: not measured: {row.reason}" for row in bench.engines if row.reason]
     wrong = [
-        f"{row.title}: its answers differ from TensorFlow's by more than the spec allows, at batch size {sizes}: "
-        "its times there are compared with nothing"
+        f"{row.title}: its answers differ from the source framework's by more than the spec allows, "
+        f"at batch size {sizes}: its times there are compared with nothing"
         for row in bench.engines
         if (sizes := ", ".join(str(cell.batch_size) for cell in row.cells if cell.failures))
     ]

@@ -32,8 +32,8 @@ class Output:
 class Options:
     """The first line for an engine; the lines after it are words, as in templates/bench/library.cc.
 
-    `models` are files by batch size, `identity` is the file of a model that gives one float back. `calls` is the shared
-    library of templates/bench/calls.cc.
+    `models` are files by batch size, `identity` is the file of a model that gives one float back, "" for decision
+    trees. `calls` is the shared library of templates/bench/calls.cc.
     """
 
     engine: str
@@ -164,3 +164,32 @@ class Conversion:
         inputs = tuple(Placeholder(**each) for each in document["inputs"])
         outputs = tuple(Fetched(**each) for each in document["outputs"])
         return cls(**{**document, "saved": saved, "inputs": inputs, "outputs": outputs})
+
+
+GIVEN = "given.json"
+"""The file in which convert_trees.py says what the model gives."""
+ROWS = "tfaot_rows"
+"""The C function that it adds to the code of tl2cgen: `int (entries, rows, features, results)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeConversion:
+    """What convert_trees.py shall do with the file `model` of `library`: `kind` is onnx or c, results go to `folder`.
+
+    The input has `columns` numbers of type `dtype` in each row; ONNX files are for the batch sizes `sizes`. If it
+    `is_label`, the result is a class and no probability.
+    """
+
+    kind: str
+    library: str
+    model: str
+    folder: str
+    sizes: tuple[int, ...]
+    columns: int
+    dtype: str
+    is_label: bool
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> TreeConversion:
+        """Raises TypeError for unknown and missing fields."""
+        return cls(**document)

@@ -34,7 +34,7 @@ PeersOption = Annotated[
         "--peers",
         metavar="NAME,...",
         help="Engines to compare with: xla, program, incumbent, litert, onnxruntime, openvino, iree, "
-        "tensorflow, tensorflow_jit; all, or none. Repeatable. (default: all)",
+        "tensorflow, tensorflow_jit; for decision trees library, tl2cgen; all, or none. Repeatable. (default: all)",
     ),
 ]
 BatchSizesOption = Annotated[
@@ -99,13 +99,14 @@ def bench(
     """Measure a model's library beside other inference engines on this machine: latency, memory, sizes, errors.
 
     Each engine runs in its own process, with one thread on one core and its inputs bound beforehand. The engines take
-    turns, so that other load on the machine affects all of them. Answers are compared with TensorFlow's, and times
-    with the most that the core can do (the roofline), which is measured in the same turns.
+    turns, so that other load on the machine affects all of them. Answers are compared with the source
+    framework's, and times with the most that the core can do (the roofline), which is measured in the same turns.
 
     Engines that are missing are installed on demand, pinned, each into its own environment in the folder of
     toolchains: litert 160 MB, onnxruntime 170 MB, openvino 280 MB, iree 610 MB, and 110 MB for the conversion to ONNX.
-    xla, program, incumbent, tensorflow and tensorflow_jit need only the toolchain. If an engine cannot be installed or
-    cannot run the model, its line of the table says why; the exit code is 0.
+    xla, program, incumbent, tensorflow and tensorflow_jit need only the toolchain. Decision trees run beside the
+    library that trained them, tl2cgen (270 MB) and ONNX Runtime (270 MB more for the conversion). If an engine cannot
+    be installed or cannot run the model, its line of the table says why; the exit code is 0.
 
     Exit code 28: with --since, our library became slower than noise explains.
 

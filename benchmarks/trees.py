@@ -1,0 +1,127 @@
+"""The boosted trees of tree_models.py beside other engines: what docs/benchmarks/trees.* hold.
+
+    .venv/bin/python benchmarks/trees.py [--models TREESxDEPTH,...] [--peers NAME,...] [--rounds 15]
+        [--batch-sizes 1,16,256] [--folder docs/benchmarks] [--work build/trees] [--from trees.json]
+
+All engines run in one process each, in turns, as `tfaot-pkg bench` has it. Results of models that are done stay in the
+work folder: a run that was stopped goes on there.
+
+--from draws the table anew from a trees.json, and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from engines import ROOT, Options, how, measured, on, standing, toolchain_python
+from families import ratio_of_minima
+
+from tfaot_pkg.bench import table
+from tfaot_pkg.bench.peers import peers_named
+from tfaot_pkg.bench.results import Bench
+from tfaot_pkg.bench.run import Request
+from tfaot_pkg.cli.command import make_progress
+from tfaot_pkg.documents import convert, plain
+from tfaot_pkg.folders import Folders
+from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.process import run
+from tfaot_pkg.progress import Silent
+from tfaot_pkg.targets import TARGETS, runs_here
+from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+
+MODELS = ("100x4", "200x6", "1000x8")
+_HEAD = """\
+# Decision trees compared
+
+Made by `benchmarks/trees.py`; [bench](../how-to/bench.md) describes the method. XGBoost classifiers of two classes on
+28 numbers. One thread on one core; medians of {rounds} rounds in which all engines take turns; smaller is better.
+
+{machine}
+
+All engines are called by a loop in C. Every answer was compared with XGBoost's.
+"""
+_COLUMNS = """\
+Microseconds per run, medians; then ours over the best other engine, of medians and of minima.
+"""
+
+
+def options() -> Options:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--peers", default="library,tl2cgen,onnxruntime")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--batch-sizes", default="1,16,256")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "trees")
+    parser.add_argument("--from", dest="source", type=Path)
+    given = parser.parse_args()
+    request = Request(
+        peers=peers_named(given.peers.split(",")),
+        batch_sizes=tuple(map(int, given.batch_sizes.split(","))),
+        targets=(max((t for t in TARGETS.values() if runs_here(t)), key=lambda t: t.level).name,),
+        rounds=given.rounds,
+    )
+    return Options(
+        networks=tuple(given.models.split(",")), request=request, folder=given.folder, work=given.work,
+        source=given.source,
+    )  # fmt: skip
+
+
+def write_models(names: Sequence[str], folder: Path, pipeline: Pipeline) -> None:
+    """Those of `names` that are not below `folder`, by XGBoost of the front-end."""
+    missing = [name for name in names if not (folder / name / "spec.yaml").exists()]
+    if missing:
+        environments = FrontendEnvironments(folders=pipeline.folders, progress=Silent())
+        python = environments.ensure(FRONTENDS["trees"], toolchain_python(pipeline)).python
+        run([python, "-I", "-B", ROOT / "benchmarks" / "tree_models.py", folder, *missing], timeout=3600)
+
+
+def cells(each: Bench) -> list[tuple[str, ...]]:
+    """The lines of a model: one for each batch size."""
+    (target,) = {row.target for row in each.engines if row.is_ours}
+    names = (f"tfaot-{target}", "library", "tl2cgen", "onnxruntime")
+    lines = []
+    for size in each.batch_sizes:
+        found = []
+        for name in names:
+            cell = row.cell(size) if (row := each.row(name)) else None
+            found.append("-" if cell is None else table.micro(cell.median) + ("!" if cell.failures else ""))
+        ratios = table.ratio_to_peers(each, size), ratio_of_minima(each, size)
+        lines.append((each.model, str(size), *found, *(f"{ratio:.2f}" for ratio in ratios)))
+    return lines
+
+
+def markdown(benches: list[Bench]) -> str:
+    head = ("model", "batch", "ours", "XGBoost", "tl2cgen", "ONNX Runtime", "ratio", "of minima")
+    rows = tuple(line for each in benches for line in cells(each))
+    lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0].machine)), *standing(benches), "", _COLUMNS]
+    lines += [table.Table(head=head, rows=rows).markdown(), "", "## The models", ""]
+    for each in benches:
+        lines.append(f"- {each.model}: {each.description}.")
+        lines += [f"  - {note}" for note in table.notes(each)]
+        lines += ["", table.resources(each).markdown(), ""]
+    return "\n".join([*lines, "## What was run", "", *how(benches)]) + "\n"
+
+
+def main() -> None:
+    chosen = options()
+    chosen.work.mkdir(parents=True, exist_ok=True)
+    if chosen.source:
+        benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["models"]]
+    else:
+        pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
+        models = chosen.work / "models"
+        write_models(chosen.networks, models, pipeline)
+        benches = measured(chosen.networks, chosen.request, networks=models, work=chosen.work, pipeline=pipeline)
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    document = {"format": 1, "models": [plain(each) for each in benches]}
+    (chosen.folder / "trees.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    (chosen.folder / "trees.md").write_text(markdown(benches))
+    print("\n".join(standing(benches)))
+
+
+if __name__ == "__main__":
+    main()

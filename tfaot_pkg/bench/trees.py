@@ -1,0 +1,173 @@
+"""Decision trees as peers run them: the author's file, C by tl2cgen, ONNX by onnxmltools and skl2onnx.
+
+Each peer gives one result, without the margin; it has the peer's own type of numbers, and of two classes it may give
+both probabilities or the second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfaot_pkg.bench.peers import PROGRAM, QUIET, STAGE, Peer, ensure_packages, run_conversion
+from tfaot_pkg.bench_program.messages import GIVEN, TreeConversion
+from tfaot_pkg.code import code_digest
+from tfaot_pkg.cxx.compiler import Compiler
+from tfaot_pkg.cxx.confined import confined
+from tfaot_pkg.documents import read_json
+from tfaot_pkg.errors import CompilerError, ModelError
+from tfaot_pkg.frozen.source_model import Original
+from tfaot_pkg.keys import key_of, sha256_file, sha256_tree
+from tfaot_pkg.pipeline import Pipeline
+from tfaot_pkg.process import CommandFailed
+from tfaot_pkg.sandbox import Limits, Sandbox
+from tfaot_pkg.signature import DType, Signature, Tensor
+from tfaot_pkg.toolchain.pinned import PythonEnvironment
+
+_MARGIN = "margin"
+_CONVERTERS = ("convert_trees.py", "fix_onnx.py", "messages.py")
+_KINDS = {"onnxruntime": "onnx", "tl2cgen": "c"}
+_FLAGS = ("-std=c99", "-O3", "-fPIC", "-shared")
+"""As tl2cgen compiles."""
+_TIMEOUT = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Library:
+    """How a library is called, and its parts: see Peer."""
+
+    title: str
+    how: str
+    distributions: tuple[str, ...]
+    runtime: tuple[str, ...] = ()
+
+
+_LIBRARIES: Mapping[str, _Library] = {
+    "XGBoost": _Library(
+        title="XGBoost (C)",
+        how="XGBoosterPredictFromDense of its C API on the caller's floats, one thread",
+        distributions=("xgboost-cpu", "xgboost"),
+        runtime=("xgboost/lib/libxgboost.so",),
+    ),
+    "LightGBM": _Library(
+        title="LightGBM (C)",
+        how="LGBM_BoosterPredictForMatSingleRowFast of its C API for one row, LGBM_BoosterPredictForMat for more, "
+        "one thread",
+        distributions=("lightgbm",),
+        runtime=("lightgbm/lib/lib_lightgbm.so",),
+    ),
+    "scikit-learn": _Library(
+        title="scikit-learn",
+        how="predict_proba or predict, called from Python, one job",
+        distributions=("scikit-learn",),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A model for a peer: files by batch size, and the result that the peer gives."""
+
+    files: Mapping[int, Path]
+    given: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trees:
+    """Trees of `original`, whose library is in the environment `library`; `python` makes environments of peers."""
+
+    original: Original
+    signature: Signature
+    library: PythonEnvironment
+    python: Path
+    compiler: Compiler
+    pipeline: Pipeline
+
+    def named(self, peer: Peer) -> Peer:
+        """`peer`, with what is known of the library if it is this.
+
+        Raises ModelError if no library for Python reads the file, and if there is no result.
+        """
+        known = _LIBRARIES.get(self.original.library)
+        if known is None:
+            raise ModelError(f"no Python package reads files of {self.original.library or 'this kind'}")
+        if peer.form != "trees":
+            return peer
+        return replace(peer, title=known.title, how=known.how, distributions=known.distributions, runtime=known.runtime)
+
+    def prepared(self, peer: Peer, batch_sizes: Sequence[int], environment: PythonEnvironment) -> Prepared:
+        """The model for `peer`, whose `environment` this is.
+
+        Raises ModelError if the peer does not take it, CompilerError; what installing converters raises.
+        """
+        result = self._result()
+        if peer.form == "trees":
+            return Prepared(files=dict.fromkeys(batch_sizes, self.original.path), given=result)
+        kind = _KINDS[peer.name]
+        if kind == "onnx":
+            environment = ensure_packages("onnxmltools", self.python, self.pipeline)
+        (x,) = self.signature.inputs
+        parts = {
+            "file": sha256_file(self.original.path),
+            "library": self.original.library,
+            "result": self.original.fetches[result.name],
+            "kind": kind,
+            "sizes": list(batch_sizes) if kind == "onnx" else [],
+            "program": sha256_tree(PROGRAM, [PROGRAM / name for name in _CONVERTERS]),
+            "environment": environment.identity,
+            "compiler": self.compiler.identity if kind == "c" else "",
+        }
+
+        def make(folder: Path) -> None:
+            request = TreeConversion(
+                kind=kind, library=self.original.library, model=str(self.original.path), folder=str(folder),
+                sizes=tuple(batch_sizes), columns=int(x.shape[1] or 0), dtype=x.dtype.value,
+                is_label=self.original.fetches[result.name] == "label",
+            )  # fmt: skip
+            readable = (*(PROGRAM / name for name in _CONVERTERS), self.original.path)
+            box = Sandbox(readable=readable, writable=(folder,), limits=Limits.of_user())
+            command = box.python(environment.python, PROGRAM / "convert_trees.py", env=QUIET)
+            what = "tl2cgen cannot convert it" if kind == "c" else "onnxmltools or skl2onnx cannot convert it"
+            run_conversion(command, what, request, self.pipeline)
+            if kind == "c":
+                self._compile(folder)
+
+        folder = self.pipeline.cache.get_or_make(STAGE, key_of(STAGE, code_digest(__name__), parts), make)
+        names = {size: f"{size}.onnx" if kind == "onnx" else _SHARED for size in batch_sizes}
+        files = {size: folder / name for size, name in names.items()}
+        return Prepared(files=files, given=given(read_json((folder / GIVEN).read_bytes()), result))
+
+    def _result(self) -> Tensor:
+        """Raises ModelError."""
+        found = [each for each in self.signature.outputs if self.original.fetches[each.name] != _MARGIN]
+        if len(found) != 1:
+            raise ModelError("the spec names no output but the margin, and peers give the result")
+        return found[0]
+
+    def _compile(self, folder: Path) -> None:
+        """Raises CompilerError."""
+        log = self.pipeline.folders.logs / "bench-convert.log"
+        compiler = confined(self.compiler)
+        # For g++ the language is that of the next file only.
+        sources = [word for source in sorted(folder.glob("*.c")) for word in ("-x", "c", source)]
+        argv = [*compiler.command, *_FLAGS, *sources, "-x", "none", "-o", folder / _SHARED, "-lm"]
+        try:
+            compiler.runner(argv, cwd=folder, env={}, timeout=_TIMEOUT, log=log)
+        except CommandFailed as error:
+            raise CompilerError(f"the code of tl2cgen does not compile ({error.reason})", log=log) from error
+        for source in folder.glob("*.[ch]"):
+            source.unlink()
+
+
+_SHARED = "model.so"
+
+
+def given(document: object, result: Tensor) -> Tensor:
+    """`result` in the type and with the columns of `document`. Raises ModelError if it cannot be compared."""
+    columns = (result.shape[1:] or (1,))[0]
+    found = document if isinstance(document, dict) else {}
+    theirs, dtype = found.get("columns"), found.get("dtype")
+    if dtype not in ("float32", "float64", "int64") or not (theirs == columns or {theirs, columns} == {1, 2}):
+        raise ModelError(f"it gives {theirs} numbers of type {dtype} for a row, the library {columns}")
+    return replace(result, dtype=DType(dtype), shape=(None, theirs), axes=())
