@@ -149,11 +149,11 @@ def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
         if spec.validation.rtol == 0:
             yield (
                 "validation.rtol and validation.atol are 0: the build fails unless every answer has the very bits of "
-                f"TensorFlow's ({', '.join(floats)}); compiled code adds in another order, so few models pass"
+                f"the framework's ({', '.join(floats)}); compiled code adds in another order, so few models pass"
             )
         else:
             yield (
-                "validation.atol is 0: where TensorFlow's answer is 0, or tiny beside the terms of its sum, the build "
+                "validation.atol is 0: where the framework's answer is 0, or tiny beside the terms of its sum, the build "
                 f"fails unless the library's is as exact ({', '.join(floats)})"
             )
 

@@ -107,7 +107,7 @@ class CompilerError(TfaotError):
 
 
 class ValidationError(TfaotError):
-    """The compiled library does not give TensorFlow's answers within the tolerance."""
+    """The compiled library does not give the framework's answers within the tolerance."""
 
     exit_code = 15
     kind = "validation"

@@ -1,4 +1,4 @@
-// Compares a model's answers with TensorFlow's, which were stored when the model was built.
+// Compares a model's answers with those of its framework, which were stored when the model was built.
 //
 // They are in share/tfaot-model-NAME/reference.bin, beside the folder of this program: little-endian numbers without
 // gaps, written by tfaot_pkg/verify/oracle.py:
@@ -29,7 +29,7 @@ const char* const kHelp =
     "usage: %s [--target TARGET]... [--reference FILE]\n"
     "\n"
     "Run the model %s on stored inputs, at every compiled batch size and for every target that this CPU can run, and\n"
-    "compare with TensorFlow's answers: |ours - theirs| <= atol + rtol * |theirs|; integers and truth values are equal.\n"
+    "compare with the framework's answers: |ours - theirs| <= atol + rtol * |theirs|; integers and truth values are equal.\n"
     "\n"
     "  --target TARGET     only this one: %s. Repeatable.\n"
     "  --reference FILE    stored inputs and answers. [default: ../share/" TFAOT_PACKAGE "/reference.bin from here]\n"
@@ -172,7 +172,7 @@ Comparison compare(const void* ours, const void* theirs, std::size_t bytes, cons
     }
     if (agree) continue;
     if (made.failures++ == 0) {
-      made.first = "element " + place_of(has_parts ? i / 2 : i, tensor) + " is " + text_of(mine) + ", and TensorFlow's " + text_of(wanted);
+      made.first = "element " + place_of(has_parts ? i / 2 : i, tensor) + " is " + text_of(mine) + ", and the framework's " + text_of(wanted);
     }
   }
   return made;
@@ -260,11 +260,11 @@ int test(const std::vector<std::string>& asked, const std::string& file) {
   }
   if (summary.comparisons == 0) fail("this CPU can run none of the targets " + tools::targets_text());
   if (summary.failed != 0) {
-    std::printf("%s: %d of %d comparisons with TensorFlow fail (rtol %g, atol %g)\n", tools::title().c_str(),
+    std::printf("%s: %d of %d comparisons with the framework fail (rtol %g, atol %g)\n", tools::title().c_str(),
                 summary.failed, summary.comparisons, reference.rtol, reference.atol);
     return kDiffers;
   }
-  std::printf("%s: all %d comparisons with TensorFlow agree (%s; largest difference %.2g)\n", tools::title().c_str(),
+  std::printf("%s: all %d comparisons with the framework agree (%s; largest difference %.2g)\n", tools::title().c_str(),
               summary.comparisons, summary.targets.c_str(), summary.largest);
   return kAgrees;
 }

@@ -98,7 +98,7 @@ def compare(programs: Path, data: bytes, *arguments: str) -> subprocess.Complete
 
 def test_right_answers_agree_for_every_target_and_batch_size(programs: Path, tmp_path: Path) -> None:
     done = compare(programs, stored())
-    said = "affine 1.2.0 (tensorflow 2.17.1): all 8 comparisons with TensorFlow agree (x86-64-v2, x86-64-v3; largest difference 0)\n"
+    said = "affine 1.2.0 (tensorflow 2.17.1): all 8 comparisons with the framework agree (x86-64-v2, x86-64-v3; largest difference 0)\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
     (tmp_path / "link").symlink_to(programs / "bin" / "affine_test")
     assert "all 4 comparisons" in call(tmp_path / "link", "--target", "x86-64-v2").stdout
@@ -110,9 +110,9 @@ def test_wrong_answers_are_counted_and_the_first_is_shown(programs: Path) -> Non
     assert done.returncode == 1
     first, second, last = done.stdout.splitlines()
     assert first.startswith("output 'label', batch size 2, x86-64-v3: 2 of 2 elements differ: element [0] is ")
-    assert first.endswith(", and TensorFlow's 7")
+    assert first.endswith(", and the framework's 7")
     assert second.startswith("output 'y', batch size 4, x86-64-v3: 12 of 12 elements differ: element [0, 0] is 1.19")
-    assert "2 of 4 comparisons with TensorFlow fail (rtol 1e-05, atol 0)" in last
+    assert "2 of 4 comparisons with the framework fail (rtol 1e-05, atol 0)" in last
 
 
 def test_the_tolerance_is_that_of_the_spec(programs: Path) -> None:
