@@ -153,8 +153,8 @@ def _notes(spec: ModelSpec, signature: Signature) -> Iterator[str]:
             )
         else:
             yield (
-                "validation.atol is 0: where the framework's answer is 0, or tiny beside the terms of its sum, the build "
-                f"fails unless the library's is as exact ({', '.join(floats)})"
+                "validation.atol is 0: where the framework's answer is 0, or tiny beside the terms of its sum, the "
+                f"build fails unless the library's is as exact ({', '.join(floats)})"
             )
 
 

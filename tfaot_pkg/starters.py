@@ -11,7 +11,8 @@ from pathlib import Path
 from tfaot_pkg import resources
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import PrefixError, SourceError, StorageError
-from tfaot_pkg.package.first_program import Example, first_build_file, first_program
+from tfaot_pkg.package.example import Example
+from tfaot_pkg.package.first_program import first_build_file, first_program
 from tfaot_pkg.package.name import package_meant_by
 from tfaot_pkg.prefix.manifest import Manifest, look, read_prefix
 from tfaot_pkg.signature import Signature

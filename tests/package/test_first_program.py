@@ -14,7 +14,8 @@ from tests.package.conftest import SIGNATURE, WARNINGS, build_fake_libraries, ma
 from tests.wording import reported
 from tfaot_pkg.documents import plain
 from tfaot_pkg.errors import PrefixError
-from tfaot_pkg.package.first_program import example_of, first_program
+from tfaot_pkg.package.example import example_of
+from tfaot_pkg.package.first_program import first_program
 from tfaot_pkg.package.tree import info_document, write_tree
 from tfaot_pkg.prefix.install import install_built
 from tfaot_pkg.process import run

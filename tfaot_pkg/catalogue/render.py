@@ -54,8 +54,8 @@ _NEWEST, _OPTIONS, _VOCABULARY = 30, 40, 4000
 _OURS = frozenset({"packages", "list", "words", "assets"})
 _LOCK, _LOCK_TIMEOUT = ".catalogue.lock", 60
 _SMALL = 200
-"""A publication makes a missing or damaged catalogue anew up to this number of packages: at about 3 ms each (decision 17),
-nobody waits for that."""
+"""A publication makes a missing or damaged catalogue anew up to this number of packages: at about 3 ms each
+(decision 17), nobody waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

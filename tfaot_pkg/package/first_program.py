@@ -1,4 +1,4 @@
-"""A batch of a model's validation with its framework's answers, and a first C++ program that computes it.
+"""A first C++ program, which computes an example of a model's validation.
 
 Pure: values in, text out. `new_app.py` reads an installed package and writes the files.
 """
@@ -9,71 +9,18 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
-from tfaot_pkg.arrays import Array
 from tfaot_pkg.errors import PrefixError
+from tfaot_pkg.package.example import PLAIN, Example, Numbers
 from tfaot_pkg.package.render import render
 from tfaot_pkg.package.tree import tensor_members
 from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 
-MOST_NUMBERS = 2048
-"""Of inputs and outputs together: more do not make a program that people read."""
-
-_PLAIN = frozenset(DType) - {DType.FLOAT16, DType.BFLOAT16, DType.COMPLEX64, DType.COMPLEX128}
 _TAKEN = ("main", "model", "results", "print", "std", "tfaot")
 _CLASS = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
-
-Numbers = Sequence[bool | int | float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """`rows` rows of inputs and the framework's answers by name, row-major. All numbers are finite."""
-
-    rows: int
-    inputs: Mapping[str, Numbers]
-    outputs: Mapping[str, Numbers]
-
-
-def example_of(
-    signature: Signature, batch_sizes: Sequence[int], *, independent: bool, inputs: Mapping[str, Array],
-    answers: Mapping[str, Array],
-) -> Example | None:  # fmt: skip
-    """The first batch of the validation as an example: one row if rows are independent, else of the smallest size.
-
-    `answers` are by "SIZE/OUTPUT". None if the model has state or variable sizes, types that a C++ program cannot write
-    down as numbers, more than `MOST_NUMBERS` of them, or one that is not finite.
-    """
-    size = min(batch_sizes)
-    rows = 1 if independent else size
-    if signature.state or signature.symbols or any(tensor.dtype not in _PLAIN for tensor in signature.tensors):
-        return None
-    given = {each.name: _first(each, inputs[each.name], rows) for each in signature.inputs}
-    found = {each.name: _first(each, answers[f"{size}/{each.name}"], rows) for each in signature.outputs}
-    values = [*given.values(), *found.values()]
-    if sum(each.size for each in values) > MOST_NUMBERS or not all(np.isfinite(each).all() for each in values):
-        return None
-    return Example(
-        rows=rows,
-        inputs={name: _numbers(each) for name, each in given.items()},
-        outputs={name: _numbers(each) for name, each in found.items()},
-    )
-
-
-def _first(tensor: Tensor, values: Array, rows: int) -> Array:
-    return np.asarray(values[:rows] if tensor.has_batch_axis else values).reshape(-1)
-
-
-def _numbers(values: Array) -> Numbers:
-    # The shortest decimal number that is rounded to the same float32.
-    listed = [float(str(each)) for each in values] if values.dtype == np.float32 else values.tolist()
-    return tuple(listed)
 
 
 def first_program(info: Mapping[str, object], signature: Signature, example: Example | None, *, reference: str) -> str:
@@ -126,7 +73,7 @@ def first_program(info: Mapping[str, object], signature: Signature, example: Exa
                     "values": _listed(tensor, example.outputs[str(member["name"])] if example else ()),
                 }
                 for member, tensor in zip(tensor_members(signature.outputs), signature.outputs, strict=True)
-                if tensor.dtype in _PLAIN
+                if tensor.dtype in PLAIN
             ],
         },
     )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tfaot_pkg.documents import convert
 from tfaot_pkg.errors import ValidationError
-from tfaot_pkg.package.first_program import Example
+from tfaot_pkg.package.example import Example
 from tfaot_pkg.rows import INDEPENDENT, Rows
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN

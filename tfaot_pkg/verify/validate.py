@@ -23,7 +23,7 @@ from tfaot_pkg.frozen.model import FrozenModel
 from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.keys import Digest, Key, key_of, sha256_file
 from tfaot_pkg.native.library import NativeLibrary
-from tfaot_pkg.package.first_program import example_of
+from tfaot_pkg.package.example import example_of
 from tfaot_pkg.progress import Progress, Step
 from tfaot_pkg.sandbox import required
 from tfaot_pkg.signature import Tensor
