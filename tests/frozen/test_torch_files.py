@@ -26,7 +26,7 @@ from tfaot_pkg.worker_program.messages.requests import Nothing, Referenced
 from tfaot_pkg.worker_program.messages.sources import BuildOnnx
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
-_HELPER = Path(export.__file__)
+HELPER = Path(export.__file__)
 _FILES = Path(__file__).with_name("artifacts") / "torch"
 
 
@@ -58,22 +58,24 @@ def test_modules_that_pytorch_exports_now_give_its_answers(
     pool: WorkerPool, shared_home_folder: Path, tmp_path: Path
 ) -> None:
     """With PyTorch from the index of this machine, which may be gigabytes, or the Python in TFAOT_TEST_TORCH."""
-    python = Path(os.environ.get("TFAOT_TEST_TORCH") or _with_pytorch(shared_home_folder) / "bin" / "python")
-    run([python, "-I", _FILES.parents[1] / "torch_files.py", _HELPER, tmp_path], timeout=600)
+    python = python_with_pytorch(shared_home_folder)
+    run([python, "-I", _FILES.parents[1] / "torch_files.py", HELPER, tmp_path], timeout=600)
     made = sorted(tmp_path.glob("*.onnx"))
     assert [path.name for path in made] == [path.name for path in sorted(_FILES.glob("*.onnx"))]
     found = {path.stem: difference_from_pytorch(path, pool) for path in made}
     assert {name: difference for name, difference in found.items() if difference > 1e-5} == {}
 
 
-def _with_pytorch(home: Path) -> Path:
+def python_with_pytorch(home: Path) -> Path:
+    if python := os.environ.get("TFAOT_TEST_TORCH"):
+        return Path(python)
     packages = ("torch==2.13.0", "onnx", "onnxscript")
 
     def make(folder: Path) -> None:
         run([sys.executable, "-m", "venv", folder], timeout=300)
         run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], timeout=3000)
 
-    return kept(home, "pytorch", {"packages": " ".join(packages)}, make)
+    return kept(home, "pytorch", {"packages": " ".join(packages)}, make) / "bin" / "python"
 
 
 def difference_from_pytorch(path: Path, pool: WorkerPool) -> float:

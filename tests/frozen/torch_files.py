@@ -16,14 +16,23 @@ from torch.nn import functional
 MODULES = {}
 
 
-def module(**shapes):
-    """Keep a function that makes a module, with the shapes of its inputs: `name="axes"` or `name="axes:dtype"`."""
+def keeper(modules):
+    """The decorator of functions that make modules, which keeps them in `modules`.
 
-    def keep(function):
-        MODULES[function.__name__] = (function, shapes)
-        return function
+    It takes the shapes of their inputs, `name="axes"` or `name="axes:dtype"` (`ones`: float32, 0 or 1), and limits.
+    """
 
-    return keep
+    def module(*, limits=(), **shapes):
+        def keep(function):
+            modules[function.__name__] = (function, shapes, (limits,) if isinstance(limits, str) else limits)
+            return function
+
+        return keep
+
+    return module
+
+
+module = keeper(MODULES)
 
 
 class Calls(nn.Module):
@@ -216,28 +225,30 @@ def reductions():
     return Calls(call)
 
 
-def write(export, folder):
-    for name, (make, shapes) in MODULES.items():
+def write(export, folder, modules):
+    for name, (make, shapes, limits) in modules.items():
         torch.manual_seed(1)
-        inputs, limits = {}, []
-        for key, text in shapes.items():
-            axes, _, dtype = text.partition(":")
-            sizes = [{"batch": 3, "n": 6}.get(axis) or int(axis) for axis in axes.split(",")]
-            inputs[key] = {"int64": torch.randint(0, 2, sizes), "bool": torch.randint(0, 2, sizes) > 0}.get(
-                dtype, torch.randn(sizes)
-            )
-            limits = ["2<=n<=32"] if "n" in axes.split(",") else limits
         axes = {key: text.partition(":")[0] for key, text in shapes.items()}
-        export(make(), inputs, folder / f"{name}.onnx", shapes=axes, dynamic=limits)
+        usual = ["2<=n<=32"] if any("n" in each.split(",") for each in axes.values()) else []
+        inputs = {key: example(axes[key].split(","), text.partition(":")[2]) for key, text in shapes.items()}
+        export(make(), inputs, folder / f"{name}.onnx", shapes=axes, dynamic=limits or usual)
 
 
-def main():
+def example(axes, dtype):
+    sizes = [{"batch": 3, "n": 6}.get(axis) or int(axis) for axis in axes]
+    if not dtype:
+        return torch.randn(sizes)
+    drawn = torch.randint(0, 2, sizes)
+    return {"int64": drawn, "bool": drawn > 0, "ones": drawn.float()}[dtype]
+
+
+def main(modules):
     helper, folder = sys.argv[1:]
     found = importlib.util.spec_from_file_location("exporting", helper)
     exporting = importlib.util.module_from_spec(found)
     found.loader.exec_module(exporting)
-    write(exporting.export, Path(folder))
+    write(exporting.export, Path(folder), modules)
 
 
 if __name__ == "__main__":
-    main()
+    main(MODULES)

@@ -119,11 +119,10 @@ def _scatter_elements(node, x, indices, updates):
     axis, count = axis_of(node, node.get("axis", 0), rank(node, x)), rank(node, x)
     indices = wrapped(indices, sizes(x)[axis])
     given = sizes(indices)
-    # The place of each element of `indices` itself, except along the axis.
-    places = [
-        indices if place == axis else tf.broadcast_to(_along(place, given, indices.dtype), vector(given))
-        for place in range(count)
-    ]
+    # The place of each element of `indices` itself, except along the axis. It is added to zeros: as a broadcast, it
+    # would become one constant of all sizes, which is no program if two of them vary.
+    zeros = indices * 0
+    places = [indices if place == axis else _along(place, given, indices.dtype) + zeros for place in range(count)]
     return _scattered(node, x, tf.stack(places, -1), updates)
 
 
