@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfaot_pkg.catalogue import tree
+from tfaot_pkg.catalogue.downloads import Downloads
 from tfaot_pkg.catalogue.package import (
     DocumentReader,
     Record,
@@ -25,6 +26,7 @@ from tfaot_pkg.catalogue.package import (
     record_of,
     shown_entry,
 )
+from tfaot_pkg.catalogue.relations import FILE, Relations
 from tfaot_pkg.catalogue.site import LIST, WORDS, NodeShelf, Site, node_file, page_file
 from tfaot_pkg.catalogue.snippets import Registry
 from tfaot_pkg.documents import convert, read_json
@@ -139,17 +141,26 @@ class Home:
         return cls(document.url, [Record.from_list(one) for one in document.newest], document.facets, document.words)
 
 
-def render(reader: RegistryReader, output: Path, *, url: str = "", progress: Progress | None = None) -> Rendered:
+def render(
+    reader: RegistryReader,
+    output: Path,
+    *,
+    url: str = "",
+    downloads: Downloads | None = None,
+    progress: Progress | None = None,
+) -> Rendered:
     """Write the whole catalogue of `reader` into `output`, and remove what an older one left there.
 
     `url` is the address of the registry, for its users; without it, that of an older catalogue, or that under which a
-    browser loads the pages. Raises RegistryError if `output` holds something else, TrustError for a registry that does
-    not verify, StorageError.
+    browser loads the pages. Without `downloads`, those of an older catalogue stay. Raises RegistryError if `output`
+    holds something else, TrustError for a registry that does not verify, StorageError.
     """
     progress = progress or Silent()
     _require_ours(output)
     with _writing(output) as site:
-        renderer = _Renderer(site, reader, url or _url_before(site))
+        before = _relations_before(site)
+        relations = Relations(before.needs, before.downloads if downloads is None else downloads)
+        renderer = _Renderer(site, reader, url or _url_before(site), relations)
         names = reader.names()
         records: dict[str, Record] = {}
         damaged: list[str] = []
@@ -163,6 +174,9 @@ def render(reader: RegistryReader, output: Path, *, url: str = "", progress: Pro
                     # A damaged index file must not hide all other packages.
                     damaged.append(error.message)
                 step.advance()
+        known = set(names)
+        relations.needs = {name: needed for name, needed in relations.needs.items() if name in known}
+        renderer.relate()
         renderer.lists(records.values())
         _lead_here(site, reader)
         # Last: until the new lists are written, readers follow the links of the old ones.
@@ -183,7 +197,8 @@ def update(reader: RegistryReader, output: Path, package: str) -> None:
             data = site.read(HOME)
             if data is not None:
                 home = Home.parse(data)
-                _Renderer(site, reader, home.url).change(package, home)
+                relations = Relations.parse(site.read(FILE) or Relations().to_bytes())
+                _Renderer(site, reader, home.url, relations).change(package, home)
                 return
         reason = "is not there"
     except ValueError as error:
@@ -205,7 +220,7 @@ def update_front(reader: RegistryReader, output: Path) -> None:
         site.assets()
         try:
             home = Home.parse(data or b"")
-            _Renderer(site, reader, home.url).front(NodeShelf(site, LIST), home)
+            _Renderer(site, reader, home.url, _relations_before(site)).front(NodeShelf(site, LIST), home)
         except ValueError as error:
             hint = "make it again: tfaot-pkg registry render"
             raise RegistryError(f"the catalogue {output} is damaged ({error})", hint=hint) from error
@@ -232,8 +247,9 @@ def _writing(output: Path) -> Iterator[Site]:
 class _Renderer:
     """Writes pages of `reader` into `site`."""
 
-    def __init__(self, site: Site, reader: RegistryReader, url: str) -> None:
+    def __init__(self, site: Site, reader: RegistryReader, url: str, relations: Relations) -> None:
         self._site = site
+        self._relations, self._dependents = relations, relations.dependents()
         self._reader = reader
         self._read: DocumentReader = document_reader(reader)
         self._way = _way_to_registry(site.root, reader)
@@ -244,6 +260,7 @@ class _Renderer:
     def package(self, name: str) -> Record | None:
         """Write the page of a package. Returns its record, None if no version of it can be read."""
         entries, deprecation = self._reader.entries(name), self._reader.deprecation(name)
+        self._relations.take(name, shown_entry(entries) if entries else None)
         if not entries:
             return None
         self._version_page(name, entries, deprecation, None)
@@ -255,6 +272,22 @@ class _Renderer:
         for former in {entry.name for entry in entries} - {name}:
             self._site.redirect(page_file(former), page_file(name))
         return record_of(entries, deprecation, self._read)
+
+    def relate(self) -> None:
+        """Write the pages of packages again whose dependents changed, and the file of relations."""
+        before, self._dependents = self._dependents, self._relations.dependents()
+        for name in sorted(before.keys() | self._dependents.keys()):
+            if before.get(name) != self._dependents.get(name):
+                self._again(name)
+        data = self._relations.to_bytes()
+        if self._site.read(FILE) != data:
+            self._site.write(FILE, data)
+
+    def _again(self, name: str) -> None:
+        try:
+            self.package(name)
+        except RegistryError:
+            return  # it is damaged, which `render` told; or it is no package of this registry
 
     def _version_page(
         self,
@@ -268,6 +301,9 @@ class _Renderer:
         way = None if self._way is None else up + self._way
         link = blob_link(way, self._download)
         context = page_context(name, entries, deprecation, self._read, link, self._registry, entry)
+        until = context["until"] = self._relations.downloads.until
+        context["downloads"] = self._relations.counts(entries) if until else {}
+        context["dependents"] = self._dependents.get(name, [])
         # The way from the page to the registry: a browser finds its address so.
         address = way if way and not self._registry.url else ""
         path = page_file(name, entry.version if entry else "")
@@ -290,6 +326,7 @@ class _Renderer:
     def change(self, name: str, home: Home) -> None:
         """Update one package. Raises ValueError if the catalogue is damaged."""
         record = self.package(name)
+        self.relate()
         if record is None:
             return
         lists, words = NodeShelf(self._site, LIST), NodeShelf(self._site, WORDS)
@@ -379,6 +416,13 @@ def _fingerprint(reader: RegistryReader) -> str:
     if version is None or not isinstance(reader, StaticRegistry):
         return ""
     return sha256_bytes(reader.files.get(metadata_path(ROOT, version), limit_of(ROOT)))
+
+
+def _relations_before(site: Site) -> Relations:
+    try:
+        return Relations.parse(site.read(FILE) or b"")
+    except ValueError:
+        return Relations()
 
 
 def _url_before(site: Site) -> str:

@@ -163,19 +163,31 @@ def render(
             "(default: the address under which a browser loads the page)",
         ),
     ] = "",
+    log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="An access log (nginx, Apache, or what `serve` prints), for the downloads of its last 30 days; later "
+            "updates keep them. Repeatable.",
+        ),
+    ] = None,
 ) -> Result:
     """Write the catalogue: a static web site of all packages. Each publication updates it.
 
     Examples: tfaot-pkg registry render --registry /srv/models --url https://models.example.org;
     tfaot-pkg registry render --registry hep -o site
     """
+    from tfaot_pkg.catalogue.downloads import downloads_of
     from tfaot_pkg.catalogue.render import FOLDER
     from tfaot_pkg.catalogue.render import render as render_catalogue
     from tfaot_pkg.remote.address import Address
 
     address = Address.parse(url, allow_http=True).url if url else ""
     folder = output.absolute() if output is not None else session.registry_folder() / FOLDER
-    done = render_catalogue(session.open_registry(), folder, url=address, progress=session.progress)
+    downloads = downloads_of(log) if log else None
+    done = render_catalogue(
+        session.open_registry(), folder, url=address, downloads=downloads, progress=session.progress
+    )
     return Result(document=done, text=_rendered_text(done))
 
 
