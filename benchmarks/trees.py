@@ -41,7 +41,8 @@ Made by `benchmarks/trees.py`; [bench](../how-to/bench.md) describes the method.
 
 {machine}
 
-All engines are called by a loop in C. Every answer was compared with XGBoost's.
+All engines are called by a loop in C, and each run gets other rows of 8,192: with the same row again and again, the CPU
+knows the branches of tl2cgen's code. Every answer was compared with XGBoost's.
 """
 _COLUMNS = """\
 Microseconds per run, medians; then ours over the best other engine, of medians and of minima.

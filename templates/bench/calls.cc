@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "chunks.h"
@@ -34,16 +35,22 @@ Word call(void* function, std::size_t count, const Word* a) {
 }  // namespace
 
 // Chunks (chunks.h) of calls of `function` with `count` arguments. Where `wide` is 0 its result is an int, else a
-// pointer. Writes at most `room` times in nanoseconds to `times`; returns how many, or -1 if a call fails.
+// pointer. With a `size` each call finds the next rows of the `total` bytes at `from` in the `size` bytes at `to`, which
+// has the first ones in the end. Writes at most `room` times in nanoseconds to `times`; returns how many, or -1 if a call fails.
 extern "C" std::ptrdiff_t tfaot_bench_calls(void* function, std::size_t count, const Word* arguments, int wide,
                                             std::int64_t shortest, std::int64_t duration, std::int64_t* runs,
-                                            double* times, std::size_t room) {
+                                            double* times, std::size_t room, char* to, const char* from,
+                                            std::size_t size, std::size_t total) {
   std::vector<double> taken;
-  const auto run = [=] {
+  tfaot_bench::Turning rows = {to, from, size, total};
+  const auto run = [=]() mutable {
+    if (size != 0) rows.next();
     const Word result = call(function, count, arguments);
     return wide != 0 ? result == 0 : static_cast<int>(result) == 0;
   };
-  if (!tfaot_bench::chunks(run, shortest, duration, runs, &taken)) return -1;
+  const bool works = tfaot_bench::chunks(run, shortest, duration, runs, &taken);
+  if (size != 0) std::memcpy(to, from, size);
+  if (!works) return -1;
   const std::size_t kept = std::min(room, taken.size());
   std::copy_n(taken.begin(), kept, times);
   return static_cast<std::ptrdiff_t>(kept);

@@ -4,7 +4,9 @@
 
 #include <time.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace tfaot_bench {
@@ -14,6 +16,20 @@ inline std::int64_t now() {
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
+
+// Rows that an engine reads at `to`, `size` bytes a run: each run gets the next ones of the `total` bytes at `from`, and
+// the first ones again after the last. Branches that depend on the rows would be known to the CPU otherwise.
+struct Turning {
+  char* to;
+  const char* from;
+  std::size_t size, total, at = 0;
+
+  void next() {
+    std::memcpy(to, from + at, size);
+    at += size;
+    if (at + size > total) at = 0;
+  }
+};
 
 // Take the mean time of a run, in nanoseconds, over chunks of `*runs` runs each, for `duration` nanoseconds but at least
 // once. `*runs` grows until a chunk takes `shortest` nanoseconds. False if a run fails.

@@ -1,7 +1,9 @@
-// Runs a model library for `tfaot-pkg bench`: library ANSWERS LIBRARY TARGET INPUTS ROWS
+// Runs a model library for `tfaot-pkg bench`: library ANSWERS LIBRARY TARGET INPUTS ROWS [turning]
 //
 // INPUTS holds the values of all inputs, each from the next multiple of 64 bytes on, ROWS rows of each that has a batch
-// axis. They are read first: the memory of an empty process is that of one with inputs. Requests come on standard input, one a line; answers go to the file descriptor ANSWERS, one line of JSON each:
+// axis. They are read first: the memory of an empty process is that of one with inputs. With `turning` each timed run
+// gets the next rows (chunks.h). Requests come on standard input, one a line; answers go to the file descriptor ANSWERS,
+// one line of JSON each:
 //
 //     start B          load the library and run batch size B once: {"nanoseconds": that took}
 //     time B S D       chunks (chunks.h) of at least S nanoseconds for D nanoseconds: {"times": [nanoseconds, ...]}
@@ -77,6 +79,7 @@ class Library {
     if (library == nullptr) return dlerror();
     void* entry = dlsym(library, TFAOT_ENTRY_POINT);
     if (entry == nullptr) return dlerror();
+    rows_ = rows;
     model_ = reinterpret_cast<const tfaot_model_table* (*)()>(entry)();
     static char message[TFAOT_MESSAGE_SIZE];
     if (model_->create(target, &instance_, message, sizeof message) != TFAOT_OK) return message;
@@ -95,6 +98,27 @@ class Library {
     return model_->run(instance_, batchSize, inputs_.data(), outputs_.data()) == TFAOT_OK;
   }
 
+  // Copies of the first rows, and where the next ones come from.
+  std::vector<tfaot_bench::Turning> turning(std::int64_t batchSize) {
+    std::vector<tfaot_bench::Turning> found;
+    turned_ = inputs_;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const tfaot_tensor& tensor = model_->info->inputs[i];
+      const std::size_t size = bytesOf(tensor, batchSize);
+      if (tensor.has_batch_axis == 0) continue;
+      if (copies_.size() <= i) copies_.resize(i + 1, nullptr);
+      if (copies_[i] == nullptr) copies_[i] = aligned(bytesOf(tensor, rows_));
+      if (copies_[i] == nullptr) continue;
+      turned_[i] = copies_[i];
+      found.push_back({copies_[i], static_cast<const char*>(inputs_[i]), size, bytesOf(tensor, rows_)});
+    }
+    return found;
+  }
+
+  bool runTurned(std::int64_t batchSize) {
+    return model_->run(instance_, batchSize, turned_.data(), outputs_.data()) == TFAOT_OK;
+  }
+
   const char* message() const { return model_->message(instance_); }
 
   bool write(std::int64_t rows, const char* path) const {
@@ -109,7 +133,9 @@ class Library {
  private:
   const tfaot_model_table* model_ = nullptr;
   tfaot_instance* instance_ = nullptr;
-  std::vector<const void*> inputs_;
+  std::int64_t rows_ = 0;
+  std::vector<const void*> inputs_, turned_;
+  std::vector<char*> copies_;
   std::vector<void*> outputs_;
 };
 
@@ -146,7 +172,7 @@ void sayTimes(int answers, const std::vector<double>& times) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) return 2;
+  if (argc != 6 && argc != 7) return 2;
   tools::start_no_programs();
   const int answers = std::atoi(argv[1]);
   const char* inputs = contentOf(argv[4]);
@@ -170,7 +196,12 @@ int main(int argc, char** argv) {
         dprintf(answers, "{\"nanoseconds\": %lld}\n", static_cast<long long>(tfaot_bench::now() - began));
       }
     } else if (std::sscanf(line, "time %lld %lld %lld", &size, &shortest, &duration) == 3) {
-      const auto run = [&] { return library.run(size); };
+      std::vector<tfaot_bench::Turning> rows;
+      if (argc == 7) rows = library.turning(size);
+      const auto run = [&] {
+        for (tfaot_bench::Turning& each : rows) each.next();
+        return rows.empty() ? library.run(size) : library.runTurned(size);
+      };
       if (tfaot_bench::chunks(run, shortest, duration, runsOf(&runs, size), &times)) {
         sayTimes(answers, times);
       } else {

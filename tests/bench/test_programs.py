@@ -32,6 +32,7 @@ void* wide(long a, long b, long c, long d, long e, long f, long g, long h) {
 }
 int fails(long a) { return a == 7 ? -1 : 0; }
 void* half(long a) { return (void*)(1L << 32); }  /* zero as an int, not as a pointer */
+int reads(const long* x) { last = 10 * last + *x; return 0; }
 long counted(void) { return count; }
 long given(void) { return last; }
 """
@@ -66,8 +67,8 @@ def _timed(calls: ctypes.CDLL, function: object, *words: int, wide: int = 0, dur
     calls.tfaot_bench_calls.restype = ctypes.c_ssize_t
     found = calls.tfaot_bench_calls(
         ctypes.cast(function, ctypes.c_void_p), ctypes.c_size_t(len(words)),  # type: ignore[arg-type]  # a function of a library
-        (ctypes.c_void_p * 8)(*words), wide, ctypes.c_int64(1000), ctypes.c_int64(duration), ctypes.byref(runs), times,
-        ctypes.c_size_t(10),
+        (ctypes.c_void_p * 12)(*words), wide, ctypes.c_int64(1000), ctypes.c_int64(duration), ctypes.byref(runs), times,
+        ctypes.c_size_t(10), None, None, ctypes.c_size_t(0), ctypes.c_size_t(0),
     )  # fmt: skip
     return int(found), runs.value
 
@@ -91,6 +92,18 @@ def test_a_chunk_has_as_many_runs_as_its_time_takes(calls: ctypes.CDLL, counts: 
 def test_arguments_arrive_in_their_order(calls: ctypes.CDLL, counts: ctypes.CDLL) -> None:
     assert _timed(calls, counts.sum, 1, 2, 3, 4)[0] == 1 and counts.given() == 4321
     assert _timed(calls, counts.wide, 1, 1, 1, 1, 1, 1, 1, 2, wide=1)[0] == 1 and counts.given() == 23
+
+
+def test_each_run_reads_the_next_rows_and_the_first_ones_stay(calls: ctypes.CDLL, counts: ctypes.CDLL) -> None:
+    pool, place = (ctypes.c_long * 3)(1, 2, 3), (ctypes.c_long * 1)(9)
+    _timed(calls, counts.sum, 0, 0, 0, 0)
+    words, times = (ctypes.c_void_p * 1)(ctypes.addressof(place)), (ctypes.c_double * 10)()
+    found = calls.tfaot_bench_calls(
+        ctypes.cast(counts.reads, ctypes.c_void_p), ctypes.c_size_t(1), words, 0, ctypes.c_int64(0), ctypes.c_int64(0),
+        ctypes.byref(ctypes.c_int64(5)), times, ctypes.c_size_t(10), place, pool, ctypes.c_size_t(8),
+        ctypes.c_size_t(24),
+    )  # fmt: skip
+    assert found == 1 and counts.given() == 12312 and place[0] == 1
 
 
 def test_a_call_that_fails_is_told(calls: ctypes.CDLL, counts: ctypes.CDLL) -> None:

@@ -118,7 +118,7 @@ class Field:
     def _library(self, row: Row, library: Path) -> Contender:
         program = native_program(
             self.programs.library, library, row.target, self.inputs.file, str(self.inputs.rows),
-            readable=(library, self.inputs.file),
+            *(["turning"] if self.trees is not None else []), readable=(library, self.inputs.file),
         )  # fmt: skip
         return Contender(row=replace(row, model_bytes=library.stat().st_size), program=program)
 
@@ -163,6 +163,7 @@ class Field:
             outputs=outputs,
             rows=self.inputs.rows,
             calls=str(self.programs.calls),
+            turning=self.trees is not None,
         )
         # Resolved: several links to one file count once.
         runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}

@@ -71,6 +71,10 @@ class Request:
     core: int | None = None
 
 
+_TURNS, _LEAST_ROWS = 4, 8192
+"""Different batches, at least, and different rows, at least, for models whose branches depend on them."""
+
+
 def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Path | None = None) -> Bench:
     """Measure the model of `spec` beside `request.peers`; peers that cannot run are rows with a reason.
 
@@ -94,7 +98,9 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
         frozen = _frozen(plan, saved, pool, pipeline)
         sha256 = plan.inputs.get("sha256")
-        values = validation_inputs(spec.validation, frozen.signature, max(sizes), sha256=sha256)
+        # Branches of trees depend on their inputs: each run gets other rows.
+        rows = max(_TURNS * max(sizes), _LEAST_ROWS) if spec.model.format == "trees" else max(sizes)
+        values = validation_inputs(spec.validation, frozen.signature, rows, sha256=sha256)
         theirs = _reference(plan, saved, frozen.signature, pool, values)
         field = Field(
             spec=spec, targets=targets, library=library, engine=engine, toolchain=toolchain,
@@ -104,7 +110,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
                 saved=_saved(saved, spec.model),
                 frozen=frozen, python=toolchain.python, pipeline=pipeline,
             ),
-            inputs=write_inputs(values, frozen.signature, max(sizes), folder),
+            inputs=write_inputs(values, frozen.signature, rows, folder),
             programs=compile_programs(plan.compiler, targets, folder), pipeline=pipeline,
             trees=_trees(plan, saved, frozen.signature, pool, pipeline),
         )  # fmt: skip

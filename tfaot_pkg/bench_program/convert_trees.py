@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
@@ -36,7 +37,11 @@ _NUMBERS = {"float32": "float", "float64": "double"}
 def main() -> None:
     warnings.simplefilter("ignore")
     request = messages.TreeConversion.of(json.load(sys.stdin))
-    given = {"onnx": to_onnx, "c": to_c}[request.kind](request)
+    try:
+        given = {"onnx": to_onnx, "c": to_c}[request.kind](request)
+    except Exception as error:  # whatever a converter raises is a row of the table, of one line
+        traceback.print_exc()
+        sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())}"[:300])
     (Path(request.folder) / messages.GIVEN).write_text(json.dumps(given))
 
 

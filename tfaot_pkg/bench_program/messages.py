@@ -33,7 +33,8 @@ class Options:
     """The first line for an engine; the lines after it are words, as in templates/bench/library.cc.
 
     `models` are files by batch size, `identity` is the file of a model that gives one float back, "" for decision
-    trees. `calls` is the shared library of templates/bench/calls.cc.
+    trees. `calls` is the shared library of templates/bench/calls.cc. If it is `turning`, each timed run gets the next
+    of the `rows`, so that the CPU does not know their branches.
     """
 
     engine: str
@@ -43,6 +44,7 @@ class Options:
     outputs: tuple[Output, ...]
     rows: int
     calls: str
+    turning: bool
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Options:

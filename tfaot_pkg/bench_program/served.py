@@ -7,7 +7,7 @@ import importlib
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ class Server:
         self._chunks = Chunks(options.calls)
         self._engine = None
         self._ready: dict = {}
+        self._turning: dict = {}
         self._empty = 0
 
     def start(self, size: str) -> Started:
@@ -38,7 +39,10 @@ class Server:
         return Started(nanoseconds=time.monotonic_ns() - began)
 
     def time(self, size: str, shortest: str, duration: str) -> Times:
-        return Times(times=tuple(self._chunks.times(self._model(size).call, int(size), int(shortest), int(duration))))
+        call = self._model(size).call
+        return Times(
+            times=tuple(self._chunks.times(call, int(size), int(shortest), int(duration), self._turning[size]))
+        )
 
     def answers(self, size: str, file: str) -> Written:
         model = self._model(size)
@@ -62,7 +66,8 @@ class Server:
         if size not in self._ready:
             inputs = self._tensors.inputs_at(int(size))
             outputs = self._tensors.outputs_at(int(size))
-            self._ready[size] = self._engine.model(self._options.models[size], inputs, outputs)
+            self._ready[size] = model = self._engine.model(self._options.models[size], inputs, outputs)
+            self._turning[size] = self._tensors.turning(model, inputs) if self._options.turning else None
         return self._ready[size]
 
 
@@ -91,6 +96,19 @@ class CCall:
 Call = CCall | Callable[[], object]
 
 
+@dataclass(frozen=True)
+class Turning:
+    """The next rows of `rows` go to `to`, where the engine reads them, before each run; both are contiguous."""
+
+    to: np.ndarray
+    rows: np.ndarray
+
+    def each(self) -> Iterator[np.ndarray]:
+        size = len(self.to)
+        parts = [self.rows[start : start + size] for start in range(0, len(self.rows) - size + 1, size)]
+        return itertools.cycle(parts)
+
+
 class Chunks:
     """`library` is templates/bench/calls.cc, compiled."""
 
@@ -103,21 +121,34 @@ class Chunks:
     def once(self, call: Call) -> None:
         """Run `call` once. Raises RuntimeError if it fails."""
         if isinstance(call, CCall):
-            self._in_c(call, ctypes.c_int64(1), 0, 0)
+            self._in_c(call, ctypes.c_int64(1), 0, 0, None)
         else:
             call()
 
-    def times(self, call: Call, key: object, shortest: int, duration: int) -> list:
+    def times(self, call: Call, key: object, shortest: int, duration: int, turning: Turning | None = None) -> list:
         """Nanoseconds of one run, chunk by chunk; `key` remembers how many runs make a chunk."""
         if isinstance(call, CCall):
-            return self._in_c(call, self._runs.setdefault(key, ctypes.c_int64(1)), shortest, duration)
-        return self._in_python(call, key, shortest, duration)
+            return self._in_c(call, self._runs.setdefault(key, ctypes.c_int64(1)), shortest, duration, turning)
+        if turning is None:
+            return self._in_python(call, key, shortest, duration)
+        parts = turning.each()
 
-    def _in_c(self, call: CCall, runs: ctypes.c_int64, shortest: int, duration: int) -> list:
+        def call_with_next() -> None:
+            turning.to[...] = next(parts)
+            call()
+
+        times = self._in_python(call_with_next, key, shortest, duration)
+        turning.to[...] = turning.rows[: len(turning.to)]
+        return times
+
+    def _in_c(self, call: CCall, runs: ctypes.c_int64, shortest: int, duration: int, turning: Turning | None) -> list:
+        to, rows = (turning.to, turning.rows) if turning else (None, None)
         words = (ctypes.c_void_p * max(1, len(call.arguments)))(*call.arguments)
         count = self._calls(
             ctypes.c_void_p(call.function), ctypes.c_size_t(len(call.arguments)), words, int(call.wide),
             ctypes.c_int64(shortest), ctypes.c_int64(duration), ctypes.byref(runs), self._times, ctypes.c_size_t(_ROOM),
+            *(ctypes.c_void_p(None if each is None else each.ctypes.data) for each in (to, rows)),
+            *(ctypes.c_size_t(0 if each is None else each.nbytes) for each in (to, rows)),
         )  # fmt: skip
         if count < 0:
             raise RuntimeError("the engine's function failed")
@@ -144,15 +175,22 @@ class Chunks:
 
 class Tensors:
     def __init__(self, options: Options) -> None:
-        self._inputs, self._outputs = options.inputs, options.outputs
+        self._inputs, self._outputs, self._is_turning = options.inputs, options.outputs, options.turning
         self._values = [self._read(tensor, options.rows) for tensor in self._inputs]
 
     def inputs_at(self, size: int) -> list:
-        """The first `size` rows of each: aligned memory that all batch sizes share."""
-        return [
+        """The first `size` rows of each: aligned memory that all batch sizes share, or of its own if rows turn."""
+        found = [
             values[:size] if is_batched(tensor) else values
             for tensor, values in zip(self._inputs, self._values, strict=True)
         ]
+        return [_copied(values) for values in found] if self._is_turning else found
+
+    def turning(self, model: object, inputs: list) -> Turning:
+        """For a model of one input: as it reads rows, if it has its own form of them."""
+        (x,), (rows,) = inputs, self._values
+        as_read = getattr(model, "as_read", None)
+        return Turning(to=x, rows=rows) if as_read is None else Turning(to=model.entries, rows=as_read(rows))
 
     def outputs_at(self, size: int) -> list:
         """Empty arrays, for engines that write into their caller's memory."""
@@ -169,6 +207,12 @@ class Tensors:
         values = aligned(shape_at(tensor, rows), tensor.dtype)
         values[...] = np.fromfile(tensor.file, tensor.dtype).reshape(values.shape)
         return values
+
+
+def _copied(values: np.ndarray) -> np.ndarray:
+    copy = aligned(values.shape, values.dtype.name)
+    copy[...] = values
+    return copy
 
 
 def is_batched(tensor: Input | Output) -> bool:
