@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.catalogue.registries import entry_of, publish
-from tests.nightly.reports import FIRST, HOSTILE, add_night, outcome, task, two_nights
+from tests.nightly.reports import FIRST, HOSTILE, add_night, figures, outcome, task, two_nights
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
 from tfaot_pkg.cli.app import app
@@ -71,15 +71,19 @@ def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path, monk
 
 def test_two_nights_are_compared_task_by_task(definition: Path, tmp_path: Path) -> None:
     state = State(root=tmp_path / "nightly-state")
-    nine, ten, gone = task("model_9"), task("model_10"), task("old")
-    add_night(state, FIRST, [outcome(nine), outcome(ten), outcome(gone)], tasks=[nine, ten, gone])
-    add_night(state, FIRST + timedelta(days=1), [outcome(nine, "build failed"), outcome(ten)], tasks=[nine, ten])
+    nine, ten, gone, slow = task("model_9"), task("model_10"), task("old"), task("slow")
+    before = [outcome(nine), outcome(ten), outcome(gone), outcome(slow)]
+    after = [outcome(nine, "build failed"), outcome(ten, figures=figures(latency=5100))]
+    after.append(outcome(slow, figures=figures(size=150_000, latency=7000)))
+    add_night(state, FIRST, before, tasks=[nine, ten, gone, slow])
+    add_night(state, FIRST + timedelta(days=1), after, tasks=[nine, ten, slow])
     names = [night.name for night in state.nights()]
     done = CliRunner().invoke(app, ["nightly", "diff", *names, str(definition)], catch_exceptions=False)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert [line.partition("@")[0] for line in lines] == ["model_9", "old"]
+    assert [line.partition("@")[0] for line in lines] == ["model_9", "old", "slow"]
     assert "-> build failed" in lines[0] and lines[1].endswith("-> not planned")
+    assert "size: 100 kB -> 150 kB; latency, x86-64-v3, batch size 1: 5 µs -> 7 µs; latency" in lines[2]
     same = CliRunner().invoke(app, ["nightly", "diff", names[0], names[0], str(definition)], catch_exceptions=False)
     assert "the same outcomes" in same.stdout
 

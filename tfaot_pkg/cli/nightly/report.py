@@ -69,7 +69,7 @@ def diff(
     *,
     state: StateOption = None,
 ) -> Result:
-    """Show the tasks whose outcome or release differs between two nights.
+    """Show the tasks whose outcome, release or figures differ between two nights; small differences are noise.
 
     Example: tfaot-pkg nightly diff 2026-11-20.1 2026-11-21.1
     """
@@ -82,7 +82,7 @@ def diff(
     kept = State(root=state_folder(load_definition(definition), state))
     one, other = (read_report(kept, find_night(kept, name)) for name in (before, after))
     found = changes_between(one, other)
-    lines = [plain(str(each)) for each in found] or [f"the same outcomes and releases in {before} and {after}"]
+    lines = [plain(str(each)) for each in found] or [f"the same outcomes, releases and figures in {before} and {after}"]
     return Result(document={"before": before, "after": after, "changes": list(found)}, text="\n".join(lines))
 
 

@@ -11,7 +11,7 @@ from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.report.comparison import ORDER, Change, Group, blast_radius, change_of, counts, groups_of, pasts
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
-from tfaot_pkg.nightly.report.trends import Trend, regressions, trends_of
+from tfaot_pkg.nightly.report.trends import Trend, figures_between, regressions, trends_of
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Reason
@@ -153,14 +153,18 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightChange:
-    """A task whose outcome or release differs between two nights; "" for a night that has no such task."""
+    """A task that differs between two nights: outcome and release ("" for a night without it), and figures."""
 
     task: str
     before: str
     after: str
+    figures: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.task}: {self.before or 'not planned'} -> {self.after or 'not planned'}"
+        ends = [self.before or "not planned"]
+        if self.after != self.before:
+            ends.append(self.after or "not planned")
+        return "; ".join([f"{self.task}: {' -> '.join(ends)}", *self.figures])
 
 
 def changes_between(before: Report, after: Report) -> tuple[NightChange, ...]:
@@ -169,11 +173,17 @@ def changes_between(before: Report, after: Report) -> tuple[NightChange, ...]:
         {one.outcome.task: f"{one.outcome.kind} {one.outcome.release}".strip() for one in report.tasks}
         for report in (before, after)
     )
-    return tuple(
-        NightChange(task=task, before=old.get(task, ""), after=new.get(task, ""))
+    first, last = ({one.outcome.task: one.outcome.figures for one in report.tasks} for report in (before, after))
+    changes = [
+        NightChange(
+            task=task,
+            before=old.get(task, ""),
+            after=new.get(task, ""),
+            figures=figures_between(first.get(task), last.get(task)),
+        )
         for task in sorted(old.keys() | new.keys(), key=natural)
-        if old.get(task) != new.get(task)
-    )
+    ]
+    return tuple(one for one in changes if one.before != one.after or one.figures)
 
 
 def make_report(

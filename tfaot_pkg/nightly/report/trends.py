@@ -143,6 +143,20 @@ def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
     return tuple(trends)
 
 
+def figures_between(before: Figures | None, after: Figures | None) -> tuple[str, ...]:
+    """The figures that two nights have, by name, if they differ by more than what matters."""
+    if before is None or after is None:
+        return ()
+    found = []
+    for metric, target, batch_size in _kinds(after):
+        value_of, limits = _reader(metric, target, batch_size), LIMITS[metric]
+        old, new = value_of(before), value_of(after)
+        if old is not None and new is not None and abs(new - old) > max(limits.least * abs(old), limits.floor):
+            name = Trend(metric=metric, points=(), verdict=None, target=target, batch_size=batch_size).name
+            found.append(f"{name}: {value_text(metric, old)} -> {value_text(metric, new)}")
+    return tuple(found)
+
+
 def regressions(trends: Sequence[Trend]) -> tuple[Trend, ...]:
     """Those that got worse."""
     return tuple(one for one in trends if one.verdict is not None and one.verdict.kind == "worse")
