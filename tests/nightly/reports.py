@@ -41,9 +41,12 @@ def decision(of: Task, action: Any = "build", reason: str = "changed") -> Decisi
     )
 
 
+CPU = "Example CPU <b>4000</b>"
+
+
 def figures(size: int = 100_000, time: float = 40.0, error: float = 1e-7, latency: float = 5000.0) -> Figures:
     by_size = {"1": latency, "16": 10 * latency}
-    return Figures(library_size=size, build_time=time, error=error, latency={"x86-64-v3": by_size})
+    return Figures(library_size=size, build_time=time, error=error, latency={"x86-64-v3": by_size}, processor=CPU)
 
 
 def outcome(of: Task, kind: OutcomeKind = "published", **fields: Any) -> Outcome:

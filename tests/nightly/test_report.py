@@ -387,3 +387,10 @@ def test_a_thousand_models_make_pages_of_a_sane_size(tmp_path: Path) -> None:
     assert len(sizes) == 750 + 4 + 1, "no page where nothing happened"
     assert max(sizes.values()) < 250_000
     assert (tmp_path / "report/summary.md").stat().st_size < 100_000
+
+
+def test_times_name_the_cpu_that_they_were_measured_on(written: Path) -> None:
+    text = (written / page_of(ID.format("slow"))).read_text()
+    assert "Times measured on Example CPU &lt;b&gt;4000&lt;/b&gt;." in text
+    assert re.search(r"[0-9.]+ µs on Example CPU &lt;b&gt;", text)
+    assert not re.search(r"[0-9.]+ kB on ", text)

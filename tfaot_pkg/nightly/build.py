@@ -124,7 +124,14 @@ def _figures(made: Build, release: Release, seconds: float) -> Figures:
         build_time=seconds,
         error=made.report.max_absolute,
         latency=_latency(release.blobs),
+        processor=_processor(release.blobs),
     )
+
+
+def _processor(blobs: Mapping[str, Path | bytes]) -> str:
+    """The CPU that the latencies were measured on, "" if none were."""
+    content = blobs.get(LATENCY)
+    return str(json.loads(content).get("processor", "")) if isinstance(content, bytes) else ""
 
 
 def _latency(blobs: Mapping[str, Path | bytes]) -> dict[str, dict[str, float]]:

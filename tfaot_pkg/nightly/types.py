@@ -193,13 +193,15 @@ class NightPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """The figures that reports compare. Sizes are in bytes, times in seconds; latencies are nanoseconds of one run
-    by target and batch size; `error` is the largest difference to TensorFlow's outputs.
+    by target and batch size; `error` is the largest difference to TensorFlow's outputs, `processor` the CPU that was
+    measured ("": not known).
     """
 
     library_size: int
     build_time: float
     error: float
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    processor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from tfaot_pkg.catalogue.drawing import Plot, Series, Tick
 from tfaot_pkg.catalogue.drawing import Point as Mark
 from tfaot_pkg.catalogue.units import duration, size_text
 from tfaot_pkg.nightly.report.comparison import Past, day_of
+from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.types import Figures, Outcome
 
 VerdictKind = Literal["worse", "better", "steady", "too few"]
@@ -79,11 +80,12 @@ _LONGEST = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """The value of a version in a night."""
+    """The value of a version in a night, on a CPU ("": not known)."""
 
     night: str
     release: str
     value: float
+    processor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
     for metric, target, batch_size in _kinds(last):
         value_of = _reader(metric, target, batch_size)
         points = [
-            Point(night=name, release=release, value=value)
+            Point(night=name, release=release, value=value, processor=figures.processor)
             for name, release, figures in rows
             if (value := value_of(figures)) is not None
         ]
@@ -235,7 +237,8 @@ def value_text(metric: Metric, value: float) -> str:
 
 
 def _title(metric: Metric, point: Point) -> str:
-    return f"{day_of(point.night)}, {point.release}: {value_text(metric, point.value)}"
+    where = f" on {plain(point.processor)}" if point.processor and metric in ("latency", "build time") else ""
+    return f"{day_of(point.night)}, {point.release}: {value_text(metric, point.value)}{where}"
 
 
 def _scale(values: list[float]) -> tuple[float, float, float]:

@@ -135,6 +135,7 @@ def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
             "tone": {"worse": "bad", "better": "good"}.get(trend.verdict.kind if trend.verdict else "", ""),
             "plot": trend_plot(trend) if number < _PLOTS else None,
             "count": len(trend.points),
+            "processors": list(dict.fromkeys(plain(one.processor) for one in trend.points if one.processor)),
         }
         for number, trend in enumerate(task.trends)
     ]
