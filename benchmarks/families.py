@@ -65,14 +65,17 @@ class Options:
     source: Path | None
 
 
-def options() -> Options:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", default=",".join(NETWORKS))
-    parser.add_argument("--peers", default="xla,litert,onnxruntime,openvino")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--batch-sizes", default="1,4,16,64")
+def options(
+    description: str | None, networks: Sequence[str], *, peers: str, rounds: int, batch_sizes: str, work: str
+) -> Options:
+    """The command line, with these defaults; `work` is a folder in build/."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join(networks))
+    parser.add_argument("--peers", default=peers)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--batch-sizes", default=batch_sizes)
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "families")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / work)
     parser.add_argument("--from", dest="source", type=Path)
     given = parser.parse_args()
     request = Request(
@@ -138,7 +141,9 @@ def markdown(benches: list[Bench]) -> str:
 
 
 def main() -> None:
-    chosen = options()
+    chosen = options(
+        __doc__, NETWORKS, peers="xla,litert,onnxruntime,openvino", rounds=7, batch_sizes="1,4,16,64", work="families"
+    )
     chosen.work.mkdir(parents=True, exist_ok=True)
     if chosen.source:
         benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["networks"]]

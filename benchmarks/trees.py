@@ -11,25 +11,21 @@ work folder: a run that was stopped goes on there.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from engines import ROOT, Options, how, measured, on, standing, toolchain_python
-from families import ratio_of_minima
+from engines import ROOT, how, measured, on, standing, toolchain_python
+from families import options, ratio_of_minima
 
 from tfaot_pkg.bench import table
-from tfaot_pkg.bench.peers import peers_named
 from tfaot_pkg.bench.results import Bench
-from tfaot_pkg.bench.run import Request
 from tfaot_pkg.cli.command import make_progress
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.folders import Folders
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
-from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
 
 MODELS = ("100x4", "200x6", "1000x8")
@@ -47,28 +43,6 @@ knows the branches of tl2cgen's code. Every answer was compared with XGBoost's.
 _COLUMNS = """\
 Microseconds per run, medians; then ours over the best other engine, of medians and of minima.
 """
-
-
-def options() -> Options:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--peers", default="library,tl2cgen,onnxruntime")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--batch-sizes", default="1,16,256")
-    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "trees")
-    parser.add_argument("--from", dest="source", type=Path)
-    given = parser.parse_args()
-    request = Request(
-        peers=peers_named(given.peers.split(",")),
-        batch_sizes=tuple(map(int, given.batch_sizes.split(","))),
-        targets=(max((t for t in TARGETS.values() if runs_here(t)), key=lambda t: t.level).name,),
-        rounds=given.rounds,
-    )
-    return Options(
-        networks=tuple(given.models.split(",")), request=request, folder=given.folder, work=given.work,
-        source=given.source,
-    )  # fmt: skip
 
 
 def write_models(names: Sequence[str], folder: Path, pipeline: Pipeline) -> None:
@@ -108,7 +82,9 @@ def markdown(benches: list[Bench]) -> str:
 
 
 def main() -> None:
-    chosen = options()
+    chosen = options(
+        __doc__, MODELS, peers="library,tl2cgen,onnxruntime", rounds=15, batch_sizes="1,16,256", work="trees"
+    )
     chosen.work.mkdir(parents=True, exist_ok=True)
     if chosen.source:
         benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())["models"]]
