@@ -1,6 +1,6 @@
 """The boosted trees of tree_models.py beside other engines: what docs/benchmarks/trees.* hold.
 
-    .venv/bin/python benchmarks/trees.py [--models TREESxDEPTH,...] [--peers NAME,...] [--rounds 15]
+    .venv/bin/python benchmarks/trees.py [--networks TREESxDEPTH,...] [--peers NAME,...] [--rounds 15]
         [--batch-sizes 1,16,256] [--folder docs/benchmarks] [--work build/trees] [--from trees.json]
 
 All engines run in one process each, in turns, as `tfaot-pkg bench` has it. Results of models that are done stay in the

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.needs_tensorflo
 
 
 def test_peers_run_trees_and_give_xgboosts_answers(shared_home: Path, tmp_path: Path) -> None:
-    words = ["--models", "20x4", "--peers", "library,tl2cgen,onnxruntime,litert", "--rounds", "1"]
+    words = ["--networks", "20x4", "--peers", "library,tl2cgen,onnxruntime,litert", "--rounds", "1"]
     words += ["--batch-sizes", "1,16", "--work", str(tmp_path / "work"), "--folder", str(tmp_path)]
     program = REPOSITORY / "benchmarks" / "trees.py"
     run([sys.executable, program, *words], env={**os.environ, "TFAOT_HOME": str(shared_home)}, timeout=1100)
