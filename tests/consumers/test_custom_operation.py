@@ -53,7 +53,7 @@ def test_the_example_computes_its_own_operation_in_cpp(shared_home_folder: Path,
     assert json.loads((share / "info.json").read_text())["custom_operations"] == ["ConeWeights"]
     again = cmake_build(tmp_path / "again", source=share / "source")
     run([TOOLS / "cmake", "--install", again, "--prefix", tmp_path / "installed"], timeout=60)
-    expected = run([onnx_runtime(shared_home_folder), "-I", "-c", _ORACLE, _EXAMPLE], timeout=120).stdout
+    expected = run([onnx_runtime(shared_home_folder), "-IB", "-c", _ORACLE, _EXAMPLE], timeout=120).stdout
     for place in (prefix, tmp_path / "installed"):
         program = cmake_build(tmp_path / f"{place.name}-jets", f"-DCMAKE_PREFIX_PATH={place}", source=_EXAMPLE) / "jets"
         ours = [[float(word) for word in line.split()] for line in run([program]).stdout.splitlines()]
@@ -141,7 +141,7 @@ def test_a_function_of_tensorflow_is_such_an_operation(
 def test_what_is_wrong_with_an_operation_is_told(
     file: str, old: str, new: str, shared_home_folder: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(_EXAMPLE, tmp_path / "example")
+    shutil.copytree(_EXAMPLE, tmp_path / "example", ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "example" / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))

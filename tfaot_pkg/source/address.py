@@ -68,7 +68,10 @@ def _within(path: Path, root: Path) -> bool:
 
 def _what_is_there(root: Path) -> str:
     try:
-        names = sorted(path.name + ("/" if path.is_dir() else "") for path in root.iterdir())
+        # Nobody means Python's bytecode, which comes and goes with the last program that was run here.
+        names = sorted(
+            path.name + ("/" if path.is_dir() else "") for path in root.iterdir() if path.name != "__pycache__"
+        )
     except OSError:
         return ""
     # ascii: an archive chose these names, and a terminal would obey control characters in them.
