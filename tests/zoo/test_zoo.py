@@ -1,10 +1,11 @@
-"""Every kind of model, on both toolchains: the library gives TensorFlow's answers, or a clear error says why not."""
+"""Every kind of model: the library gives TensorFlow's answers, or a clear error says why not."""
 
 from __future__ import annotations
 
 import ast
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.coverage import Cell, Row, record
+from tests.toolchains import VERSIONS
 from tests.zoo.cases import BY_NAME, CASES, NEWEST_VERSION, Case
 from tests.zoo.conftest import ZOO, Build, Builder, Freeze
 from tfaot_pkg.compiled.program import engine_of
@@ -22,7 +24,7 @@ from tfaot_pkg.signature import DType
 from tfaot_pkg.spec.types import Compilation
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, toolchain
 
-_BUILDS = [(case, DEFAULT_VERSION) for case in CASES] + [(case, NEWEST_VERSION) for case in CASES if case.newest]
+_BUILDS = [(case, version) for version in VERSIONS for case in CASES if version == DEFAULT_VERSION or case.everywhere]
 
 _NO_PROGRAMS = frozenset(
     "bfloat16_inside half_inside "  # products by weights that XLA reads once for all rows
@@ -33,6 +35,19 @@ _NO_PROGRAMS = frozenset(
     "indexing scalars segments shared_in_two_functions stateful_random unbatched_output_from_batch unique "
     "while_loop".split()  # rows that depend on one another
 )
+_PROGRAMS_EVERYWHERE = frozenset(
+    "attention complex_arithmetic conv3d conv_kinds determinant dtypes half_inside lstm sorting version1_loop".split()
+)
+_PROGRAMS = [
+    (case, version)
+    for version in VERSIONS
+    for case in CASES
+    if DEFAULT_VERSION not in case.faults and (version == DEFAULT_VERSION or case.name in _PROGRAMS_EVERYWHERE)
+]
+
+
+def _ids(builds: Sequence[tuple[Case, str]]) -> list[str]:
+    return [f"{case.name}-{version}" for case, version in builds]
 
 
 def test_every_model_of_the_zoo_has_its_case() -> None:
@@ -62,7 +77,7 @@ def test_every_model_of_the_zoo_has_its_case() -> None:
     "python_function-2.17.1",
 )
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=[f"{case.name}-{version}" for case, version in _BUILDS])
+@pytest.mark.parametrize(("case", "tensorflow"), _BUILDS, ids=_ids(_BUILDS))
 def test_a_model_gives_tensorflows_answers_or_a_clear_error(case: Case, tensorflow: str, build: Build) -> None:
     fault = case.faults.get(tensorflow)
     start = time.perf_counter()
@@ -87,21 +102,21 @@ def _record(case: Case, version: str, engine: Literal["program", "xla"], start: 
     record(Row(construct=f"models: {case.name}", version=version, engine=engine, cell=cell))
 
 
-@pytest.mark.sweep("conv_kinds", "half_inside")
+@pytest.mark.sweep("conv_kinds-2.17.1", "half_inside-2.17.1")
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if DEFAULT_VERSION not in case.faults], ids=lambda case: case.name
-)
-def test_a_model_that_becomes_a_program_gives_tensorflows_answers(case: Case, builder: Builder) -> None:
+@pytest.mark.parametrize(("case", "tensorflow"), _PROGRAMS, ids=_ids(_PROGRAMS))
+def test_a_model_that_becomes_a_program_gives_tensorflows_answers(
+    case: Case, tensorflow: str, builder: Builder
+) -> None:
     start = time.perf_counter()
     if case.name in _NO_PROGRAMS:  # the test above links the code that XLA makes of it
-        engine = builder.compile(case, tensorflow=DEFAULT_VERSION, engine="auto").engine
+        engine = builder.compile(case, tensorflow=tensorflow, engine="auto").engine
         assert not engine.is_program
-        _record(case, DEFAULT_VERSION, "program", start, refused=engine.reason)
+        _record(case, tensorflow, "program", start, refused=engine.reason)
         return
-    built = builder.build(case, tensorflow=DEFAULT_VERSION, engine="auto")
+    built = builder.build(case, tensorflow=tensorflow, engine="auto")
     assert not built.report.failed and built.compiled.engine.is_program, built.compiled.engine
-    _record(case, DEFAULT_VERSION, "program", start)
+    _record(case, tensorflow, "program", start)
 
 
 @pytest.mark.slow
