@@ -13,7 +13,7 @@ from tfaot_pkg.compiled.flags import require_flags
 from tfaot_pkg.errors import ModelError, SpecError
 from tfaot_pkg.frozen.model import chosen, signature_of
 from tfaot_pkg.frozen.saved_model import SavedModel
-from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature
+from tfaot_pkg.frozen.source_model import proposed_shapes, proposed_signature, with_names_of_axes
 from tfaot_pkg.pipeline import Pipeline
 from tfaot_pkg.program.rows import rows_of
 from tfaot_pkg.rows import Rows
@@ -182,10 +182,12 @@ def scaffold_spec(
     version: str,
     signature: str,
     tensorflow: str | None,
+    beside: Mapping[str, Path],
     pipeline: Pipeline,
 ) -> tuple[ModelSpec, Signature]:
     """Write a first spec of the SavedModel or the file `model` to `output`; it, and the model's signature.
 
+    `beside` has the files that a graph is used with, by their fields of ModelInfo.
     Raises SpecError, ModelError, StorageError.
     """
     chosen = name or _name_from(model)
@@ -200,6 +202,10 @@ def scaffold_spec(
     info = _model_info(
         Path(os.path.relpath(model, output.parent)), recognized(model), signature, name=chosen, version=version
     )
+    if beside:
+        spec = _with_files(spec, model, beside)
+        named: dict[str, Any] = {field: _relative(path, output.parent) for field, path in beside.items()}
+        info = replace(info, **named)
     if spec.model.format in FRONTENDS:
         text, found = _frontend_text(info, spec, pipeline)
     elif spec.model.format == "graph":
@@ -210,6 +216,23 @@ def scaffold_spec(
         write_file(output.absolute(), text.encode())
     # Read back as any spec: what `init` writes must be accepted.
     return load_spec(output), found
+
+
+def _with_files(spec: ModelSpec, model: Path, beside: Mapping[str, Path]) -> ModelSpec:
+    """`spec`, of the graph `model` alone, with the files `beside` it. Raises SpecError for other kinds of models."""
+    if spec.model.format != "graph":
+        options = " and ".join(f"--{field}" for field in beside)
+        raise SpecError(
+            f"{options}: {model} is not a GraphDef",
+            hint="only graphs (.pb, .pbtxt, .meta) have a Config and checkpoints",
+        )
+    root = Path(os.path.commonpath([each.absolute().parent for each in (model, *beside.values())]))
+    files: dict[str, Any] = {field: _relative(path, root) for field, path in {"graph": model, **beside}.items()}
+    return replace(spec, model=replace(spec.model, **files), source=FolderSource(path=root))
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def _frontend_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
@@ -232,8 +255,10 @@ def _signature_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tu
             f"the SavedModel has no signature {key!r}; it has: {', '.join(found) or 'none'}",
             hint="choose one with --signature",
         )
-    signature = signature_of(found[key])
-    return scaffold(model=model, signature=signature, other_keys=[each for each in found if each != key]), signature
+    with from_worker():
+        model, signature, unknown = _with_open_axes(model, found[key])
+        others = [each for each in found if each != key]
+        return scaffold(model=model, signature=signature, other_keys=others, unknown_ranks=unknown), signature
 
 
 def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[str, Signature]:
@@ -244,26 +269,35 @@ def _graph_text(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> tuple[
         with saved.reading():
             proposed = pool.get().call(ProposeGraph(files=saved.graph_files()), ProposedGraph)
     with from_worker():
-        model = replace(
-            model,
-            inputs=tuple(tensor.name for tensor in proposed.inputs),
-            outputs=tuple(tensor.name for tensor in proposed.outputs),
-            constants=proposed.constants,
-        )
-        signature = signature_of(Interface(inputs=proposed.inputs, outputs=proposed.outputs))
+        model = replace(model, constants=proposed.constants)
+        if not model.config:  # which says what is fed and fetched
+            model = replace(
+                model,
+                inputs=tuple(tensor.name for tensor in proposed.inputs),
+                outputs=tuple(tensor.name for tensor in proposed.outputs),
+            )
+        model, signature, unknown = _with_open_axes(model, Interface(inputs=proposed.inputs, outputs=proposed.outputs))
         text = scaffold(
             model=model,
             signature=signature,
             defaulted=proposed.defaulted,
-            variables=proposed.variables,
-            open_shapes={tensor.name: tensor.shape for tensor in proposed.inputs if _is_open(tensor.shape)},
+            variables=() if model.checkpoint else proposed.variables,
+            unknown_ranks=unknown,
         )
         return text, signature
 
 
-def _is_open(shape: tuple[int | None, ...] | None) -> bool:
-    """Whether the spec must fix axes of an input beside its batch axis."""
-    return shape is None or None in shape[1:]
+def _with_open_axes(model: ModelInfo, found: Interface) -> tuple[ModelInfo, Signature, list[str]]:
+    """`model` with symbols for axes without a size, its signature with them, and the inputs of unknown rank.
+
+    Raises ValueError for dtypes that libraries do not have.
+    """
+    described = with_names_of_axes(found)
+    shapes, unknown = proposed_shapes(described), [tensor.name for tensor in found.inputs if tensor.shape is None]
+    if unknown or not shapes.shapes:
+        return model, signature_of(found), unknown
+    model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
+    return model, proposed_signature(described, shapes), unknown
 
 
 def _signatures(spec: ModelSpec, pipeline: Pipeline) -> Mapping[str, Interface]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.bad_input.conftest import CommandLine
 from tests.toolchains import VERSIONS
 from tests.wording import reported
 from tfaot_pkg.errors import ModelError, SourceError
@@ -18,7 +19,7 @@ from tfaot_pkg.frozen.saved_model import SavedModel
 from tfaot_pkg.process import run
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.source.tree import source_tree
-from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec
+from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec, load_spec
 from tfaot_pkg.spec.types import Compilation
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.toolchain.worker import WorkerPool
@@ -170,6 +171,33 @@ def test_a_first_spec_shows_placeholders_sinks_and_switches(pool: WorkerPool, fi
     assert {tensor.name: tensor.shape for tensor in found.outputs} == {"predictions/Softmax": (None, 3)}
     assert found.constants == _SWITCHES
     assert proposed(pool, files / "unfrozen.pb").variables == ("new/bias", "new/kernel", "old/bias", "old/kernel")
+
+
+@pytest.mark.sweep("2.17.1")
+def test_init_takes_a_config_and_a_checkpoint(
+    pool: WorkerPool, files: Path, shared_home_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    tfaot, spec = CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch"), tmp_path / "spec.yaml"
+    config = tmp_path / "unfrozen.config.pbtxt"
+    config.write_text('feed { id { node_name: "x" } } fetch { id { node_name: "result" } name: "score" }')
+    given: list[str | Path] = ["--config", config, "--checkpoint", files / "v2.ckpt-7"]
+    tfaot.works("init", files / "unfrozen.pb", *given, "-o", spec)
+    made = load_spec(spec).model
+    assert Path(made.checkpoint).name == "v2.ckpt-7" and made.outputs == () and "out  score" in spec.read_text()
+    assert tfaot.works("check", spec)["signature"]["outputs"][0]["name"] == "score"
+    tfaot.fails("init", files / "module", "--config", config, "-o", tmp_path / "other.yaml", code=10, says=["--config"])
+    missing = tmp_path / "none.ckpt"
+    tfaot.fails(
+        "init",
+        files / "unfrozen.pb",
+        "--checkpoint",
+        missing,
+        "-o",
+        tmp_path / "other.yaml",
+        code=11,
+        says=["none.ckpt"],
+    )
 
 
 @pytest.mark.sweep("2.17.1")

@@ -6,6 +6,7 @@ import pytest
 
 from tfaot_pkg.documents import convert, plain
 from tfaot_pkg.frozen.model import signature_of, weight_size
+from tfaot_pkg.frozen.source_model import proposed_shapes, with_names_of_axes
 from tfaot_pkg.signature import DType, Signature
 from tfaot_pkg.worker_program.messages.graph import Interface, Tensor, Weight
 
@@ -25,6 +26,18 @@ def test_names_dtypes_and_shapes_are_taken_in_the_order_given() -> None:
     ]
     assert signature.inputs[0].has_batch_axis and not signature.inputs[1].has_batch_axis
     assert signature.outputs[0].shape_at(7) == (3,)
+
+
+def test_axes_without_a_size_get_one_name_at_one_place() -> None:
+    x, m = _tensor("x", "float32", (None, None, 4)), _tensor("m", "bool", (None, None))
+    found = proposed_shapes(with_names_of_axes(Interface(inputs=(x, m), outputs=())))
+    assert found.shapes == {"x": (None, 128, 4), "m": (None, 128)}
+    assert found.axes == {"x": ("", "n", ""), "m": ("", "n")}
+    assert [str(each) for each in found.symbols] == ["n <= 128"]
+    image = _tensor("image", "float32", (1, None, None, 3))
+    assert proposed_shapes(with_names_of_axes(Interface(inputs=(image,), outputs=()))).axes == {
+        "image": ("", "n1", "n2", "")
+    }
 
 
 def test_a_model_without_inputs_has_a_signature() -> None:

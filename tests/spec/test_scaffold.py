@@ -34,6 +34,14 @@ def test_the_first_spec_is_accepted_and_has_the_defaults() -> None:
     assert spec.validation == Validation()
 
 
+def test_a_first_spec_of_a_graph_names_its_config_and_checkpoint() -> None:
+    model = ModelInfo(name="digits", version="1.0", graph="g.pb", config="g.config.pbtxt", checkpoint="./model.ckpt-7")
+    spec = parse_spec(scaffold(model=model, signature=SIGNATURE).encode(), Path("/m/spec.yaml"))
+    assert (spec.model.graph, spec.model.config, spec.model.checkpoint) == ("g.pb", "g.config.pbtxt", "model.ckpt-7")
+    text = scaffold(model=model, signature=SIGNATURE, unknown_ranks=["a", "b c"])
+    assert '# shapes: {a: [null, SIZE], "b c": [null, SIZE]}' in text
+
+
 ODD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20).filter(str.strip)
 
 

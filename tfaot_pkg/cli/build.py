@@ -44,18 +44,34 @@ def init(
     name: Annotated[str | None, typer.Option(help="The model's name. (default: from the folder)")] = None,
     version: Annotated[str, typer.Option(help="The model's version.")] = "1.0.0",
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
+    config: Annotated[
+        Path | None, typer.Option(help="For a graph: its tf2xla Config.", metavar="FILE", show_default=False)
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="For a graph: what its checkpoint's files begin with.", metavar="NAME", show_default=False),
+    ] = None,
     tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
 ) -> Result:
     """Write a first spec for a SavedModel or another model, with comments. An existing file is not overwritten.
 
-    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras; tfaot-pkg init frozen.pb
+    Examples: tfaot-pkg init exported/tagger --name tagger; tfaot-pkg init tagger.keras;
+    tfaot-pkg init graph.pb --checkpoint model.ckpt-1000
     """
     from tfaot_pkg.check import scaffold_spec
     from tfaot_pkg.spec.scaffold import cpp_call
 
     pipeline = session.pipeline()
+    given = {"config": config, "checkpoint": checkpoint}
     spec, found = scaffold_spec(
-        model, output, name=name, version=version, signature=signature, tensorflow=tensorflow, pipeline=pipeline
+        model,
+        output,
+        name=name,
+        version=version,
+        signature=signature,
+        tensorflow=tensorflow,
+        beside={field: path for field, path in given.items() if path is not None},
+        pipeline=pipeline,
     )
     call = cpp_call(spec.model, found)
     lines = [f"wrote {output}"]

@@ -12,6 +12,7 @@ from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.types import ModelInfo
 from tfaot_pkg.toolchain.frontends import FRONTENDS, Frontend
 from tfaot_pkg.toolchain.worker import TENSORFLOW, Worker, WorkerPool
+from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Reference
 from tfaot_pkg.worker_program.messages.sources import ReadMlir, ReadOnnx, ReadTrees, Sizes, SourceModel, SourceTensor
@@ -165,6 +166,31 @@ class ProposedShapes:
     shapes: Mapping[str, tuple[int | None, ...]]
     axes: Mapping[str, tuple[str, ...]]
     symbols: tuple[Symbol, ...]
+
+
+def with_names_of_axes(found: messages.Interface) -> SourceModel:
+    """A signature of TensorFlow, whose axes have no names, with one for each axis without a size.
+
+    Axes at the same place of several inputs get the same name: that is right for more models than different ones.
+    """
+    places = {place for each in found.inputs for place, size in enumerate(each.shape or ()) if place and size is None}
+    names = {place: "n" if len(places) == 1 else f"n{place}" for place in places}
+
+    def named(tensors: tuple[messages.Tensor, ...], names: Mapping[int, str]) -> tuple[SourceTensor, ...]:
+        shapes = [
+            None
+            if each.shape is None
+            else tuple(names.get(i) if size is None else size for i, size in enumerate(each.shape))
+            for each in tensors
+        ]
+        return tuple(
+            SourceTensor(name=each.name, key=each.name, dtype=each.dtype, shape=shape)
+            for each, shape in zip(tensors, shapes, strict=True)
+        )
+
+    return SourceModel(
+        file="", origin="", inputs=named(found.inputs, names), outputs=named(found.outputs, {}), by_row=False
+    )
 
 
 def proposed_shapes(source: SourceModel) -> ProposedShapes:

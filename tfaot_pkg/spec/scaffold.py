@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.spec.expand import MARKS
@@ -27,7 +26,7 @@ def scaffold(
     other_keys: Iterable[str] = (),
     defaulted: Iterable[str] = (),
     variables: Iterable[str] = (),
-    open_shapes: Mapping[str, tuple[int | None, ...] | None] = MappingProxyType({}),
+    unknown_ranks: Iterable[str] = (),
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
     schema: str = "",
     origin: str = "",
@@ -36,19 +35,16 @@ def scaffold(
 
     The files of `model` are relative to the folder of the spec file; its `shapes` are full shapes of inputs with
     unknown axes. `other_keys` are the SavedModel's other signatures. Of a graph, `defaulted` are placeholders with
-    values of their own, `variables` those that need a checkpoint, and `open_shapes` have axes that the spec must fix.
+    values of their own, and `variables` those that need a checkpoint. `unknown_ranks` are inputs whose number of axes
+    the spec must say.
     `schema` is the path or URL of the JSON Schema, for editors ("" leaves it out). `origin` says what made the model's
     file ("" for TensorFlow).
     """
     lines = [
         *([modeline(schema), ""] if schema else []),
         *_model_lines(model, sorted(other_keys), origin),
-        *(
-            _graph_lines(model, defaulted, variables, open_shapes)
-            if model.format == "graph"
-            else _name_lines(signature)
-        ),
-        *_shape_lines(model),
+        *(_graph_lines(model, defaulted, variables) if model.format == "graph" else _name_lines(signature)),
+        *_shape_lines(model, [*unknown_ranks]),
         "",
         *_signature_lines(signature),
         "",
@@ -95,7 +91,12 @@ def _files_lines(model: ModelInfo, others: list[str], origin: str) -> list[str]:
     if model.format in FILE_FORMATS:
         what = FILE_FORMATS[model.format].title.partition(" ")[2]
         made = f" ({_comment(origin)})" if origin else ""
-        return [f"  # The {what}, relative to this file{made}.", f"  {model.format}: {_scalar(model.files)}"]
+        return [
+            f"  # The {what}, relative to this file{made}.",
+            f"  {model.format}: {_scalar(model.files)}",
+            *([f"  config: {_scalar(model.config)}"] if model.config else []),
+            *([f"  checkpoint: {_scalar(model.checkpoint)}"] if model.checkpoint else []),
+        ]
     also = f"; the SavedModel also has {', '.join(map(_quoted, others))}" if others else ""
     return [
         "  # Folder of the SavedModel, relative to this file.",
@@ -109,11 +110,11 @@ def _graph_lines(
     model: ModelInfo,
     defaulted: Iterable[str],
     variables: Iterable[str],
-    open_shapes: Mapping[str, tuple[int | None, ...] | None],
 ) -> list[str]:
     """The border of a graph, which somebody has to look at: it was found by its placeholders and sinks."""
+    how = "  # Review: placeholders, and what no other node uses. `NODE: name` gives one another name."
     lines = [
-        "  # Review: placeholders, and what no other node uses. `NODE: name` gives one another name.",
+        *([how] if model.inputs or model.outputs else []),
         *(["  inputs:", *[f"    - {_scalar(name)}" for name in model.inputs]] if model.inputs else []),
         *(["  outputs:", *[f"    - {_scalar(name)}" for name in model.outputs]] if model.outputs else []),
     ]
@@ -129,24 +130,12 @@ def _graph_lines(
             "  # with, relative to this file; or `feeds: [VARIABLE]`, for those that each call supplies.",
             "  # checkpoint: ./model.ckpt",
         ]
-    if open_shapes:
-        lines += [
-            "  # Sizes that the graph leaves open: write numbers for SIZE; the first axis may be the batch, null."
-        ]
-        lines += ["  # shapes:", *[f"  #   {_scalar(name)}: {_open(shape)}" for name, shape in open_shapes.items()]]
     return lines
 
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return _comment(", ".join(names[:6]) + more)
-
-
-def _open(shape: tuple[int | None, ...] | None) -> str:
-    if shape is None:
-        return "[null, SIZE]"
-    first, *others = (json.dumps(size) for size in shape)
-    return f"[{', '.join([first, *('SIZE' if size == 'null' else size for size in others)])}]"
 
 
 def _name_lines(signature: Signature) -> list[str]:
@@ -158,12 +147,21 @@ def _name_lines(signature: Signature) -> list[str]:
     return ["  # Names of your own for the outputs, in their order: results.NAME in C++.", f"  # outputs: {{{names}}}"]
 
 
-def _shape_lines(model: ModelInfo) -> list[str]:
+def _shape_lines(model: ModelInfo, unknown_ranks: list[str]) -> list[str]:
+    if unknown_ranks:
+        listing = ", ".join(f"{_scalar(name)}: [null, SIZE]" for name in unknown_ranks)
+        return [
+            "  # The model leaves the number of axes open: write full shapes of these inputs, null for the batch axis.",
+            f"  # shapes: {{{_comment(listing)}}}",
+        ]
     if not model.shapes:
         return []
     comment = ["  # The model leaves axes of these inputs open: their full shapes, null for the batch axis."]
     if model.symbols:
-        comment += ["  # Each call brings the sizes of axes with names, up to the maxima, which you choose."]
+        comment += [
+            "  # Each call brings the sizes of axes with names, up to the maxima, which you choose; axes with one name",
+            "  # have one size. A number in such a place fixes the size.",
+        ]
     entries = [f"    {_scalar(name)}: {json.dumps(model.shape_document(name))}" for name in sorted(model.shapes)]
     return [*comment, "  shapes:", *entries]
 
