@@ -28,13 +28,21 @@ from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry, PublishStatus
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.static.layout import LATENCY, PREFIX
+from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX
 from tfaot_pkg.storage import write_file
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.temporary import temporary_folder
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified, runnable_targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Times of other engines: the `document` to publish, of the model files with the digest `source`."""
+
+    document: bytes
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +69,15 @@ def publish(
     keys: Keys | None = None,
     conan: bool = True,
     unverified: Sequence[str] = (),
+    measured: Measured | None = None,
 ) -> Publication:
     """Publish the model of `spec` into the registry in the folder `root`.
 
     Nothing is built if the same content is published already. If there is no registry, an unsigned one is made after
     the build. `keys` are those of a signed registry. `unverified` names targets that may be published without
-    validation, because they cannot be run here. Raises RegistryError, before the build, if the version is published
-    with other content; ValidationError if a target cannot be validated here; all errors of a build.
+    validation, because they cannot be run here; `measured` is published beside the package.
+    Raises RegistryError, before the build, if the version is published with other content or times; SpecError if these
+    are of another model; ValidationError if a target cannot be validated here; all errors of a build.
     """
     if spec.package.profile:
         raise SpecError(
@@ -80,6 +90,8 @@ def publish(
     if present is not None:
         # Before the build, which may take minutes: a published version never changes.
         _require_same(present, plan)
+    if measured is not None:
+        _require_measured(measured, plan, present)
     record = _conan_record(pipeline, spec)
     packaged = _read_record(record, plan) if conan else None
     if registry is not None and present is not None and registry.has_blobs(present) and (packaged or not conan):
@@ -93,7 +105,8 @@ def publish(
     # Only now, so that a failed build leaves no empty registry behind.
     registry = registry or FolderRegistry.create(root, keys=keys)
     with pipeline.progress.step("publish"):
-        status, entry = into_registry(release_of(build), registry, pipeline.progress)
+        more = {BENCH: measured.document} if measured is not None else {}
+        status, entry = into_registry(release_of(build, more), registry, pipeline.progress)
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
         # After the Conan package is complete, so that an interrupted one is made again.
@@ -134,6 +147,19 @@ def _require_same(present: RegistryEntry, plan: Plan) -> None:
         )
 
 
+def _require_measured(measured: Measured, plan: Plan, present: RegistryEntry | None) -> None:
+    if measured.source != plan.source.digest:
+        raise SpecError(
+            "the times of --bench are of other model files than this spec's",
+            hint="measure this model: tfaot-pkg bench SPEC -o FILE.json",
+        )
+    if present is not None and present.blobs.get(BENCH) != BlobRef.of(measured.document):
+        raise RegistryError(
+            f"{present} is published already, without these times",
+            hint="a published version never changes: raise model.version in the spec, or leave --bench out",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """What is published of a build: the index line, and the blobs by role, as files or in memory."""
@@ -142,8 +168,8 @@ class Release:
     blobs: Mapping[str, Path | bytes]
 
 
-def release_of(build: Build) -> Release:
-    """Check and pack the result of `build`, and measure the latency of its library here.
+def release_of(build: Build, more: Mapping[str, bytes] | None = None) -> Release:
+    """Check and pack the result of `build`, and measure the latency of its library here; `more` are blobs by role.
 
     Raises TrustError, RegistryError, CompilerError, ValidationError.
     """
@@ -155,7 +181,7 @@ def release_of(build: Build) -> Release:
         require_sound(build.tree.root, tree, identity)
         archive.seek(0)
         content = archive.read()
-    blobs = {PREFIX: content, **_documents(build), **_latency(build)}
+    blobs = {PREFIX: content, **_documents(build), **_latency(build), **(more or {})}
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     glibc = glibc_floor_of(build.tree.loaded)
     entry = entry_of(build.plan, build.frozen, build.engine, glibc=glibc, tree=tree.digest, blobs=references)

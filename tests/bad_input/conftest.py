@@ -22,7 +22,9 @@ from tests.kept import digest_of_tool, kept
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-_PROGRESS = re.compile(r"[a-z][\w .,/-]*( \([^)]*\))?( \.\.\.|: (cached|done in [0-9.]+ s|.* MB.*))|note: .*|")
+_PROGRESS = re.compile(
+    r"[a-z][\w .,/-]*( \([^)]*\))?((: [a-z ]+)? \.\.\.|: (cached|done in [0-9.]+ s|.* MB.*))|note: .*|"
+)
 _LOCKS = (".lock", ".owner")
 
 

@@ -69,7 +69,17 @@ def test_inputs_without_batch_axis_and_an_earlier_run(
     first = tfaot.works("bench", spec, "--peers", "litert", "--rounds", "3", "-o", kept)
     for engine in first["engines"]:
         assert all(cell["max_absolute"] < 1e-5 for cell in engine["cells"])
+    publish: list[str | Path] = ["publish", spec, "--no-conan", "--registry", tmp_path / "registry", "--bench", kept]
+    assert tfaot.works(*publish)["status"] == "published" and tfaot.works(*publish)["status"] == "already published"
+    assert ">LiteRT (XNNPACK)</th>" in next((tmp_path / "registry").rglob("tfaot-model-*/index.html")).read_text()
     old = json.loads(kept.read_text())
+    for change, code, says in (
+        ({"source": "ab" * 32}, 10, "other model files"),
+        ({"model": "other"}, 10, "of the model other"),
+        ({"machine": {}}, 16, "published already, without these times"),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps({**old, **change}))
+        tfaot.fails(*publish[:-1], tmp_path / "other.json", code=code, says=[says])
     for cell in old["engines"][0]["cells"]:  # as if our library had been a hundred times as slow
         cell["rounds"] = [100 * time for time in cell["rounds"]]
     kept.write_text(json.dumps(old))

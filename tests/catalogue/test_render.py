@@ -28,6 +28,7 @@ from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.server.rules import FOREVER, find_file
+from tfaot_pkg.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import package_name
 
 LARGEST = 200_000
@@ -120,6 +121,26 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     assert "spdx.org" not in page(tmp_path / "site", "other")
 
 
+def test_several_signatures_are_shown_by_name_and_programs_call_the_first(tmp_path: Path) -> None:
+    x, z = (Tensor(name=name, dtype=DType.FLOAT32, shape=(None, 2)) for name in ("encode/x", "encode/z"))
+    gain = Tensor(name="decode/z", dtype=DType.FLOAT32, shape=(None, 1))
+    named = [{"name": "decode", "class": "m::coder_decode", "inputs": ["decode/z"], "outputs": ["encode/z"]},
+             {"name": "encode", "class": "m::coder_encode", "inputs": ["encode/x"], "outputs": ["encode/z"]}]  # fmt: skip
+    example = {"rows": 1, "inputs": {"decode/z": [0.1], "encode/x": [1, 2]}, "outputs": {"encode/z": [3, 4]}}
+    registry = FolderRegistry.create(tmp_path / "registry")
+    for number, listed in enumerate((named[1:] + named[:1], [{**named[0], "inputs": ["unknown"]}], [{}], 7, [HOSTILE])):
+        entry = entry_of(f"coder{number}", signature=Signature(inputs=(gain, x), outputs=(z,)))
+        publish(registry, entry, info={"signatures": listed}, validation={**validation_document(), "example": example})
+    render(registry, tmp_path / "site")
+    text = page(tmp_path / "site", "coder0")
+    for wanted in ('<h3 id="signature-encode"', 'aria-label="Inputs of decode"', "tfaot::Model&lt;m::coder_encode&gt; model;",
+                   ".signatures[&#34;encode&#34;]", "-&gt;info-&gt;signatures[0].table", "const float x[]{", "1, 2"):  # fmt: skip
+        assert wanted in text, wanted
+    assert ">encode/x</th>" not in text
+    for number in range(1, 5):
+        assert ">encode/x</th>" in page(tmp_path / "site", f"coder{number}")
+
+
 def test_each_version_has_a_page_with_what_changed(tmp_path: Path) -> None:
     registry = FolderRegistry.create(tmp_path / "registry")
     rows: list[dict[str, Any]] = [{"target": "x86-64-v3", "batch_size": 1, "nanoseconds": 15_000, "spread": 0.01}]
@@ -129,6 +150,10 @@ def test_each_version_has_a_page_with_what_changed(tmp_path: Path) -> None:
             validation={**validation_document(), "example": {"rows": 1, "inputs": {"x": [1]}, "outputs": {"digit": [answer]}}},
             latency={"processor": "A CPU", "date": "2026-01-02", "load": 0.5,
                      "measurements": [{**rows[0], "nanoseconds": time, "spread": 0.5 if version == "1.1.0" else 0.01}]},
+            bench={"processor": "A CPU" if version == "1.1.0" else "Another", "date": "2026-01-01",
+                   "engines": [{"title": title, "version": "1.2.3", "is_ours": title == "tfaot",
+                                "measurements": [{"batch_size": 1, "nanoseconds": cost}, {"batch_size": 4, "nanoseconds": cost}]}
+                               for title, cost in (("Slow", 9e6), ("tfaot", 1e6), ("Fast", 2e6))] + [HOSTILE, {}]},
         )  # fmt: skip
     registry.yank("tagger", "1.0.0", "bad")
     render(registry, tmp_path / "site")
@@ -137,6 +162,9 @@ def test_each_version_has_a_page_with_what_changed(tmp_path: Path) -> None:
     for wanted in ("Since 1.0.0", "up to 0.25 apart", "15 µs", "2.4 ms", "MatMul: 2 → 3", "A CPU, 2026-01-02, load 0.5",
                    "Noisy: the machine was busy", "tfaot-model-tagger/1.0.0/index.html"):  # fmt: skip
         assert wanted in new, wanted
+    assert new.index('<th scope="row">tfaot <span') < new.index(">Fast</th>") < new.index(">Slow</th>")
+    assert "The dashed line is the fastest other engine, Fast." in new
+    assert 'class="series series-4"' in new and "series-4" not in old
     assert "Since" not in old and "is offered" in old and "Noisy" not in old
     assert 'href="../../../packages/tfaot-model-tagger/index.html"' in moved
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tfaot_pkg.nightly.report.trends import FEWEST, Limits, Point, Trend, judge, trend_plot
+from tests.nightly.reports import figures, outcome, task
+from tfaot_pkg.nightly.report.trends import (
+    FEWEST,
+    Limits,
+    Point,
+    Trend,
+    figures_between,
+    judge,
+    regressions,
+    trend_plot,
+    trends_of,
+)
+from tfaot_pkg.nightly.report.wording import verdict_text
+from tfaot_pkg.nightly.types import Outcome
 
 LIMITS = Limits(least=0.1)
 Noise = Callable[[random.Random], float]
@@ -75,6 +89,23 @@ def test_a_figure_that_was_always_zero_can_get_worse() -> None:
     verdict = judge([0.0] * 12, 1e-3, Limits(least=1.0, floor=1e-6))
     assert (verdict.kind, verdict.change) == ("worse", 0.0)
     assert judge([0.0] * 12, 1e-7, Limits(least=1.0, floor=1e-6)).kind == "steady"
+
+
+def test_times_of_another_cpu_are_not_compared_and_sizes_are() -> None:
+    def built(cpu: str, latency: float, size: int = 100_000) -> Outcome:
+        return outcome(task("digits"), figures=replace(figures(latency=latency, size=size), processor=cpu))
+
+    past = [(f"2026-01-{day:02}.1", built("old", 5000)) for day in range(1, 13)]
+    moved = built("new", 9000, size=200_000)
+    trends = {one.name: one for one in trends_of(moved, "2026-01-13.1", past)}
+    assert [one.metric for one in regressions([*trends.values()])] == ["size"]
+    assert "on this CPU" in verdict_text(trends["latency, x86-64-v3, batch size 1"])
+    assert [line.partition(":")[0] for line in figures_between(past[-1][1].figures, moved.figures)] == ["size"]
+    stayed = trends_of(built("old", 9000), "2026-01-14.1", [*past, ("2026-01-13.1", moved)])
+    worse = {one.metric: one.verdict for one in regressions(stayed)}
+    assert (
+        worse.keys() == {"latency"} and worse["latency"] is not None and worse["latency"].median == 50_000
+    )  # batch size 16
 
 
 @pytest.mark.parametrize("values", [[5.0, 5.0], [0.0, 0.0], [1.0, 1e9], [1e-9, 3e-9, 2e-9], [100.0, 104.0] * 45])

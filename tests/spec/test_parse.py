@@ -442,6 +442,22 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         load_spec(Path("a\0b"))
 
 
+def test_a_model_card_may_be_a_file_beside_the_spec(good: str, tmp_path: Path) -> None:
+    spec, card = tmp_path / "spec.yaml", tmp_path / "card.md"
+    spec.write_text(good.replace("  name:", "  card: card.md\n  name:"))
+    with reported(SpecError):
+        load_spec(spec)
+    card.write_bytes(b"\xef\xbb\xbf# Use\r\n\r\nF\xc3\xbcr Jets.\r\n")
+    loaded = load_spec(spec)
+    assert (loaded.model.card, loaded.card_file) == ("# Use\n\nFür Jets.\n", card)
+    # A recorded spec comes from elsewhere: it names no file of this machine.
+    assert parse_spec(spec.read_bytes(), spec).model.card == "card.md"
+    for content in (b"x" * 40_001, b"\xff", b"bell \a"):
+        card.write_bytes(content)
+        with reported(SpecError):
+            load_spec(spec)
+
+
 # ---- the recorded form ------------------------------------------------------------------------------------------
 
 

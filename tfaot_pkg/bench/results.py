@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.documents import utc_now
 from tfaot_pkg.signature import Signature
 from tfaot_pkg.targets import TARGETS, runs_here
 from tfaot_pkg.verify.latency import processor
@@ -139,7 +140,8 @@ class Roof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One model. `weights` are bytes of constants, `largest_tensors` of inputs and outputs of the largest batch.
+    """One model. `weights` are bytes of constants, `largest_tensors` of inputs and outputs of the largest batch,
+    `source` is the digest of the model's files ("" in files of earlier versions).
 
     Its fields are those of the file that `tfaot-pkg bench -o` writes.
     """
@@ -147,6 +149,7 @@ class Bench:
     format: int = 1
     model: str
     description: str
+    source: str = ""
     weights: int
     largest_tensors: int
     batch_sizes: tuple[int, ...]
@@ -208,6 +211,27 @@ def description(core: int, compiler: str) -> dict[str, object]:
         "compiler": compiler,
         "core": core,
         "load": round(os.getloadavg()[0], 2),
+        "date": utc_now()[:10],
+    }
+
+
+def page_document(found: Bench) -> dict[str, object]:
+    """What a package's page shows of `found` (catalogue/package.py): the times of the engines that ran."""
+    return {
+        "format": 1,
+        "processor": found.machine.get("cpu"),
+        "date": found.machine.get("date"),
+        "load": found.machine.get("load"),
+        "engines": [
+            {
+                "title": row.title,
+                "version": row.version,
+                "is_ours": row.is_ours,
+                "measurements": [{"batch_size": one.batch_size, "nanoseconds": one.median} for one in row.cells],
+            }
+            for row in found.engines
+            if row.cells
+        ],
     }
 
 

@@ -258,6 +258,7 @@ def _bench(
     return Bench(
         model=plan.spec.model.name,
         description=plan.spec.model.description,
+        source=plan.source.digest,
         weights=frozen.work.constant_bytes,
         largest_tensors=sum(t.nbytes_at(largest) for t in (*signature.inputs, *signature.outputs)),
         batch_sizes=schedule.batch_sizes,

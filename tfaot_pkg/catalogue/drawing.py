@@ -366,6 +366,7 @@ def _short(text: str, length: int = _CHARS) -> str:
 WIDTH, HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 100, 16, 48
 _LABEL = 16  # height of a line's name
+_OTHER = 4  # the style of a line of another engine
 _STEPS = (1, 2, 5)  # ticks of a decade
 
 
@@ -418,15 +419,17 @@ class Plot:
         return tuple(found)
 
 
-def latency_plot(rows: Sequence[tuple[str, int, float]]) -> Plot | None:
+def latency_plot(rows: Sequence[tuple[str, int, float]], other: Sequence[tuple[str, int, float]] = ()) -> Plot | None:
     """The plot of (target, batch size, nanoseconds per call), all positive; None for fewer than two points.
 
+    `other` are the rows of another engine, whose line is dashed.
     The plot shows the time per row: a horizontal line means that larger batches bring nothing.
     """
-    if len(rows) < 2:
+    every = (*rows, *other)
+    if not rows or len(every) < 2:
         return None
-    sizes = sorted({size for _, size, _ in rows})
-    costs = [time / size for _, size, time in rows]
+    sizes = sorted({size for _, size, _ in every})
+    costs = [time / size for _, size, time in every]
     across = _Axis(low=sizes[0], high=sizes[-1], start=_LEFT, end=WIDTH - _RIGHT)
     ticks = _ticks(min(costs), max(costs))
     up = _Axis(low=ticks[0], high=ticks[-1], start=HEIGHT - _BOTTOM, end=_TOP)
@@ -440,6 +443,9 @@ def latency_plot(rows: Sequence[tuple[str, int, float]]) -> Plot | None:
         )
         for number, target in enumerate(targets)
     )
+    if other:
+        marks = tuple(_point(row, across, up) for row in sorted(other))
+        series = (*series, Series(name=other[0][0], style=_OTHER, points=marks))
     return Plot(
         width=WIDTH,
         height=HEIGHT,

@@ -5,6 +5,7 @@ Publishers wrote the documents: parts that do not have the expected form are ign
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 from tfaot_pkg.catalogue.card import badges_of, card_of
 from tfaot_pkg.catalogue.difference import Version, difference
 from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, latency_plot, nodes_of_document, nodes_of_signature
-from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, snippets
+from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, called_of, snippets
 from tfaot_pkg.catalogue.units import is_number
 from tfaot_pkg.documents import convert, read_json
 from tfaot_pkg.errors import TfaotError
@@ -21,7 +22,7 @@ from tfaot_pkg.package.name import model_of
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION, RegistryReader
 from tfaot_pkg.spec.rules import package_name
-from tfaot_pkg.static.layout import LATENCY, PREFIX, blob_path
+from tfaot_pkg.static.layout import BENCH, LATENCY, PREFIX, blob_path
 
 _DESCRIPTION, _LICENSE, _TARGETS, _WORDS, _WORD, _MORE = 160, 40, 8, 40, 24, 200
 _STOP = frozenset("a an and are as at by for from in is it its of on or that the this to was with".split())
@@ -152,7 +153,7 @@ def _cut(text: str, length: int) -> str:
 
 _LARGEST_DOCUMENT = 4 << 20
 _LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, and its page would exceed 200 KB
-_ROWS, _NOTES = 30, 12
+_ROWS, _NOTES, _CELLS = 30, 12, 8
 _LINE, _TEXT = 60, 1500
 """Rows of a table and characters of a text at most: a page stays below 200 KB whatever a publisher wrote."""
 
@@ -199,7 +200,7 @@ def page_context(
     place = [entry.version for entry in entries].index(shown.version)
     before = entries[place - 1] if place else None
     report, info = read(shown, VALIDATION) or {}, read(shown, INFO) or {}
-    latency = latency_of(read(shown, LATENCY) or {})
+    latency, engines = latency_of(read(shown, LATENCY) or {}), engines_of(read(shown, BENCH) or {})
     return {
         "package": package,
         "entry": shown,
@@ -215,10 +216,8 @@ def page_context(
         "versions": list(reversed(entries))[:_ROWS],
         "more_versions": max(0, len(entries) - _ROWS),
         "archive": PREFIX,
-        "tables": [
-            ("Inputs", shown.signature.inputs[:_ROWS], len(shown.signature.inputs)),
-            ("Outputs", shown.signature.outputs[:_ROWS], len(shown.signature.outputs)),
-        ],
+        "parts": _parts(shown, info),
+        "more_parts": max(0, len(called_of(shown, info)) - _NOTES),
         "snippets": snippets(
             shown, registry, info, _dict(report.get("example")), reference=_text(report.get("reference"))
         ),
@@ -232,8 +231,27 @@ def page_context(
         "sbom": _sbom(read(shown, SBOM)),
         "drawing": _drawing(shown, read(shown, GRAPH)),
         "latency": latency,
-        "plot": latency_plot(latency.rows),
+        "plot": latency_plot(latency.rows, engines.line if engines.processor == latency.processor else ()),
+        "engines": engines,
     }
+
+
+def _parts(entry: RegistryEntry, info: Mapping[str, Any]) -> list[dict[str, object]]:
+    """The signatures with their tables: (title, the tensors that are shown, how many there are)."""
+    several = called_of(entry, info)[:_NOTES]
+    whole = [("", "", entry.signature)]
+    most = _NOTES if several else _ROWS
+    return [
+        {
+            "name": name,
+            "cpp_class": cpp_class,
+            "tables": [
+                ("Inputs", signature.inputs[:most], len(signature.inputs)),
+                ("Outputs", signature.outputs[:most], len(signature.outputs)),
+            ],
+        }
+        for name, cpp_class, signature in [(one.name, one.cpp_class, one.signature) for one in several] or whole
+    ]
 
 
 def _version(entry: RegistryEntry, read: DocumentReader) -> Version:
@@ -371,16 +389,77 @@ def latency_of(document: Mapping[str, Any]) -> Measured:
         rows=tuple(
             (_text(row.get("target"), 40), round(row["batch_size"]), float(row["nanoseconds"]))
             for row in rows
-            # The bounds exclude what overflows the axis.
-            if all(is_number(row.get(name)) and row[name] < 1e15 for name in ("batch_size", "nanoseconds"))
-            and row["batch_size"] >= 1
-            and row["nanoseconds"] > 1e-3
+            if _is_measurement(row)
         ),
         processor=_text(document.get("processor")),
         date=_text(document.get("date"), 10),
         load=float(load) if is_number(load) else None,
         is_noisy=(bool(spreads) and spreads[len(spreads) // 2] > _NOISY)
         or (is_number(load) and is_number(cpus) and load > cpus),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Nanoseconds of a call by batch size, in an engine."""
+
+    title: str
+    version: str
+    is_ours: bool
+    times: Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """What `bench` measured, the fastest first; `sizes` are the batch sizes that are shown."""
+
+    found: tuple[Engine, ...]
+    sizes: tuple[int, ...]
+    processor: str
+    date: str
+    load: float | None
+
+    @property
+    def line(self) -> tuple[tuple[str, int, float], ...]:
+        """The rows of a plot for the best engine that is not ours."""
+        best = next((one for one in self.found if not one.is_ours), None)
+        return tuple((best.title, size, best.times[size]) for size in sorted(best.times)) if best else ()
+
+
+def engines_of(document: Mapping[str, Any]) -> Engines:
+    """The measurements beside other engines that a package was published with (bench/results.py)."""
+    found = []
+    for each in map(_dict, _list(document.get("engines"))[:_NOTES]):
+        rows = _times(each)
+        if rows:
+            title, version = _text(each.get("title"), 40), _text(each.get("version"), 40)
+            found.append(Engine(title=title, version=version, is_ours=each.get("is_ours") is True, times=rows))
+    sizes = sorted({size for one in found for size in one.times})[:_CELLS]
+    # The mean of logarithms: no batch size counts more than another one.
+    common = [size for size in sizes if all(size in one.times for one in found)]
+    found.sort(key=lambda one: sum(math.log(one.times[size]) for size in common))
+    load = document.get("load")
+    return Engines(
+        found=tuple(found),
+        sizes=tuple(sizes),
+        processor=_text(document.get("processor")),
+        date=_text(document.get("date"), 10),
+        load=float(load) if is_number(load) else None,
+    )
+
+
+def _times(document: Mapping[str, Any]) -> dict[int, float]:
+    """Nanoseconds of a call by batch size."""
+    rows = map(_dict, _list(document.get("measurements"))[:_ROWS])
+    return {round(row["batch_size"]): float(row["nanoseconds"]) for row in rows if _is_measurement(row)}
+
+
+def _is_measurement(row: Mapping[str, Any]) -> bool:
+    """The bounds exclude what overflows the axis of a plot."""
+    return (
+        all(is_number(row.get(name)) and row[name] < 1e15 for name in ("batch_size", "nanoseconds"))
+        and row["batch_size"] >= 1
+        and row["nanoseconds"] > 1e-3
     )
 
 

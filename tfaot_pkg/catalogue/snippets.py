@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from tfaot_pkg.package.render import render
 from tfaot_pkg.package.tree import tensor_members
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.remote.address import is_loopback
-from tfaot_pkg.signature import DType, Tensor
+from tfaot_pkg.signature import DType, Part, Signature, Tensor
 from tfaot_pkg.spec.rules import cpp_identifiers
 
 UNKNOWN_ADDRESS = "REGISTRY-ADDRESS"
@@ -29,7 +30,9 @@ _CLASS = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*", re.ASCII)
 _MOST_NUMBERS = 256  # of one row; more do not make a program that people read
 _SHOWN = 8  # answers per output
-_WIDTH = 88
+_WIDTH = 100
+_LONGEST_NAME = 80  # of a signature
+_LARGEST_FLOAT = 3e38  # what rounds to infinity in 32 bits cannot be packed
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
 _COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
 _TAKEN = ("main", "model", "results", "std", "tfaot", "i", "inputs", "outputs", "instance", "message", "np")
@@ -66,6 +69,31 @@ class Snippet:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One of several signatures: its place among them, its C++ class, and its inputs and outputs by their own names."""
+
+    name: str
+    place: int
+    cpp_class: str
+    signature: Signature
+
+
+def called_of(entry: RegistryEntry, info: Mapping[str, Any]) -> tuple[Called, ...]:
+    """The signatures of `entry` by its info.json, () if there is one, or if a name is none."""
+    listed, found = info.get("signatures"), []
+    for place, each in enumerate(listed if isinstance(listed, list) else []):
+        name, cpp_class = str(_dict(each).get("name")), str(_dict(each).get("class"))
+        if not _CLASS.fullmatch(cpp_class) or not _CLASS.fullmatch(name) or len(name) > _LONGEST_NAME:
+            return ()
+        try:
+            own = entry.signature.of(Part(name=name, inputs=tuple(each["inputs"]), outputs=tuple(each["outputs"])))
+        except (KeyError, TypeError, AttributeError):
+            return ()
+        found.append(Called(name=name, place=place, cpp_class=cpp_class, signature=own))
+    return tuple(found)
+
+
 _BLOCKS = (
     ("install", "Install", "Verifies the package and unpacks it into external/."),
     ("cpp", "C++", "A program that runs the model on one row."),
@@ -83,9 +111,12 @@ def snippets(
     entry: RegistryEntry, registry: Registry, info: Mapping[str, Any], example: Mapping[str, Any], *, reference: str
 ) -> tuple[Snippet, ...]:
     """Ways to use `entry`; `info` is its info.json, `example` that of its validation, which has answers of
-    `reference` (empty mappings for packages without these).
+    `reference` (empty mappings for packages without these). The programs call the first of several signatures.
     """
-    context = {**_names(entry, info), "registry": registry.arguments, **_program(entry, example, reference)}
+    first = next(iter(called_of(entry, info)), None)
+    context = {**_names(entry, info), "registry": registry.arguments, **_program(entry, first, example, reference)}
+    if first:
+        context["cpp_class"] = first.cpp_class
     return tuple(
         Snippet(id=name, title=title, note=note, text=render(f"catalogue/use/{name}.j2", context).strip())
         for name, title, note in _BLOCKS
@@ -110,26 +141,31 @@ def _names(entry: RegistryEntry, info: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _program(entry: RegistryEntry, example: Mapping[str, Any], reference: str) -> dict[str, object]:
+def _program(
+    entry: RegistryEntry, first: Called | None, example: Mapping[str, Any], reference: str
+) -> dict[str, object]:
     """What the programs compute: their inputs, and the answers that they should print."""
-    signature = entry.signature.without_state() if entry.signature.state else entry.signature
+    signature = first.signature if first else entry.signature.without_state()
+    prefix = f"{first.name}/" if first else ""
     rows = example.get("rows", 1)
     if type(rows) is not int or not 0 < rows < 10_000:
         rows = 1
     given, expected = _dict(example.get("inputs")), _dict(example.get("outputs"))
     names = cpp_identifiers((tensor.name for tensor in signature.inputs), taken=_TAKEN)
-    inputs = [_tensor(tensor, names[tensor.name], given.get(tensor.name), rows) for tensor in signature.inputs]
+    inputs = [_tensor(tensor, names[tensor.name], given.get(prefix + tensor.name), rows) for tensor in signature.inputs]
     is_validated = bool(example) and all(each["values"] for each in inputs)
-    members = tensor_members(signature.outputs)
     return {
         "rows": rows,
         "has_state": bool(entry.signature.state),
+        "part": first,
         "is_validated": is_validated,
         "reference": reference,
         "inputs": inputs,
         "outputs": [
-            _output(tensor, str(member["identifier"]), expected.get(tensor.name) if is_validated else None, rows)
-            for tensor, member in zip(signature.outputs, members, strict=True)
+            _output(
+                tensor, str(member["identifier"]), expected.get(prefix + tensor.name) if is_validated else None, rows
+            )
+            for tensor, member in zip(signature.outputs, tensor_members(signature.outputs), strict=True)
         ],
     }
 
@@ -137,7 +173,7 @@ def _program(entry: RegistryEntry, example: Mapping[str, Any], reference: str) -
 def _tensor(tensor: Tensor, variable: str, values: object, rows: int) -> dict[str, object]:
     count = math.prod(tensor.shape_at(rows))
     numbers = _numbers(values, count)
-    text = ", ".join(map(_literal, numbers)) if len(numbers) <= _MOST_NUMBERS else ""
+    text = ", ".join(_literal(each, tensor.dtype) for each in numbers) if len(numbers) <= _MOST_NUMBERS else ""
     return {
         "variable": variable,
         "cpp": tensor.dtype.cpp,
@@ -180,11 +216,15 @@ def _numbers(values: object, count: int) -> Sequence[bool | float]:
     return values if all(isinstance(each, bool | int | float) and math.isfinite(each) for each in values) else ()
 
 
-def _literal(value: float) -> str:
+def _literal(value: float, dtype: DType) -> str:
+    """The shortest text of the number: of its 32 bits if it is a float32."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, int):
         return f"{value}u" if value >= 2**63 else str(max(value, 1 - 2**63))
+    if dtype is DType.FLOAT32 and abs(value) < _LARGEST_FLOAT:
+        bits = struct.pack("f", value)
+        return next(text for n in range(1, 10) if struct.pack("f", float(text := f"{value:.{n}g}")) == bits)
     return f"{value:.17g}" if float(f"{value:.9g}") != value else f"{value:.9g}"
 
 

@@ -118,7 +118,7 @@ def bench(
     # All options are checked first: a measurement takes minutes.
     request = _request(peers, batch_sizes, target, rounds, core)
     _require_places(output, plot)
-    old = _read(since) if since else None
+    old = read_results(since, "--since") if since else None
     found = _measured(session, model, request, source, old)
     comparison = compare(found, old) if old else None
     written = _write(found, output, plot)
@@ -195,7 +195,7 @@ def _sizes(text: str | None) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, words))))
 
 
-def _read(path: Path) -> Bench:
+def read_results(path: Path, option: str) -> Bench:
     """The results of an earlier run. Raises SpecError."""
     from tfaot_pkg.bench.results import Bench
 
@@ -203,8 +203,8 @@ def _read(path: Path) -> Bench:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SpecError(f"--since {path}: {error.strerror}", hint=hint) from error
-    return read(Bench, data, f"--since {path}", error=SpecError, hint=hint)
+        raise SpecError(f"{option} {path}: {error.strerror}", hint=hint) from error
+    return read(Bench, data, f"{option} {path}", error=SpecError, hint=hint)
 
 
 def _require_places(output: Path | None, plot: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator
@@ -15,13 +16,14 @@ from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.packages import installed_text, verified_rows
 from tfaot_pkg.cli.remotes import Uploader
 from tfaot_pkg.documents import fields_of
+from tfaot_pkg.errors import SpecError
 
 if TYPE_CHECKING:
     from tfaot_pkg.check import CheckResult
     from tfaot_pkg.cli.cmssw import DevTool
     from tfaot_pkg.pipeline import Build
     from tfaot_pkg.prefix.install import Installed
-    from tfaot_pkg.publish import Publication
+    from tfaot_pkg.publish import Measured, Publication
     from tfaot_pkg.spec.types import ModelSpec
 
 
@@ -271,6 +273,12 @@ def publish(
             help="Publish this target although neither this machine nor an emulator can run its code. Repeatable.",
         ),
     ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Show these times of other engines on the package's page (from `bench -o`)."
+        ),
+    ] = None,
 ) -> Result:
     """Build, verify and publish a model. Does nothing if the same content is published already.
 
@@ -290,6 +298,7 @@ def publish(
         pipeline=session.pipeline(),
         conan=conan,
         unverified=unverified_target or (),
+        measured=_measured(bench, loaded.model.name) if bench is not None else None,
     )
     uploaded = uploader.upload(done) if uploader is not None else None
     document = {**fields_of(done), "kernels": None, "upload": uploaded}  # see docs/decisions/040
@@ -299,6 +308,18 @@ def publish(
             0, f"{uploaded.reference}: {uploaded.status} in the Conan remote {uploaded.remote} ({uploaded.url})"
         )
     return Result(document=document, text="\n".join(lines))
+
+
+def _measured(path: Path, model: str) -> Measured:
+    """What `bench -o` wrote. Raises SpecError."""
+    from tfaot_pkg.bench.results import page_document
+    from tfaot_pkg.cli.bench import read_results
+    from tfaot_pkg.publish import Measured
+
+    found = read_results(path, "--bench")
+    if found.model != model:
+        raise SpecError(f"--bench has results of the model {found.model}, not of {model}")
+    return Measured(document=json.dumps(page_document(found)).encode(), source=found.source)
 
 
 def built_text(made: Build) -> str:
@@ -379,8 +400,7 @@ def files_read(spec: ModelSpec) -> list[Path]:
     read = [spec.path, Path(_version.__file__)]
     if spec.tuning is not None:
         read.append(tuning_path(spec.path))
-    if spec.validation.inputs is not None:
-        read.append(spec.validation.inputs)
+    read += [file for file in (spec.card_file, spec.validation.inputs) if file is not None]
     if isinstance(spec.source, FolderSource):
         read += [file for place in local_files(spec.source.path, spec.model) for file in _below(place)]
     return read

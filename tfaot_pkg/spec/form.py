@@ -310,7 +310,10 @@ class ModelForm(Form):
         None, description="Words by which people search for the model.", examples=[["muon", "trigger"]]
     )
     card: Annotated[str, checked(rules.card_fault)] | None = Field(
-        None, description="Model card in Markdown, which the package's page shows. HTML in it is text; no images."
+        None,
+        description="Model card in Markdown, which the package's page shows, or the path of a file, FILE.md, from the "
+        "spec's folder. HTML in it is text; no images.",
+        examples=["card.md"],
     )
     shapes: dict[str, Shape] | None = Field(
         None,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.forms import document as yaml_document
-from tfaot_pkg.forms.document import Document, read_document
+from tfaot_pkg.forms.document import MAX_BYTES, Document, read_document
 from tfaot_pkg.forms.form import Form, faults_error, read_content, unknown_among, validated
 from tfaot_pkg.signature import Symbol
 from tfaot_pkg.spec import rules
@@ -55,7 +55,7 @@ from tfaot_pkg.spec.types import (
     Variables,
 )
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.wording import described
+from tfaot_pkg.wording import described, shown
 
 _SECTIONS: dict[str, type[Form]] = {
     "model": ModelForm,
@@ -75,15 +75,20 @@ _INIT_HINT = "`tfaot-pkg init MODEL` writes a first spec"
 def load_spec(path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
     """Read the spec at `path`; `defines` are the values of `env.*` in its expressions.
 
-    The tuning file beside it is read too; files that the spec names are not opened. Raises SpecError with every fault
-    of the spec, or of the tuning file; faults show the path as it was given.
+    The tuning file beside it and the file of its model card are read too; other files that the spec names are not
+    opened. Raises SpecError with every fault of the spec, or of the tuning file; faults show the path as it was given.
     """
-    spec = parse_spec(_content(path), path, defines)
+    spec = parse_spec(_content(path), path, defines, reads_card=True)
     return replace(spec, tuning=read_tuning(tuning_path(path), spec.model.name))
 
 
-def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = None) -> ModelSpec:
-    """As `load_spec`, for the `content` of the file at `path`, which is not read and need not exist."""
+def parse_spec(
+    content: bytes, path: Path, defines: Mapping[str, str] | None = None, *, reads_card: bool = False
+) -> ModelSpec:
+    """As `load_spec`, for the `content` of the file at `path`, which is not read and need not exist.
+
+    Only if it `reads_card` is a file opened, that of the model card: a spec may come from elsewhere.
+    """
     document = read_document(content, str(path))
     if not isinstance(document.data, dict):
         _report_no_mapping(document)
@@ -92,6 +97,8 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
     # Expressions first: the form checks their results, with the lines of the expressions.
     failed = expand(document, given)
     _prepare(document)
+    absolute = Path(os.path.abspath(path))
+    card = _take_card(document, absolute.parent) if reads_card else None
     form = validated(SpecForm, document.data, document, unknown_key=_unknown_key, failed=failed, special=_special)
     # Also if the form has faults, so that all are reported at once.
     _check_model(document)
@@ -102,7 +109,7 @@ def parse_spec(content: bytes, path: Path, defines: Mapping[str, str] | None = N
         _check_symbols(document, form)
     if document.faults or form is None:
         raise faults_error(document, schema=json_schema(), command="tfaot-pkg schema")
-    return replace(_spec(form, Path(os.path.abspath(path))), defines=given.used)
+    return replace(_spec(form, absolute), defines=given.used, card_file=card)
 
 
 class _Defines(dict[str, str]):
@@ -162,6 +169,32 @@ def _prepare(document: Document) -> None:
         for section, values in data.items()
         if values is not None or section not in _SECTIONS
     }
+
+
+def _take_card(document: Document, folder: Path) -> Path | None:
+    """Put the text of a model card's file, if `model.card` names one, in the place of its name. Returns its path."""
+    model = document.data.get("model")
+    card = model.get("card") if isinstance(model, dict) else None
+    if not isinstance(card, str) or "\n" in card or not card.endswith(".md"):
+        return None
+    file = _absolute(card, folder)
+    try:
+        if not file.is_file():  # reading a pipe would wait for a writer
+            raise FileNotFoundError(0, "no such file")
+        with file.open("rb") as opened:
+            text = opened.read(MAX_BYTES).decode("utf-8-sig").replace("\r\n", "\n").strip("\n")
+    except UnicodeDecodeError:
+        document.report(("model", "card"), f"{shown(card)} is not UTF-8 text")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        document.report(
+            ("model", "card"), f"cannot read {shown(card)}: {reason} (one line that ends in .md is the path of a file)"
+        )
+    else:
+        model["card"] = text + "\n" if text else ""
+        return file
+    del model["card"]
+    return None
 
 
 def _known(section: str) -> list[str]:
@@ -402,8 +435,8 @@ def _format(form: ModelForm) -> Format:
 def _names(kind: str, names: Sequence[str | Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     """`inputs` and `input_keys` of ModelInfo, or those of outputs."""
     pairs = [(name, name) if isinstance(name, str) else next(iter(name.items())) for name in names]
-    keys, shown = tuple(key for key, _ in pairs), tuple(name for _, name in pairs)
-    return {f"{kind}s": shown, f"{kind}_keys": () if keys == shown else keys}
+    keys, ours = tuple(key for key, _ in pairs), tuple(name for _, name in pairs)
+    return {f"{kind}s": ours, f"{kind}_keys": () if keys == ours else keys}
 
 
 def _shapes(shapes: Mapping[str, tuple[int | str | None, ...]]) -> dict[str, Any]:

@@ -285,7 +285,8 @@ class ModelSpec:
     """One model, to be made into one package.
 
     `path` is the absolute path of the spec file, `defines` the values of `env.*` that its expressions used, which the
-    package's provenance records. `tuning` is None if there is no tuning file beside the spec.
+    package's provenance records. `tuning` is None if there is no tuning file beside the spec, `card_file` is where the
+    text of the model card was read, if not in the spec.
     """
 
     path: Path
@@ -296,6 +297,7 @@ class ModelSpec:
     package: PackageOptions = field(default_factory=PackageOptions)
     defines: Mapping[str, str] = field(default_factory=dict)
     tuning: Tuning | None = None
+    card_file: Path | None = None
 
     @property
     def folder(self) -> Path:

@@ -44,6 +44,9 @@ PREFIX = "prefix"
 LATENCY = "latency"
 """Role of the blob that holds times measured when the version was published (verify/latency.py)."""
 
+BENCH = "bench"
+"""Role of the blob that holds times of other engines, if the version was published with any (bench/results.py)."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

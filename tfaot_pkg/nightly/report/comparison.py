@@ -6,6 +6,7 @@ count as its past too: often a new version fixes a failure.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,11 @@ ORDER: tuple[OutcomeKind, ...] = (
 """All kinds of outcomes, in the order in which reports show them."""
 
 
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """The key by which people sort names with numbers: model_9 before model_10, 2.9 before 2.17."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Failures of one class; `models` has each once."""
@@ -122,7 +128,7 @@ def groups_of(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
         Group(
             error_class=name,
             tasks=tuple(one.task for one in members),
-            models=tuple(sorted({one.model for one in members})),
+            models=tuple(sorted({one.model for one in members}, key=natural)),
         )
         for name, members in found.items()
     ]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.depends import Dependent
-from tfaot_pkg.nightly.report.comparison import ORDER, Change, Group, blast_radius, change_of, counts, groups_of, pasts
+from tfaot_pkg.nightly.report.comparison import (
+    ORDER,
+    Change,
+    Group,
+    blast_radius,
+    change_of,
+    counts,
+    groups_of,
+    natural,
+    pasts,
+)
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
 from tfaot_pkg.nightly.report.trends import Trend, figures_between, regressions, trends_of
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
@@ -69,11 +78,6 @@ class Line:
     @property
     def kinds(self) -> tuple[OutcomeKind, ...]:
         return tuple(sorted({one.outcome.kind for cell in self.cells for one in cell}))
-
-
-def natural(text: str) -> list[tuple[int, int, str]]:
-    """The key by which people sort names with numbers: model_9 before model_10, 2.9 before 2.17."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,10 +228,12 @@ def make_report(
     return Report(
         night=night,
         before=before[0],
-        tasks=tuple(sorted(map(told, there), key=lambda one: (ORDER.index(one.outcome.kind), one.outcome.task))),
+        tasks=tuple(
+            sorted(map(told, there), key=lambda one: (ORDER.index(one.outcome.kind), natural(one.outcome.task)))
+        ),
         groups=groups_of(there),
         pending=tuple(task for task, one in zip(by_id, tonight, strict=True) if one is None),
-        gone=tuple(sorted({one.task for one in before[1]} - by_id.keys())),
+        gone=tuple(sorted({one.task for one in before[1]} - by_id.keys(), key=natural)),
         withheld=withheld,
     )
 

@@ -75,6 +75,8 @@ LIMITS: dict[Metric, Limits] = {
     "numerical error": Limits(least=1.0, floor=1e-6),  # a few units in the last place of float32 are no news
     "build time": Limits(least=0.30, floor=5),
 }
+TIMES: tuple[Metric, ...] = ("latency", "build time")
+"""The metrics that depend on the machine."""
 _LONGEST = 90
 
 
@@ -92,7 +94,8 @@ class Point:
 class Trend:
     """One figure over the nights, the oldest first. Only latencies have a `target` and a `batch_size`.
 
-    `verdict` is that of the last point, tonight's; None if tonight has no value.
+    `verdict` is that of the last point, tonight's; None if tonight has no value. Times are compared with those of the
+    same CPU only.
     """
 
     metric: Metric
@@ -131,7 +134,9 @@ def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
             for name, release, figures in rows
             if (value := value_of(figures)) is not None
         ]
-        values = [one.value for one in points]
+        # Times of another CPU say nothing about the model.
+        timed, cpu = metric in TIMES, points[-1].processor
+        values = [one.value for one in points if not timed or one.processor == cpu]
         ours = points[-1].night == night
         trends.append(
             Trend(
@@ -146,11 +151,13 @@ def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
 
 
 def figures_between(before: Figures | None, after: Figures | None) -> tuple[str, ...]:
-    """The figures that two nights have, by name, if they differ by more than what matters."""
+    """The figures that two nights have, by name, if they differ by more than what matters: times of one CPU only."""
     if before is None or after is None:
         return ()
     found = []
     for metric, target, batch_size in _kinds(after):
+        if metric in TIMES and before.processor != after.processor:
+            continue
         value_of, limits = _reader(metric, target, batch_size), LIMITS[metric]
         old, new = value_of(before), value_of(after)
         if old is not None and new is not None and abs(new - old) > max(limits.least * abs(old), limits.floor):
@@ -237,7 +244,7 @@ def value_text(metric: Metric, value: float) -> str:
 
 
 def _title(metric: Metric, point: Point) -> str:
-    where = f" on {plain(point.processor)}" if point.processor and metric in ("latency", "build time") else ""
+    where = f" on {plain(point.processor)}" if point.processor and metric in TIMES else ""
     return f"{day_of(point.night)}, {point.release}: {value_text(metric, point.value)}{where}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfaot_pkg.nightly.report.comparison import Change
-from tfaot_pkg.nightly.report.trends import FEWEST, Trend, value_text
+from tfaot_pkg.nightly.report.trends import FEWEST, TIMES, Trend, value_text
 from tfaot_pkg.nightly.types import OutcomeKind
 
 TONES: dict[OutcomeKind, str] = {
@@ -50,7 +50,8 @@ def verdict_text(trend: Trend) -> str:
     if verdict is None:
         return ""
     if verdict.kind == "too few":
-        return f"too few nights to judge (of {FEWEST})"
+        other = trend.metric in TIMES and len({one.processor for one in trend.points}) > 1
+        return f"too few nights{' on this CPU' if other else ''} to judge (of {FEWEST})"
     if verdict.kind == "steady":
         return "as before"
     return f"{verdict.kind}{_compared(trend)}"

@@ -147,7 +147,7 @@ _SKIPPED = frozenset({"skipped", "withheld"})
 def junit(report: Report) -> bytes:
     """The document, UTF-8."""
     root = Element("testsuites", name=f"nightly {report.night}")
-    toolchains = sorted({one.outcome.toolchain for one in report.tasks})
+    toolchains = report.toolchains
     suites = [_suite(root, name, [one for one in report.tasks if one.outcome.toolchain == name]) for name in toolchains]
     _count(root, suites)
     data: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
