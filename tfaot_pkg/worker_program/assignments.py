@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from messages.requests import ModelFault
+from wiring import free
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,7 @@ class Nodes:
 
     def free(self, wanted: str) -> str:
         """A name that no node has; taken from now on."""
-        name, number = wanted, 0
-        while name in self.taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.taken.add(name)
-        return name
+        return free(wanted, self.taken)
 
     @staticmethod
     def _node():

@@ -9,12 +9,12 @@ import json
 import specialize
 from messages.carriers import OPERATION
 from messages.requests import ModelFault
+from wiring import CALLS
 
 IMPLEMENTS = "_implements"
 """The attribute of functions that tf.function(experimental_implements=...) sets."""
 
 _PREFIX = "tfaot.operation:"
-_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 _CUSTOM_CALL = "XlaCustomCallV2"
 _MOST_EXACT = 1 << 53
 _ADVICE = "compilation.operations in the spec names the operations that the author supplies"
@@ -80,7 +80,7 @@ def _is_placed(node) -> bool:
 
 def _function(node) -> str:
     """The function that a node calls; TensorFlow 1 writes it as the node's operation."""
-    return node.attr["f"].func.name if node.op in _CALLS else node.op
+    return node.attr["f"].func.name if node.op in CALLS else node.op
 
 
 def parsed(mark: bytes) -> tuple:

@@ -7,6 +7,7 @@ may stand only operations that compute each row from itself.
 """
 
 from messages.requests import ModelFault
+from wiring import ancestors, by_name, node_name
 
 MARK = "tfaot_bounded"
 SOURCES = ("Unique", "Where")
@@ -22,7 +23,7 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
 
     `fetches` has TensorInfo by output, and gets the padded tensors. ModelFault if rows meet on the way.
     """
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     for name in counts:
         if name not in fetches:
             raise ModelFault(
@@ -41,24 +42,9 @@ def bound(graph_def, fetches: dict, counts: dict) -> dict:
     return found
 
 
-def _made_of(nodes: dict, text: str) -> set:
-    """The nodes that a tensor is made of."""
-    waiting, seen = [text], set()
-    while waiting:
-        name = _node(waiting.pop())
-        if name not in seen:
-            seen.add(name)
-            waiting += nodes[name].input
-    return seen
-
-
-def _node(text: str) -> str:
-    return text.lstrip("^").partition(":")[0]
-
-
 def _source(nodes: dict, text: str, output: str) -> str:
     """The one node that decides how many rows there are."""
-    sources = {name for name in _made_of(nodes, text) if nodes[name].op in SOURCES}
+    sources = {name for name in ancestors(nodes, [text]) if nodes[name].op in SOURCES}
     if len(sources) != 1:
         listing = ", ".join(sorted(sources)) or "none"
         raise ModelFault(
@@ -70,10 +56,10 @@ def _source(nodes: dict, text: str, output: str) -> str:
 
 def _require_rows_apart(nodes: dict, text: str, output: str) -> None:
     """ModelFault if an output is made of several rows whose number values decide."""
-    made_of = _made_of(nodes, text)
+    made_of = ancestors(nodes, [text])
     of_values = {name for name in made_of if nodes[name].op in SOURCES}
     while True:
-        new = {name for name in made_of - of_values if any(_node(text) in of_values for text in nodes[name].input)}
+        new = {name for name in made_of - of_values if any(node_name(text) in of_values for text in nodes[name].input)}
         if not new:
             return
         of_values |= new
@@ -91,11 +77,11 @@ def _keeps_rows(nodes: dict, node, of_values: set) -> bool:
     """Whether each row of what a node gives is made of one row of what is `of_values`."""
     from tensorflow.python.framework import tensor_util
 
-    first, *others = (_node(text) in of_values for text in node.input)
+    first, *others = (node_name(text) in of_values for text in node.input)
     if node.op == "MatMul":
         return first and not any(others) and not node.attr["transpose_a"].b
     if node.op == "GatherV2":
-        axis = nodes[_node(node.input[2])]
+        axis = nodes[node_name(node.input[2])]
         is_first = axis.op == "Const" and tensor_util.MakeNdarray(axis.attr["value"].tensor) == 0
         return not others[0] or (is_first and not first)
     if node.op == "Squeeze":

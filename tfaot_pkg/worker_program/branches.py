@@ -12,10 +12,12 @@ from functools import partial
 
 import numpy as np
 import specialize
+import weights
 from messages import elements
 from messages.carriers import MADE
 from messages.requests import SearchBranches, Side, Sides
-from reached import node_name, rename_functions
+from reached import rename_functions
+from wiring import node_name
 
 _SELECTIONS = frozenset("Select SelectV2".split())
 _CONDITIONALS = frozenset("If StatelessIf".split())
@@ -152,10 +154,10 @@ def _runner(request: SearchBranches):
 
     def imported(*inputs):
         feeds = {each.node: value for each, value in zip(request.inputs, inputs, strict=True)}
-        weights = {each.node: tf.constant(_weight(request.blob, each)) for each in request.weights}
+        held = {each.node: tf.constant(weights.values_of(request.blob, each)) for each in request.weights}
         # TensorFlow rejects inputs that nothing in the graph uses.
         used = {node_name(text) for node in graph.node for text in node.input}
-        given = {name: value for name, value in {**feeds, **weights}.items() if name in used}
+        given = {name: value for name, value in {**feeds, **held}.items() if name in used}
         wanted = [name for name in made.runs if name not in feeds]
         run = tf.graph_util.import_graph_def(graph, given, return_elements=wanted, name="")
         with tf.control_dependencies(run):
@@ -168,14 +170,6 @@ def _runner(request: SearchBranches):
         for each in request.inputs
     ]
     return made, tf.compat.v1.wrap_function(imported, specs)
-
-
-def _weight(blob: str, weight):
-    from tensorflow.python.framework import dtypes
-
-    dtype = dtypes.as_dtype(weight.dtype).as_numpy_dtype
-    count = int(np.prod(weight.shape, dtype=np.int64))
-    return np.fromfile(blob, dtype, count, offset=weight.offset).reshape(weight.shape)
 
 
 @dataclass(frozen=True)

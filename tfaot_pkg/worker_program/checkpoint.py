@@ -8,13 +8,12 @@ import math
 import os
 
 import saved_model
-from messages.requests import ModelFault
-from reached import node_name
+from messages.requests import ModelFault, one_line
+from wiring import CALLS, ancestors, node_name
 
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ASSIGNMENTS = frozenset("AssignVariableOp Assign".split())
 _PASSING = frozenset("Identity Reshape".split())
-_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 
 
 def values_of(folder: str, meta_graph, variables: dict) -> dict:
@@ -28,7 +27,7 @@ def values_of(folder: str, meta_graph, variables: dict) -> dict:
         raise
     except Exception as error:  # which one depends on what is damaged and on TensorFlow's version
         raise ModelFault(
-            f"the SavedModel's variables ({prefix}.*) are damaged: {saved_model.one_line(error)}",
+            f"the SavedModel's variables ({prefix}.*) are damaged: {one_line(error)}",
             "copy or export it again, whole",
         ) from error
 
@@ -115,7 +114,7 @@ def _kept_by_objects(meta_graph, reader) -> dict:
 
 
 def _is_saved(call, objects) -> bool:
-    return call.op in _CALLS and call.attr["f"].func.name in objects.concrete_functions
+    return call.op in CALLS and call.attr["f"].func.name in objects.concrete_functions
 
 
 def _same_objects(nodes, saved) -> dict:
@@ -141,8 +140,11 @@ def restored_by(graph_def, operation: str) -> dict:
     functions = {function.signature.name: function for function in graph_def.library.function}
     top = {node.name: node for node in graph_def.node}
     found: dict = {}
-    for node in _ancestors(top, [operation]) if operation else graph_def.node:
-        called = functions.get(node.attr["f"].func.name) if node.op in _CALLS else None
+    restoring = ancestors(top, [operation]) if operation else top
+    for node in graph_def.node:
+        if node.name not in restoring:
+            continue
+        called = functions.get(node.attr["f"].func.name) if node.op in CALLS else None
         if called is not None:
             _take_assignments(called, node, top, found)
         elif node.op in _ASSIGNMENTS and len(node.input) > 1:
@@ -187,13 +189,3 @@ def _texts(node) -> list:
     if node is None or node.op != "Const":
         return []
     return [text.decode("utf-8", "replace") for text in node.attr["value"].tensor.string_val]
-
-
-def _ancestors(nodes: dict, names: list):
-    seen, waiting = set(), [name for name in names if name]
-    while waiting:
-        name = node_name(waiting.pop())
-        if name in nodes and name not in seen:
-            seen.add(name)
-            yield nodes[name]
-            waiting += nodes[name].input

@@ -6,7 +6,9 @@ import re
 import limits
 import lowerings
 import specialize
+import weights
 from messages.requests import Compile, Compiled, ModelFault, Unit
+from wiring import ancestors, by_name
 
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]*)` with op (\w+) must be a compile-time constant")
 
@@ -68,10 +70,8 @@ class _Job:
 
     def _blamed(self, fault: _NeedsConstant) -> list:
         """The weights that the operation's inputs are computed from; all, if there are none."""
-        from freeze import ancestors
-
         names = [weight.node for weight in self._weights]
-        made_of = ancestors(self._graph, [fault.node])
+        made_of = ancestors(by_name(self._graph), [fault.node])
         return [name for name in names if name in made_of] or names
 
     def _feeds(self) -> list:
@@ -139,22 +139,19 @@ def _refuse(unit: Unit, text: str):
 
 def _read_graph(request: Compile):
     """The graph, with the weights to embed as constants again."""
-    import numpy as np
     from tensorflow.core.framework import graph_pb2
-    from tensorflow.python.framework import dtypes, tensor_util
+    from tensorflow.python.framework import tensor_util
 
     graph = graph_pb2.GraphDef()
     with open(request.graph, "rb") as file:
         graph.ParseFromString(file.read())
-    weights = {weight.node: weight for weight in request.weights if weight.node in request.embed}
+    embedded = {weight.node: weight for weight in request.weights if weight.node in request.embed}
     for node in graph.node:
-        weight = weights.get(node.name)
+        weight = embedded.get(node.name)
         if weight is None:
             continue
-        dtype = dtypes.as_dtype(weight.dtype)
-        count = int(np.prod(weight.shape, dtype=np.int64))
-        values = np.fromfile(request.blob, dtype.as_numpy_dtype, count, offset=weight.offset)
+        values = weights.values_of(request.blob, weight)
         node.op = "Const"
         del node.attr["shape"]
-        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values, dtype, weight.shape))
+        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(values))
     return graph

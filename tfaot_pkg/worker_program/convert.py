@@ -3,10 +3,9 @@
 import json
 import re
 
-import saved_model
 import signatures
 from messages.convert import Convert
-from messages.requests import ModelFault, Nothing
+from messages.requests import ModelFault, Nothing, one_line
 
 _ENTRY = re.compile(r"tf\.entry_function = \{[^{}]*\}")
 _PIPELINE = "tf-standard-pipeline,inline,symbol-dce"
@@ -35,9 +34,7 @@ def convert(request: Convert, report) -> Nothing:
         )
         content = _mlir(frozen, signature) if request.form == "mlir" else _graph(frozen)
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise ModelFault(
-            f"TensorFlow cannot write the model as {request.form}: {saved_model.one_line(error)}"
-        ) from error
+        raise ModelFault(f"TensorFlow cannot write the model as {request.form}: {one_line(error)}") from error
     with open(request.out, "wb") as file:
         file.write(content)
     return Nothing()

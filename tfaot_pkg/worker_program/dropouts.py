@@ -7,7 +7,7 @@ one another.
 
 import math
 
-import reached
+from wiring import node_name
 
 _HIGHEST = 1 - 2**-23
 """RandomUniform gives multiples of 2**-23 in [0, 1) (random_distributions.h), or finer ones below this."""
@@ -22,7 +22,7 @@ def without_decided(graph_def, known) -> None:
     users: dict = {}
     for node in graph_def.node:
         for text in node.input:
-            users.setdefault(reached.node_name(text), []).append(node)
+            users.setdefault(node_name(text), []).append(node)
     for node in list(graph_def.node):
         if node.op == "RandomUniform" and _is_decided(node, (0.0, _HIGHEST), users, known):
             _become_zeros(graph_def, node)
@@ -37,7 +37,7 @@ def _passes(user, name: str, interval: tuple, users: dict, known) -> bool:
     if user.op in _OF_SHAPES:
         return True
     data = [text for text in user.input if text[:1] != "^"]
-    places = [place for place, text in enumerate(data) if reached.node_name(text) == name]
+    places = [place for place, text in enumerate(data) if node_name(text) == name]
     if len(places) != 1:
         return not places  # one that only waits for it
     other = known.value(data[1 - places[0]]) if len(data) == 2 else None

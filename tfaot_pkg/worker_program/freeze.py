@@ -23,7 +23,8 @@ import signatures
 import specialize
 import weights
 from messages.graph import Check, Checked, Chosen, Feed, Fetch, Freeze, Frozen, FrozenGraph, Tensor, Unsupported, Work
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
+from wiring import CALLS, ancestors, by_name
 
 # XLA compiles these operations, but to something else than TensorFlow runs, and says nothing.
 _SILENT = {
@@ -54,7 +55,8 @@ _ASSIGNMENTS = frozenset(
     "AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate "
     "ResourceScatterAdd ScatterUpdate ScatterAdd ResourceStridedSliceAssign".split()
 )
-_CALLS = operations.CONTROL_FLOW | operations.LOOPS | {"PartitionedCall", "StatefulPartitionedCall"}
+_UNCOUNTED = operations.CONTROL_FLOW | operations.LOOPS | CALLS
+"""TensorFlow's count of operations does not look into functions."""
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
 
 
@@ -69,7 +71,7 @@ def freeze(request: Freeze, report) -> Frozen:
     operations.require_compilable(graph_def)
     inputs, outputs = carriers.carried(graph_def, graph.inputs, graph.outputs)
     parts.split(graph_def, outputs)
-    used = ancestors(graph_def, [tensor.node for tensor in outputs], control=False)
+    used = ancestors(by_name(graph_def), [tensor.node for tensor in outputs], control=False)
     # Listed and counted before weights are shared, which turns constants of `graph_def` into placeholders.
     constants = os.path.join(request.out, "constants.bin") if request.constants else ""
     symbols = request.model.symbols
@@ -239,8 +241,7 @@ def _cannot_freeze(signature: str, function, error: Exception) -> ModelFault:
             "constants",
             "list them in the spec, as in `compilation: {variables: {update: ['*']}}`: callers then keep them as state",
         )
-    text = " ".join(str(error).split())[:300]
-    return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {text}")
+    return ModelFault(f"TensorFlow cannot freeze the signature {signature!r}: {one_line(error)}")
 
 
 def _feeds(names: list, tensors: list, model: Chosen) -> list:
@@ -301,7 +302,7 @@ def _inferred(graph_def, inputs: list, outputs: list, batch_size: int, sizes: di
 
 def _sized_by_values(graph_def, outputs: list, index: int) -> str:
     """The operations that an output is made of whose results have as many rows as values say."""
-    used = ancestors(graph_def, [outputs[index][0]])
+    used = ancestors(by_name(graph_def), [outputs[index][0]])
     found = [f"{node.op} (node {node.name})" for node in graph_def.node if node.name in used and node.op in _SELECTING]
     return f", because of {', '.join(found[:_SHOWN])}" if found else ""
 
@@ -318,7 +319,7 @@ def _observed(names: list, run, inputs: list, why, batch_size: int, sizes: dict)
             results = run(*[tf.cast(fill(shape), tensor.dtype) for shape, tensor in zip(shapes, inputs, strict=True)])
             seen.append([result.shape.as_list() for result in results])
         except (tf.errors.OpError, ValueError) as error:  # the model's own checks may reject such values
-            failures.append(" ".join(str(error).split())[:300])
+            failures.append(one_line(error))
     if not seen:
         raise ModelFault(
             f"the model does not run at batch size {batch_size}, to find the shapes of its outputs: {failures[0]}",
@@ -353,25 +354,11 @@ def _warnings(graph_def, inputs, outputs) -> tuple:
             found.add(f"{node.op}: {_SILENT[node.op]}")
         if node.op in _INTEGER_DIVISION and dtypes.as_dtype(node.attr["T"].type).is_integer:
             found.add(f"{node.op}: integer division by zero gives -1, it is not reported")
-    used = ancestors(graph_def, [tensor.node for tensor in outputs])
+    used = ancestors(by_name(graph_def), [tensor.node for tensor in outputs])
     for tensor in inputs:
         if tensor.node not in used:
             found.add(f"input {tensor.name!r} is not used: its values change nothing")
     return tuple(sorted(found))
-
-
-def ancestors(graph_def, names: list, *, control: bool = True) -> set:
-    """The nodes that `names` are made of, themselves too; with `control`, those that they wait for as well."""
-    inputs_of = {node.name: node.input for node in graph_def.node}
-    seen, waiting = set(), list(names)
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        inputs = [text for text in inputs_of.get(name, ()) if control or not text.startswith("^")]
-        waiting.extend(text.lstrip("^").split(":")[0] for text in inputs)
-    return seen
 
 
 def _work(graph_def, used: set, inputs) -> Work:
@@ -387,7 +374,7 @@ def _work(graph_def, used: set, inputs) -> Work:
     first, second = (_operations(light, used, inputs, size) for size in specialize.PROBES)
     per_row = max(0.0, (second - first) / (specialize.PROBES[1] - specialize.PROBES[0]))
     per_call = max(0.0, first - per_row * specialize.PROBES[0])
-    if any(node.op in _CALLS for node in graph_def.node):
+    if any(node.op in _UNCOUNTED for node in graph_def.node):
         per_row = max(per_row, 2.0 * sum(elements for elements, _ in constants))
     return Work(
         constant_bytes=sum(elements * size for elements, size in constants),

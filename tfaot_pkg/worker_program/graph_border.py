@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass
 
 import operations
-import reached
 from messages.conversions import ConvertGraph
 from messages.requests import ModelFault
+from wiring import ancestors, node_name
 
 _FED = frozenset("Placeholder PlaceholderV2".split())
 _PASSIVE = frozenset("Const Placeholder PlaceholderV2 PlaceholderWithDefault NoOp Assert Print PrintV2".split())
@@ -165,7 +165,7 @@ def _attribute(node, definition, name: str):
 
 def _sinks(graph: _Graph) -> list:
     """The tensors that depend on a placeholder and that nothing uses, by name; ModelFault if there are none."""
-    used = {reached.node_name(text) for node in graph.nodes.values() for text in node.input if text[:1] != "^"}
+    used = {node_name(text) for node in graph.nodes.values() for text in node.input if text[:1] != "^"}
     fed = _fed_nodes(graph)
     ends = [
         node for node in graph.nodes.values() if node.name in fed and node.name not in used and node.op not in _PASSIVE
@@ -200,7 +200,7 @@ def _fed_nodes(graph: _Graph) -> set:
     for node in graph.nodes.values():
         for text in node.input:
             if text[:1] != "^":
-                users.setdefault(reached.node_name(text), []).append(node.name)
+                users.setdefault(node_name(text), []).append(node.name)
     waiting = [node.name for node in graph.nodes.values() if _is_fed(node)]
     found: set = set()
     while waiting:
@@ -213,14 +213,8 @@ def _fed_nodes(graph: _Graph) -> set:
 
 def _placeholders(graph: _Graph, outputs) -> list:
     """The placeholders that `outputs` need, by name."""
-    seen: set = set()
-    waiting = [reached.node_name(text) for text in outputs]
-    while waiting:
-        name = waiting.pop()
-        if name in graph.nodes and name not in seen:
-            seen.add(name)
-            waiting += [reached.node_name(text) for text in graph.nodes[name].input]
-    return sorted(name for name in seen if _is_fed(graph.nodes[name]))
+    needed = ancestors(graph.nodes, outputs)
+    return sorted(name for name, node in graph.nodes.items() if name in needed and _is_fed(node))
 
 
 def _is_fed(node) -> bool:

@@ -8,9 +8,8 @@ import os
 
 import checkpoint
 import reached
-import saved_model
 from messages.conversions import ConvertGraph
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _MOST_LISTED = 8
@@ -72,7 +71,7 @@ def _read(prefix: str, meta_graph, restore: str, variables: dict) -> dict:
         raise
     except Exception as error:  # which one depends on what is damaged and on TensorFlow's version
         raise ModelFault(
-            f"the checkpoint {prefix} cannot be read: {saved_model.one_line(error)}",
+            f"the checkpoint {prefix} cannot be read: {one_line(error)}",
             "copy it again, whole: for PREFIX these are PREFIX.index and PREFIX.data-*, or the one file PREFIX",
         ) from error
 

@@ -17,7 +17,8 @@ import saved_model
 import taken
 from messages.conversions import ConvertGraph, ProposedGraph, ProposeGraph, Values
 from messages.graph import Tensor
-from messages.requests import ModelFault, Nothing
+from messages.requests import ModelFault, Nothing, one_line
+from wiring import node_name, tensor_name
 
 _SIGNATURE = "proposed"
 _KEPT = re.compile(r"keep_?prob", re.IGNORECASE)
@@ -64,7 +65,7 @@ def propose(request: ProposeGraph, report) -> ProposedGraph:
         for tensor in saved_model.tensors_of(tensors):
             interface.require_dtype(kind, tensor.name, tensor.dtype)
     used = reached.reached_by(meta_graph, _SIGNATURE, signature)
-    fed = {reached.node_name(feed.name) for feed in border.feeds.values()}
+    fed = {node_name(feed.name) for feed in border.feeds.values()}
     return ProposedGraph(
         inputs=saved_model.tensors_of(signature.inputs),
         outputs=_with_shapes(saved_model.tensors_of(signature.outputs), used),
@@ -129,7 +130,7 @@ def _write(meta_graph, folder: str) -> None:
     try:
         content = model.SerializeToString()
     except ValueError as error:  # beyond two gigabytes
-        raise ModelFault(f"the graph is too large for a SavedModel: {saved_model.one_line(error)}") from error
+        raise ModelFault(f"the graph is too large for a SavedModel: {one_line(error)}") from error
     with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
         file.write(content)
 
@@ -152,13 +153,13 @@ def _inferred(used) -> dict:
     try:
         with graph.as_default():
             given = {
-                reached.tensor_name(info.name): tf.compat.v1.placeholder(
+                tensor_name(info.name): tf.compat.v1.placeholder(
                     tf.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape)
                 )
                 for info in used.inputs.values()
             }
             given.update({f"{name}:0": _stand_in(node) for name, node in used.variables.items()})
-            needed = {reached.tensor_name(text) for node in used.graph_def.node for text in node.input}
+            needed = {tensor_name(text) for node in used.graph_def.node for text in node.input}
             asked = {key: text for key, text in used.fetched.items() if text not in given}
             results = tf.graph_util.import_graph_def(
                 used.graph_def,
@@ -167,7 +168,7 @@ def _inferred(used) -> dict:
                 name="",
             )
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
-        raise ModelFault(f"TensorFlow cannot load the graph: {saved_model.one_line(error)}") from error
+        raise ModelFault(f"TensorFlow cannot load the graph: {one_line(error)}") from error
     return {key: saved_model.sizes_of(tensor.shape) for key, tensor in zip(asked, results, strict=True)}
 
 

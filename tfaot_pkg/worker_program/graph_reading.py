@@ -3,8 +3,7 @@
 import os
 from dataclasses import dataclass
 
-import saved_model
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 _TEXT = (".pbtxt", ".txt", ".prototxt")
 
@@ -81,7 +80,7 @@ def _parsed(path: str, message, what: str):
     except (DecodeError, text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         other = "binary: name it .pb" if path.endswith(_TEXT) else "text: name it .pbtxt"
         raise ModelFault(
-            f"{path} holds no {what}: {saved_model.one_line(error)}", f"write the file again; if it is {other}"
+            f"{path} holds no {what}: {one_line(error)}", f"write the file again; if it is {other}"
         ) from error
     return message
 

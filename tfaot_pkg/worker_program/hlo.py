@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import specialize
 from messages import listing
 from messages.carriers import OWN
+from messages.requests import one_line
 
 PROBES = (*specialize.PROBES, 132, 2, 3)
 """What is known about a model is proved at the first two sizes. At the third one, and at one of the last two, the
@@ -92,7 +93,7 @@ def listed(graph_def, inputs, outputs, constants: str = "", symbols=()) -> listi
                 modules=tuple(modules[: len(PROBES)]), samples=tuple(modules[len(PROBES) :]), fault=""
             )
         except Exception as error:  # TensorFlow raises many kinds; the parent says what it means for the model
-            fault = fault or " ".join(str(error).split())[:200] or type(error).__name__
+            fault = fault or one_line(error)
     return listing.HloListing(modules=(), samples=(), fault=fault)
 
 

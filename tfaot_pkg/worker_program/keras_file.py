@@ -5,10 +5,9 @@ import os
 import sys
 import zipfile
 
-import saved_functions
-import saved_model
 from messages.conversions import ConvertKeras
-from messages.requests import ModelFault, Nothing
+from messages.requests import ModelFault, Nothing, one_line
+from wiring import distinct
 
 _EXPORT = "load it where its code is, and export a SavedModel: model.export('saved_model')"
 _KINDS = {b"PK\x03\x04": ".keras", b"\x89HDF": ".h5"}
@@ -39,7 +38,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
     try:
         tf.saved_model.save(module, request.out, signatures=serve)
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise ModelFault(f"the Keras model cannot be exported: {saved_model.one_line(error)}", _EXPORT) from error
+        raise ModelFault(f"the Keras model cannot be exported: {one_line(error)}", _EXPORT) from error
     return Nothing()
 
 
@@ -51,9 +50,7 @@ def _loaded(path: str):
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # a file is a program of layers: anything may be wrong with it
-        raise ModelFault(
-            f"Keras {keras.__version__} cannot load {path}: {saved_model.one_line(error)}", _EXPORT
-        ) from error
+        raise ModelFault(f"Keras {keras.__version__} cannot load {path}: {one_line(error)}", _EXPORT) from error
     # A model whose inputs are known by its layers only, as a class of the author's.
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise ModelFault(f"the Keras model in {path} does not say what its inputs are", _EXPORT)
@@ -87,7 +84,7 @@ def _config(path: str, kind: str):
             return json.loads(file.attrs["model_config"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile) as error:
         raise ModelFault(
-            f"{path} is damaged, or holds no model but weights alone: {saved_model.one_line(error)}",
+            f"{path} is damaged, or holds no model but weights alone: {one_line(error)}",
             "save the whole model: model.save('NAME.keras')",
         ) from error
 
@@ -146,4 +143,4 @@ def _names(structure, names: list) -> list:
 
     if isinstance(structure, dict) and not any(tf.nest.is_nested(value) for value in structure.values()):
         return sorted(structure)
-    return saved_functions.distinct(names)
+    return distinct(names)

@@ -1,6 +1,6 @@
 """What is known of a graph without running it: numbers that follow from its constants."""
 
-import reached
+from wiring import node_name, tensor_name
 
 SWITCHES = frozenset("Switch RefSwitch".split())
 _PASSING = frozenset("Identity StopGradient Snapshot Squeeze Reshape ExpandDims".split())
@@ -20,11 +20,11 @@ class Known:
 
     def value(self, text: str, depth: int = 0):
         """The value of a tensor; None if it is not known."""
-        name = reached.node_name(text)
+        name = node_name(text)
         node = self._nodes.get(name)
         if node is None:
             return self._values.get(name)
-        if depth > _DEEPEST or reached.tensor_name(text) in self._fed:
+        if depth > _DEEPEST or tensor_name(text) in self._fed:
             return None
         if name not in self._values:
             self._values[name] = self._computed(node, depth + 1)

@@ -16,6 +16,7 @@ import saved_model
 import stateless
 from messages.conversions import Lift, Lifted, StateTensor
 from messages.requests import ModelFault
+from wiring import free
 
 STATE, NEW_STATE = "state/", "new_state/"
 """What begins the names of inputs and outputs that are state."""
@@ -146,7 +147,7 @@ def _told(variable, is_changed: bool) -> str:
 def _add(graph, name: str, found, lifted, names: dict) -> list:
     """Let the signature `name` of `graph` be the lifted one; [(key, input, output)] of its state."""
     taken = {node.name for node in graph.graph_def.node}
-    new = {node.name: _free(node.name, taken) for node in lifted.graph_def.node}
+    new = {node.name: free(node.name, taken) for node in lifted.graph_def.node}
 
     def moved(text: str) -> str:
         wait, plain = ("^", text[1:]) if text.startswith("^") else ("", text)
@@ -198,15 +199,6 @@ def _copy_info(infos, name: str, source, tensor: str) -> None:
         )
     infos[name].CopyFrom(source)
     infos[name].name = tensor
-
-
-def _free(wanted: str, taken: set) -> str:
-    name, number = wanted, 0
-    while name in taken:
-        number += 1
-        name = f"{wanted}_lifted_{number}"
-    taken.add(name)
-    return name
 
 
 def _written(state: list, values: dict, path: str) -> tuple:

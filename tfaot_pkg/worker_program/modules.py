@@ -8,7 +8,7 @@ import contextlib
 import re
 
 import operations
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 _OPERATION = "XlaCallModule"
 _DIALECTS = ("stablehlo", "chlo", "vhlo", "shape", "arith", "tensor")
@@ -63,8 +63,7 @@ def _printed(node) -> str:
         return _pywrap_mlir.ExperimentalRunPassPipeline(module, "", False)
     except Exception as error:
         raise ModelFault(
-            f"the StableHLO of node {node.name} ({_OPERATION}) cannot be read by this toolchain: "
-            f"{' '.join(str(error).split())[:200]}",
+            f"the StableHLO of node {node.name} ({_OPERATION}) cannot be read by this toolchain: {one_line(error)}",
             "export the model for an older version of StableHLO, or choose another toolchain (compilation.tensorflow)",
         ) from error
 

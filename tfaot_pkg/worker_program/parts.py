@@ -6,7 +6,7 @@ numbers of complex ones then reads those. Complex operations that nothing reads 
 
 from carriers import type_number
 from messages.carriers import MADE, PARTS
-from reached import node_name
+from wiring import node_name, prune
 
 _MOVING = frozenset(
     "BroadcastTo ConcatV2 ExpandDims GatherNd GatherV2 Identity Pack Pad Reshape ReverseV2 Roll Slice Snapshot Squeeze "
@@ -21,7 +21,8 @@ _KNOWN = _MOVING | _SINGLE | _BINARY | {"Conj", "Exp"}
 def split(graph_def, outputs) -> None:
     """Replace what can be replaced in `graph_def`, whose `outputs` are real."""
     if _Split(graph_def).run():
-        _prune(graph_def, [each.node for each in outputs])
+        placeholders = [node.name for node in graph_def.node if node.op == "Placeholder"]
+        prune(graph_def, [*(each.node for each in outputs), *placeholders])
 
 
 class _Split:
@@ -239,18 +240,3 @@ def _int32() -> int:
 
 def _parts_by_number() -> dict:
     return {type_number(name): type_number(part) for name, part in PARTS.items()}
-
-
-def _prune(graph_def, names: list) -> None:
-    """Remove what `names` do not need, except placeholders."""
-    nodes = {node.name: node for node in graph_def.node}
-    seen: set = set()
-    waiting = [*names, *(node.name for node in graph_def.node if node.op == "Placeholder")]
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += map(node_name, nodes[name].input)
-    for index in reversed(range(len(graph_def.node))):
-        if graph_def.node[index].name not in seen:
-            del graph_def.node[index]

@@ -7,13 +7,13 @@ The file is only changed; nothing runs.
 import collections
 
 import dropouts
-import reached
 import saved_model
 import taken
 from graph_border import Border
 from known import SWITCHES, Known
 from messages.conversions import Pin
 from messages.requests import ModelFault, Nothing
+from wiring import by_name, node_name, tensor_name
 
 _MERGES = frozenset("Merge RefMerge".split())
 
@@ -42,7 +42,7 @@ def pin(request: Pin, report) -> Nothing:
 
 def replace_nodes(graph_def, constants) -> None:
     """Let the nodes `constants` be constants of these values (messages.conversions.Values)."""
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     for text, value in constants.items():
         node = nodes.get(text.removesuffix(":0"))
         if node is None:
@@ -110,7 +110,7 @@ def without_dead_branches(graph_def, border: Border) -> Border:
     flow = _Flow(graph_def, fed)
     if flow.taken:
         _take_out(flow, border)
-    dropouts.without_decided(graph_def, Known({node.name: node for node in graph_def.node}, fed))
+    dropouts.without_decided(graph_def, Known(by_name(graph_def), fed))
     return border
 
 
@@ -133,7 +133,7 @@ class _Flow:
 
     def __init__(self, graph_def, fed: set) -> None:
         self._graph_def, self._fed = graph_def, fed
-        self._nodes = {node.name: node for node in graph_def.node}
+        self._nodes = by_name(graph_def)
         self.taken: dict = {}
         known = Known(self._nodes, fed)
         for node in graph_def.node:
@@ -145,7 +145,7 @@ class _Flow:
 
     def is_live(self, text: str) -> bool:
         name, _, index = text.lstrip("^").partition(":")
-        if reached.tensor_name(text) in self._fed:
+        if tensor_name(text) in self._fed:
             return True
         # What waits for a Switch waits for any of its outputs.
         chosen = text[:1] == "^" or self.taken.get(name, int(index or 0)) == int(index or 0)
@@ -156,7 +156,7 @@ class _Flow:
         users = collections.defaultdict(list)
         for node in self._graph_def.node:
             for text in node.input:
-                users[reached.node_name(text)].append(node)
+                users[node_name(text)].append(node)
         self._live = set()
         waiting = list(self._graph_def.node)
         while waiting:
@@ -181,7 +181,7 @@ class _Flow:
                 renamed.update(self._merged(node))
         for node in self._graph_def.node:
             for place, text in enumerate(node.input):
-                if text[:1] != "^" and (new := renamed.get(reached.tensor_name(text))):
+                if text[:1] != "^" and (new := renamed.get(tensor_name(text))):
                     node.input[place] = new
         return renamed
 

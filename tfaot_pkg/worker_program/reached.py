@@ -11,6 +11,7 @@ import authored
 import operations
 import tables
 from messages.requests import ModelFault
+from wiring import CALLS, ancestors, called, node_name, tensor_name
 
 # A small file can describe a graph without end: functions that call others twice, constants of one repeated value.
 # These limits are checked before TensorFlow imports anything (docs/decisions/028, docs/security.md).
@@ -22,7 +23,6 @@ _EMPTIED_ATTRIBUTES = frozenset("config config_proto executor_type".split())
 """Of calls of functions: settings of the session, which are ours."""
 _DROPPED_ATTRIBUTES = frozenset("_class _gradient_op_type _output_shapes api_implements api_preferred_device".split())
 """References to nodes and functions that are left out (neighbours, gradients, alternatives), and remembered shapes."""
-_FUNCTION_CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
 _KEPT_APART = frozenset("_noinline _XlaMustCompile".split())
 _NUMBERS = itertools.count()
 """Of graphs, for names of functions: TensorFlow knows these per process."""
@@ -89,16 +89,6 @@ def _unwrapped(graph_def, fetched: dict, fed: set) -> tuple:
         return unwrapped(graph_def, fetched, fed)
     except (KeyError, IndexError, ValueError) as error:
         raise ModelFault(f"the graph is damaged: it uses the tensor {error}, which does not exist") from error
-
-
-def tensor_name(text: str) -> str:
-    """`node` is short for `node:0`."""
-    return text if ":" in text else f"{text}:0"
-
-
-def node_name(text: str) -> str:
-    """The node of an input such as `node:1`, `^node` or, within functions, `node:output:1`."""
-    return text.lstrip("^").partition(":")[0]
 
 
 def _plain(signature: str, kind: str, infos) -> dict:
@@ -235,13 +225,7 @@ class _Walk:
 def _needed_nodes(function) -> list:
     """The nodes of a function's body that its results and side effects need; dead ones need not be compiled."""
     nodes = {node.name: node for node in function.node_def}
-    waiting = [node_name(text) for text in (*function.ret.values(), *function.control_ret.values())]
-    needed: set = set()
-    while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in needed:  # what is no node is an argument
-            needed.add(name)
-            waiting += [node_name(text) for text in nodes[name].input]
+    needed = ancestors(nodes, (*function.ret.values(), *function.control_ret.values()))
     # By identity, as above: of several nodes of one name, one counts.
     return [node for node in function.node_def if node.name in needed and nodes[node.name] is node]
 
@@ -271,10 +255,8 @@ def rename_functions(graph_def) -> None:
         function.signature.name = names[function.signature.name]
     for node in operations.nodes_of(graph_def):
         node.op = names.get(node.op, node.op)
-        for value in node.attr.values():
-            for called in (value.func, *value.list.func):
-                if called.name:
-                    called.name = names[called.name]
+        for each in called(node):
+            each.name = names[each.name]
 
 
 def _require_complete(signature: str, graph) -> None:
@@ -369,12 +351,12 @@ def unwrapped(graph_def, outputs: dict, fed: set) -> tuple:
 def _only_call(graph_def, outputs: dict):
     """The one call that all outputs come from, None if there is more to the graph."""
     calls = [node for node in graph_def.node if node.op != "Const"]
-    if len(calls) != 1 or calls[0].op not in _FUNCTION_CALLS or any(text.startswith("^") for text in calls[0].input):
+    if len(calls) != 1 or calls[0].op not in CALLS or any(text.startswith("^") for text in calls[0].input):
         return None
     call = calls[0]
     library = {each.signature.name: each for each in graph_def.library.function}
     function = library[call.attr["f"].func.name]
-    whole = all(tensor.partition(":")[0] == call.name for tensor in outputs.values())
+    whole = all(node_name(tensor) == call.name for tensor in outputs.values())
     return call if whole and not _KEPT_APART & {*call.attr, *function.attr} else None
 
 

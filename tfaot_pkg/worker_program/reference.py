@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 from messages import elements
-from messages.requests import Reference, Referenced
+from messages.requests import Reference, Referenced, one_line
 
 _SHIFT = 2
 """Perturbed inputs are off by at most this many units in the last place."""
@@ -80,7 +80,7 @@ def _tried(model, inputs: dict, request: Reference, start: int, size: int, refus
     except model.rejections as error:
         if not request.tolerant:
             raise
-        refusals.append(" ".join(str(error).split())[:200])
+        refusals.append(one_line(error))
         return None
     return answers
 

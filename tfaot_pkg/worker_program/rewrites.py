@@ -15,7 +15,7 @@ import philox
 import specialize
 from messages.carriers import MADE
 from messages.requests import ModelFault
-from reached import node_name
+from wiring import by_name, node_name
 
 _MOST_PIVOTS = 64
 _DENSE, _DENSE_LEAST = 4, 4096
@@ -132,7 +132,7 @@ def _replace(graph_def, node, known: _Shapes, tables: dict, rules: dict) -> None
 
 def _content(graph_def, text: str, tables: dict):
     """The table that a handle is of; functions that were put in the place of their calls leave copies of it."""
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     name = node_name(text)
     while name not in tables and nodes[name].op == "Identity":
         name = node_name(nodes[name].input[0])

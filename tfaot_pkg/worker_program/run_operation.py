@@ -8,9 +8,7 @@ import os
 import traceback
 
 import numpy as np
-from messages.requests import ModelFault, Nothing, RunOperation
-
-_MOST_SHOWN = 300
+from messages.requests import ModelFault, Nothing, RunOperation, one_line
 
 
 def run(request: RunOperation, report) -> Nothing:
@@ -57,7 +55,7 @@ class Reference:
         try:
             return function(*arguments, **named)
         except (Exception, SystemExit) as error:  # whatever the author's code raises
-            text = f"{type(error).__name__}: {' '.join(str(error).split())[:_MOST_SHOWN]}"
+            text = f"{type(error).__name__}: {one_line(error)}"
             lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == self._file]
             place = f"{os.path.basename(self._file)}, line {lines[-1]}: " if lines else ""
             raise ModelFault(f"{self.where} fails: {place}{text}", _HINT) from error

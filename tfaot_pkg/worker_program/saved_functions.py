@@ -6,6 +6,7 @@ The object graph of the file says what a function takes, gives and captures; it 
 from dataclasses import dataclass
 
 from messages.requests import ModelFault
+from wiring import distinct, free
 
 _INPUT_SIGNATURE = "save it with a signature: tf.saved_model.save(module, folder, signatures=module.FUNCTION)"
 _FUNCTIONS = ("function", "bare_concrete_function")
@@ -102,18 +103,6 @@ def _leaves(function: str, value, path: str) -> list:
     return [leaf for name, each in parts for leaf in _leaves(function, each, "_".join(filter(None, (path, name))))]
 
 
-def distinct(wanted: list) -> list:
-    """The names `wanted`, with a number behind those that stand there already."""
-    found: list = []
-    for name in wanted:
-        number, unique = 0, name
-        while unique in found:
-            number += 1
-            unique = f"{name}_{number}"
-        found.append(unique)
-    return found
-
-
 def _fill(info, name: str, spec) -> None:
     info.name = name
     info.dtype = spec.dtype
@@ -172,9 +161,4 @@ class _Adding:
         return node.name
 
     def _node(self, wanted: str, op: str):
-        number, unique = 0, wanted
-        while unique in self._taken:
-            number += 1
-            unique = f"{wanted}_{number}"
-        self._taken.add(unique)
-        return self._graph.graph_def.node.add(name=unique, op=op)
+        return self._graph.graph_def.node.add(name=free(wanted, self._taken), op=op)

@@ -143,8 +143,3 @@ def require_inside(folder: str, path: str) -> None:
         raise ModelFault(f"{path} is a link that leads out of the model's folder", "put the file itself in its place")
     if not os.path.isfile(real):
         raise ModelFault(f"{path} is not a plain file", "remove it, or copy the model again")
-
-
-def one_line(error: Exception) -> str:
-    """The first 300 characters of an error's text, on one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -8,8 +8,10 @@ copied into it. In the graph that remains, a custom call stands for it; the prog
 
 from dataclasses import dataclass
 
+import operations
 import specialize
 from messages.graph import Feed, Fetch, FoundSegment
+from wiring import called, prune, tensor_name
 
 _CALL = "XlaCustomCallV2"
 _KNOWN = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
@@ -54,8 +56,16 @@ def cut(graph_def, inputs, outputs):
 
 def _may_lack(graph_def) -> bool:
     """Whether a node names what the compiler lacks; a look at the nodes alone, because an import copies all weights."""
-    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    return any(node.op in _LACKING or any(map(_is_foreign_type, node.attr.values())) for node in nodes)
+    return any(map(_is_lacking, operations.nodes_of(graph_def)))
+
+
+def _is_lacking(node) -> bool:
+    return node.op in _LACKING or any(map(_is_foreign_type, node.attr.values()))
+
+
+def _functions_of(node) -> list:
+    """Names of functions that a node may call: TensorFlow 1 writes a call as a node of the function's name."""
+    return [*(each.name for each in called(node)), node.op]
 
 
 def _is_foreign_type(attr) -> bool:
@@ -111,7 +121,7 @@ class _Graph:
                 return f"{op.type} of {tensor.dtype.name} (node '{op.name}')"
         if op.type in _LACKING:
             return f"{op.type} (node '{op.name}')"
-        for name in _called(op.node_def):
+        for name in _functions_of(op.node_def):
             if name in self._functions and self._is_foreign(name):
                 return f"{op.type} (node '{op.name}')"
         return ""
@@ -120,9 +130,8 @@ class _Graph:
         if name not in self._foreign:
             self._foreign[name] = False
             self._foreign[name] = any(
-                node.op in _LACKING
-                or any(map(_is_foreign_type, node.attr.values()))
-                or any(other in self._functions and self._is_foreign(other) for other in _called(node))
+                _is_lacking(node)
+                or any(other in self._functions and self._is_foreign(other) for other in _functions_of(node))
                 for node in self._functions[name].node_def
             )
         return self._foreign[name]
@@ -260,7 +269,8 @@ class _Graph:
         outputs = tuple(_moved(each, renamed) for each in self._outputs)
         outside = self._without(parts, segments, renamed)
         needed = [*(each.node for each in outputs), *(each.node for each in self._inputs)]
-        return Cut(graph_def=_pruned(outside, needed), outputs=outputs, segments=tuple(segments), parts=tuple(graphs))
+        prune(outside, needed)  # weights of the parts, say, which would be the program's
+        return Cut(graph_def=outside, outputs=outputs, segments=tuple(segments), parts=tuple(graphs))
 
     def _has_weights(self, part: set) -> bool:
         """Whether it multiplies by matrices that are the same for all rows."""
@@ -275,13 +285,13 @@ class _Graph:
 
     def _called_nodes(self, part: set):
         """Nodes of the functions that it calls, and of those called in turn."""
-        waiting, seen = [name for each in part for name in _called(self._ops[each].node_def)], set()
+        waiting, seen = [name for each in part for name in _functions_of(self._ops[each].node_def)], set()
         while waiting:
             name = waiting.pop()
             if name in self._functions and name not in seen:
                 seen.add(name)
                 yield from self._functions[name].node_def
-                waiting += [other for node in self._functions[name].node_def for other in _called(node)]
+                waiting += [other for node in self._functions[name].node_def for other in _functions_of(node)]
 
     def _part_of(self, part: set, feeds: dict):
         """The part alone, with placeholders for what it reads."""
@@ -346,37 +356,9 @@ def _moved(output: Fetch, renamed: dict) -> Fetch:
     return Fetch(name=output.name, node=place[0], index=place[1], dtype=output.dtype, shape=output.shape)
 
 
-def _pruned(graph, names: list):
-    """`graph` without what `names` do not need: weights of the parts, say, which would be the program's."""
-    from tensorflow.core.framework import graph_pb2
-
-    nodes = {node.name: node for node in graph.node}
-    seen: set = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += [text.lstrip("^").partition(":")[0] for text in nodes[name].input]
-    kept = [node for node in graph.node if node.name in seen]
-    return graph_pb2.GraphDef(node=kept, library=graph.library, versions=graph.versions)
-
-
-def _called(node) -> list:
-    """Names of functions that a node calls."""
-    found = []
-    for attr in node.attr.values():
-        kind = attr.WhichOneof("value")
-        if kind == "func":
-            found.append(attr.func.name)
-        elif kind == "list":
-            found += [each.name for each in attr.list.func]
-    return [*found, node.op]
-
-
 def _tensor(text: str) -> str:
     """A node's input as the name of a tensor."""
-    return text if ":" in text or text[0] == "^" else f"{text}:0"
+    return text if text[0] == "^" else tensor_name(text)
 
 
 def _rewired(text: str, renamed: dict) -> str:

@@ -11,7 +11,8 @@ import modules
 import operations
 import reached
 import saved_model
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
+from wiring import free, tensor_name
 
 
 class LoadedSignature:
@@ -63,7 +64,7 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
             lambda *feeds: _import(found, variables, tables, feeds), _specs(found), name="signature"
         )
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
-        text = saved_model.one_line(error)
+        text = one_line(error)
         raise ModelFault(f"TensorFlow cannot load {folder}: {text}", "copy or export the model again") from error
     return LoadedSignature(function, sorted(found.inputs), sorted(found.outputs), variables, tables)
 
@@ -90,12 +91,7 @@ def _specs(found) -> list:
     specs = []
     for name in sorted(found.inputs):
         info = found.inputs[name]
-        wanted = unique = re.sub(r"^(?![A-Za-z0-9])", "input", re.sub(r"[^A-Za-z0-9_.]", "_", name))
-        number = 0
-        while unique in taken:
-            number += 1
-            unique = f"{wanted}_{number}"
-        taken.add(unique)
+        unique = free(re.sub(r"^(?![A-Za-z0-9])", "input", re.sub(r"[^A-Za-z0-9_.]", "_", name)), taken)
         specs.append(tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), name=unique))
     return specs
 
@@ -111,16 +107,13 @@ def _table(table):
 def _import(found, variables: dict, tables: dict, feeds: tuple) -> list:
     import tensorflow as tf
 
-    given = {
-        reached.tensor_name(found.inputs[name].name): feed
-        for name, feed in zip(sorted(found.inputs), feeds, strict=True)
-    }
+    given = {tensor_name(found.inputs[name].name): feed for name, feed in zip(sorted(found.inputs), feeds, strict=True)}
     given.update({f"{name}:0": _fed(name, found.variables[name], variables[name]) for name in variables})
     graph = tf.compat.v1.get_default_graph()
     given.update({f"{name}:0": graph.capture(table.resource_handle, name=name) for name, table in tables.items()})
     wanted = [found.fetched[name] for name in sorted(found.fetched)]
     # TensorFlow rejects inputs that nothing in the graph uses.
-    used = {reached.tensor_name(text) for node in found.graph_def.node for text in node.input}
+    used = {tensor_name(text) for node in found.graph_def.node for text in node.input}
     asked = [text for text in wanted if text not in given]
     results = tf.graph_util.import_graph_def(
         found.graph_def,

@@ -9,9 +9,8 @@ import graphlib
 
 import assignments
 from messages.requests import ModelFault
-from reached import node_name, tensor_name
+from wiring import CALLS, free, node_name, tensor_name
 
-_CALLS = {"PartitionedCall": ("f",), "StatefulPartitionedCall": ("f",)}
 _BRANCHES = {"If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch")}
 _CASES = frozenset("Case StatelessCase".split())
 _LOOPS = frozenset("While StatelessWhile".split())
@@ -134,20 +133,12 @@ class _Functions:
         taken = {each.name for each in (*made.signature.input_arg, *made.signature.output_arg)}
         dtypes = {each.key: each.dtype for each in bound if each is not None}
         for number, key in enumerate(given):
-            added = made.signature.output_arg.add(name=_free(f"updated_{number}", taken), type=dtypes[key])
+            added = made.signature.output_arg.add(name=free(f"updated_{number}", taken), type=dtypes[key])
             made.ret[added.name] = body.values[key]
         return made.signature.name
 
     def _free(self, wanted: str) -> str:
-        return _free(f"{wanted}_stateless", {each.signature.name for each in self._target.function})
-
-
-def _free(wanted: str, taken: set) -> str:
-    name, number = wanted, 0
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
+        return free(f"{wanted}_stateless", {each.signature.name for each in self._target.function})
 
 
 class _Body:
@@ -188,7 +179,7 @@ class _Body:
         self.nodes.hint = node.name
         if node.op in ("Identity", "IdentityN") and len(inputs) == 1:
             self._pass_on(node, variables[0])
-        elif node.op in _CALLS:
+        elif node.op in CALLS:
             self._call(node, variables)
         elif node.op in _BRANCHES or node.op in _CASES:
             self._branch(node, variables)

@@ -7,6 +7,8 @@ values. Only constant numbers are taken; nothing of an initializer runs.
 import math
 from dataclasses import dataclass
 
+from wiring import by_name, node_name
+
 _FILLING = frozenset("InitializeTable InitializeTableV2 LookupTableImport LookupTableImportV2".split())
 _MOST_ENTRIES = 1 << 24
 _NO_NUMBERS = "its keys or values are text: look them up in the calling program, and pass numbers"
@@ -32,30 +34,26 @@ def content(graph_def, table) -> Table:
         dtype = dtypes.as_dtype(table.attr[name].type)
         if not (dtype.is_integer or (name == "value_dtype" and (dtype.is_floating or dtype.is_bool))):
             raise Unknown(_NO_NUMBERS if dtype == dtypes.string else f"its {name} is {dtype.name}")
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = by_name(graph_def)
     functions = {function.signature.name: function for function in graph_def.library.function}
     found = [entries for node in graph_def.node for entries in _filling(node, table.name, functions)]
     if len(found) != 1:
         raise Unknown(f"it is filled {len(found)} times by constants, or by a file, when the model is loaded")
-    return _sorted(*(_constant(nodes.get(_name(text))) for text in found[0]))
+    return _sorted(*(_constant(nodes.get(node_name(text))) for text in found[0]))
 
 
 def _filling(node, table: str, functions: dict):
     """(keys, values), as tensors of the graph, if `node` fills the table; or calls a function that does."""
     inputs = [text for text in node.input if text[0] != "^"]
-    if node.op in _FILLING and _name(inputs[0]) == table:
+    if node.op in _FILLING and node_name(inputs[0]) == table:
         yield inputs[1], inputs[2]
     function = functions.get(node.attr["f"].func.name if "f" in node.attr else node.op)
     if function is None or len(inputs) != len(function.signature.input_arg):
         return
     given = {arg.name: text for arg, text in zip(function.signature.input_arg, inputs, strict=True)}
     for inner in function.node_def:
-        if inner.op in _FILLING and _name(given.get(inner.input[0], "")) == table:
+        if inner.op in _FILLING and node_name(given.get(inner.input[0], "")) == table:
             yield tuple(given.get(text, "") for text in inner.input[1:3])
-
-
-def _name(text: str) -> str:
-    return text.partition(":")[0]
 
 
 def _constant(node):

@@ -5,8 +5,8 @@ Functions are followed as far as each is called once: then what a call gives it 
 
 import collections
 
-import reached
 from known import Known
+from wiring import by_name, called, free, node_name
 
 _BRANCHES = {"If": "StatefulPartitionedCall", "StatelessIf": "PartitionedCall"}
 _CALLS = frozenset(_BRANCHES.values())
@@ -18,7 +18,7 @@ def call_taken(graph_def, fetches: list, fed: set) -> None:
     """Let each `If` of a known condition call its branch; `fetches` (TensorInfo) follow what gets another name."""
     calls = _Calls(graph_def)
     nodes = graph_def.node
-    renamed = calls.take(nodes, Known({node.name: node for node in nodes}, fed), 0)
+    renamed = calls.take(nodes, Known(by_name(graph_def), fed), 0)
     rename(nodes, renamed)
     for info in fetches:
         info.name = renamed_in(info.name, renamed)
@@ -30,14 +30,7 @@ class _Calls:
     def __init__(self, graph_def) -> None:
         self._library = {function.signature.name: function for function in graph_def.library.function}
         bodies = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
-        self._uses = collections.Counter(
-            called.name
-            for nodes in bodies
-            for node in nodes
-            for value in node.attr.values()
-            for called in (value.func, *value.list.func)
-            if called.name
-        )
+        self._uses = collections.Counter(each.name for nodes in bodies for node in nodes for each in called(node))
 
     def take(self, nodes, known: Known, depth: int) -> dict:
         """Change `nodes`, and what they call; the new names of nodes by their old ones."""
@@ -80,15 +73,6 @@ def _become_call(node, condition: bool) -> None:
         del node.attr[name]
 
 
-def free(wanted: str, taken: set) -> str:
-    """`wanted`, or that with a number, which is not among `taken`."""
-    number, unique = 0, wanted
-    while unique in taken:
-        number += 1
-        unique = f"{wanted}_{number}"
-    return unique
-
-
 def rename(nodes, renamed: dict) -> None:
     """Let `nodes` use the new names of `renamed` (old -> new)."""
     for node in nodes if renamed else ():
@@ -97,5 +81,5 @@ def rename(nodes, renamed: dict) -> None:
 
 def renamed_in(text: str, renamed: dict) -> str:
     """`text`, an input or a tensor, with the new name of its node."""
-    name = reached.node_name(text)
+    name = node_name(text)
     return text.replace(name, renamed[name], 1) if name in renamed else text

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import signatures
-from messages.requests import ModelFault, Nothing, Trace
+from messages.requests import ModelFault, Nothing, Trace, one_line
 
 _WARM = 3
 """Calls before those that are traced: TensorFlow traces and optimizes the function, XLA compiles it."""
@@ -26,8 +26,8 @@ def trace(request: Trace, report) -> Nothing:
         for _ in range(_WARM):
             function(**feeds)
     except tf.errors.OpError as error:
-        text = " ".join(str(error).split())[:300]
-        raise ModelFault(f"TensorFlow cannot run the model{' with XLA' if request.jit else ''}: {text}") from error
+        how = " with XLA" if request.jit else ""
+        raise ModelFault(f"TensorFlow cannot run the model{how}: {one_line(error)}") from error
     options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
     tf.profiler.experimental.start(request.scratch, options=options)
     for call in range(request.calls):

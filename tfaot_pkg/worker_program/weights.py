@@ -1,5 +1,6 @@
 """Weights in one blob: the large constants of a graph."""
 
+import math
 import os
 
 from messages.graph import Freeze, Weight
@@ -26,6 +27,15 @@ class _Blob:
         self._file.write(bytes(offset - self._file.tell()))
         self._file.write(values.tobytes())
         return Weight(node=node, dtype=values.dtype.name, shape=tuple(values.shape), offset=offset)
+
+
+def values_of(blob: str, weight: Weight):
+    """The values of a weight in the file `blob`, as an array."""
+    import numpy as np
+    from tensorflow.python.framework import dtypes
+
+    dtype = dtypes.as_dtype(weight.dtype).as_numpy_dtype
+    return np.fromfile(blob, dtype, math.prod(weight.shape), offset=weight.offset).reshape(weight.shape)
 
 
 def _extract_weights(graph_def, used: set, blob: _Blob, threshold: int) -> list:

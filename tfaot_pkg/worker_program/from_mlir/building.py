@@ -5,9 +5,8 @@ A StableHLO module becomes one operation, `XlaCallModule`; functions of TensorFl
 
 import os
 
-import saved_model
 from from_mlir import functions, graphs, modules
-from messages.requests import ModelFault, Nothing
+from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildMlir
 
 
@@ -29,7 +28,7 @@ def build(request: BuildMlir, report) -> Nothing:
         tf.saved_model.save(holder, request.out, signatures=holder.serve)
     except (ValueError, TypeError, tf.errors.OpError) as error:
         raise ModelFault(
-            f"TensorFlow cannot take the model: {saved_model.one_line(error)}",
+            f"TensorFlow cannot take the model: {one_line(error)}",
             "choose a newer toolchain (compilation.tensorflow)",
         ) from error
     return Nothing()

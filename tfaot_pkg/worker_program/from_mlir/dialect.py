@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 from from_mlir import functions, loading
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 from messages.sources import SourceModel, SourceTensor
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -35,7 +35,7 @@ def read(path: str, text: str, out: str) -> SourceModel:
             module = ir.Module.parse(_with_attributes(text))
         except Exception as error:  # MLIR raises several kinds
             raise ModelFault(
-                f"{path} is no MLIR of functions that can be read: {loading.line(error)}",
+                f"{path} is no MLIR of functions that can be read: {one_line(error)}",
                 "write functions of TensorFlow's dialect, without graphs and islands of tf_executor",
             ) from error
         main = loading.main_of(module)

@@ -3,7 +3,7 @@
 import os
 
 from from_mlir import functions
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 
 def function_of(folder: str, found: functions.Functions):
@@ -60,7 +60,7 @@ class _Builder:
             )
         except (ValueError, TypeError, tf.errors.OpError) as error:
             raise ModelFault(
-                f"the operation tf.{operation.name} is not right: {' '.join(str(error).split())[:300]}",
+                f"the operation tf.{operation.name} is not right: {one_line(error)}",
                 "correct it; docs of tf.raw_ops list what each operation takes",
             ) from error
         return made.outputs

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 from messages.sources import SourceTensor
+from wiring import distinct
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
@@ -96,7 +97,7 @@ def _artifact(path: str, content: bytes) -> Loaded:
         exported = export.deserialize(bytearray(content))
     except Exception as error:  # whatever flatbuffers or JAX make of it
         raise ModelFault(
-            f"{path} is no artifact of jax.export that JAX {jax.__version__} can read: {line(error)}",
+            f"{path} is no artifact of jax.export that JAX {jax.__version__} can read: {one_line(error)}",
             "write it with jax.export.export(...)(...).serialize(), with this or an older JAX",
         ) from error
     if "cpu" not in exported.platforms:
@@ -212,7 +213,7 @@ def _parsed(path: str, content) -> tuple:
             return context, ir.Module.parse(content)
     except Exception as error:  # MLIR raises several kinds
         raise ModelFault(
-            f"{path} is no StableHLO that can be read: {line(error)}",
+            f"{path} is no StableHLO that can be read: {one_line(error)}",
             "write portable bytecode (stablehlo-translate --serialize), or text of StableHLO and no other dialects",
         ) from error
 
@@ -263,12 +264,8 @@ def unique(names: list) -> list:
     for name in names:
         plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "tensor"
         plain = plain if plain[0].isalpha() else f"t_{plain}"
-        number, unique = 0, plain
-        while unique in found:
-            number += 1
-            unique = f"{plain}_{number}"
-        found.append(unique)
-    return found
+        found.append(plain)
+    return distinct(found)
 
 
 def _tensor(name: str, aval, place: int) -> SourceTensor:
@@ -298,7 +295,3 @@ def _typed(name: str, kind, place: int) -> SourceTensor:
 def dtype_of(element) -> str:
     """TensorFlow's name of a type of elements; MLIR's for others."""
     return _DTYPES.get(str(element), str(element))
-
-
-def line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 from from_mlir import dialect, loading, modules
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 from messages.sources import ReadMlir, SourceModel
 from modules import KNOWN_CALLS
 
@@ -207,7 +207,7 @@ def _write(module, path: str) -> None:
         try:
             content = hlo.serialize_portable_artifact(plain, version)
         except Exception as error:  # MLIR raises several kinds
-            fault = " ".join(str(error).split())[:300]
+            fault = one_line(error)
             continue
         with open(path, "wb") as file:
             file.write(content)

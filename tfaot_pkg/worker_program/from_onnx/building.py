@@ -31,7 +31,7 @@ from from_onnx import (  # noqa: F401 (each fills the table)
 from from_onnx.graphs import GRAPH, TENSORS
 from from_onnx.sequences import Sequence
 from from_onnx.table import OPERATORS, Node
-from messages.requests import ModelFault, Nothing
+from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildOnnx
 
 _MOST_FOLDED = 1 << 24
@@ -51,7 +51,7 @@ def build(request: BuildOnnx, report) -> Nothing:
     try:
         tf.saved_model.save(module, request.out, signatures=module.serve)
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise ModelFault(f"TensorFlow cannot express the ONNX model: {_one_line(error)}", _SIMPLIFY) from error
+        raise ModelFault(f"TensorFlow cannot express the ONNX model: {one_line(error)}", _SIMPLIFY) from error
     return Nothing()
 
 
@@ -162,7 +162,7 @@ class Builder:
         except ModelFault:
             raise
         except (tf.errors.OpError, ValueError, TypeError, IndexError, KeyError) as error:
-            raise node.fault(f"TensorFlow cannot express it: {_one_line(error)}", _SIMPLIFY) from error
+            raise node.fault(f"TensorFlow cannot express it: {one_line(error)}", _SIMPLIFY) from error
 
 
 def _has_graphs(node: Node) -> bool:
@@ -200,7 +200,3 @@ def _array(array, dtype):
     import tensorflow as tf
 
     return array.view(tf.as_dtype(dtype).as_numpy_dtype)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -10,8 +10,9 @@ from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.writing import Writer
 from messages import elements
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 from messages.sources import ReadOnnx, SourceModel, SourceTensor
+from wiring import free
 
 _EXPORT = "export the model again, and check it: python -c \"import onnx; onnx.checker.check_model('FILE.onnx')\""
 
@@ -77,7 +78,7 @@ def _loaded(file: str, content: bytes | None):
         else:
             model = onnx.load_from_string(content)
     except (DecodeError, OSError, ValueError) as error:
-        raise ModelFault(f"{file} is damaged, or no ONNX file: {_one_line(error)}", _EXPORT) from error
+        raise ModelFault(f"{file} is damaged, or no ONNX file: {one_line(error)}", _EXPORT) from error
     if not model.graph.output:
         raise ModelFault(f"{file} is damaged, or no ONNX file: it has no outputs", _EXPORT)
     _require_external_data(model, os.path.dirname(file))
@@ -85,7 +86,7 @@ def _loaded(file: str, content: bytes | None):
         onnx.load_external_data_for_model(model, os.path.dirname(file))
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, OSError, ValueError) as error:
-        raise ModelFault(f"{file} is not valid ONNX: {_one_line(error)}", _EXPORT) from error
+        raise ModelFault(f"{file} is not valid ONNX: {one_line(error)}", _EXPORT) from error
     return model
 
 
@@ -153,17 +154,13 @@ def _give_constants(model, constants: dict) -> None:
 
 def keys_of(values, kind: str) -> dict:
     """Names that C++ can have -> the values: names, or what has a `name`."""
-    found: dict = {}
+    found, taken = {}, set()
     for value in values:
         theirs = value if isinstance(value, str) else value.name
         name = re.sub(r"[^A-Za-z0-9_]+", "_", re.sub(r":\d+$", "", theirs)).strip("_")
         if not re.match(r"[A-Za-z]", name):
             name = f"{kind}_{name}".strip("_")
-        number, unique = 0, name
-        while unique in found:
-            number += 1
-            unique = f"{name}_{number}"
-        found[unique] = value
+        found[free(name, taken)] = value
     return found
 
 
@@ -260,7 +257,7 @@ def _inferred(model):
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:
-        raise ModelFault(f"the shapes in the file contradict one another: {_one_line(error)}", _EXPORT) from error
+        raise ModelFault(f"the shapes in the file contradict one another: {one_line(error)}", _EXPORT) from error
 
 
 def _expanded(model):
@@ -272,7 +269,7 @@ def _expanded(model):
     try:
         return inliner.inline_selected_functions(model, native, exclude=True, inline_schema_functions=True)
     except (RuntimeError, ValueError) as error:
-        raise ModelFault(f"the functions in the file cannot be expanded: {_one_line(error)}", _EXPORT) from error
+        raise ModelFault(f"the functions in the file cannot be expanded: {one_line(error)}", _EXPORT) from error
 
 
 def _with_types(model):
@@ -309,7 +306,3 @@ def _give_defaults(model, node) -> None:
 
 def _known(shape):
     return None if shape is None else [size if isinstance(size, int) else None for size in shape]
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 from from_trees.fitted import Fitted
 from messages import forest as trees
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 TRUSTED = (
     "sklearn.tree._tree.Tree",
@@ -36,11 +36,11 @@ def load(path: str):
             warnings.simplefilter("ignore")
             model = io.load(path, trusted=list(TRUSTED))
     except UntrustedTypesFoundException as error:
-        raise ModelFault(f"{path} has types that are not read: {_one_line(error)}", _ONNX) from error
+        raise ModelFault(f"{path} has types that are not read: {one_line(error)}", _ONNX) from error
     except (UnsupportedTypeException, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError,
             IndexError, OSError, EOFError, RecursionError) as error:  # fmt: skip
         raise ModelFault(
-            f"{path} is damaged, or of another version of scikit-learn: {_one_line(error)}", _DUMP
+            f"{path} is damaged, or of another version of scikit-learn: {one_line(error)}", _DUMP
         ) from error
     return model
 
@@ -70,10 +70,6 @@ class Answers:
             return self._model.predict(x).astype(np.float64, copy=False)
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
-
-
 def read_model(model) -> Fitted:
     """The estimator as data. Raises ModelFault, which names what is not read."""
     kind = type(model)
@@ -83,7 +79,7 @@ def read_model(model) -> Fitted:
     try:
         return known(model)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        why = _one_line(error)
+        why = one_line(error)
         raise ModelFault(f"the {kind.__name__} is damaged, or was not fitted: {why}", _DUMP) from error
 
 

@@ -34,6 +34,11 @@ class ModelFault(Exception):
         self.hint = hint
 
 
+def one_line(error: Exception) -> str:
+    """The first 300 characters of an error's text, on one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """`op` is a name of OPERATIONS, `args` its request."""

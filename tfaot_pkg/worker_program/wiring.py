@@ -1,0 +1,66 @@
+"""The wiring of GraphDefs: which nodes tensors come from, what they are made of, which functions nodes call."""
+
+CALLS = frozenset("PartitionedCall StatefulPartitionedCall".split())
+"""Operations that only call a function."""
+
+
+def tensor_name(text: str) -> str:
+    """`node` is short for `node:0`."""
+    return text if ":" in text else f"{text}:0"
+
+
+def node_name(text: str) -> str:
+    """The node of an input such as `node:1`, `^node` or, within functions, `node:output:1`."""
+    return text.lstrip("^").partition(":")[0]
+
+
+def ancestors(nodes: dict, texts, *, control: bool = True) -> set:
+    """The names of all nodes that the tensors `texts` are made of, or, with `control`, wait for; their own too.
+
+    `nodes` are by name. What is none of them, as an argument of a function, is only named.
+    """
+    found: set = set()
+    waiting = [node_name(text) for text in texts]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            inputs = nodes[name].input if name in nodes else ()
+            waiting += [node_name(text) for text in inputs if control or not text.startswith("^")]
+    return found
+
+
+def by_name(graph_def) -> dict:
+    """The nodes of a graph, without those of its functions."""
+    return {node.name: node for node in graph_def.node}
+
+
+def prune(graph_def, names) -> None:
+    """Remove the nodes of `graph_def` that its nodes `names` do not need."""
+    needed = ancestors(by_name(graph_def), names)
+    # From the end: places of nodes that are still to be looked at must not move.
+    for index in reversed(range(len(graph_def.node))):
+        if graph_def.node[index].name not in needed:
+            del graph_def.node[index]
+
+
+def called(node):
+    """The functions (NameAttrList) that the attributes of a node name."""
+    for value in node.attr.values():
+        yield from (each for each in (value.func, *value.list.func) if each.name)
+
+
+def free(wanted: str, taken: set) -> str:
+    """`wanted`, with a number if it is `taken`; it is taken from now on."""
+    name, number = wanted, 0
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name
+
+
+def distinct(wanted) -> list:
+    """The names `wanted`, with a number behind those that stand there already."""
+    taken: set = set()
+    return [free(name, taken) for name in wanted]
