@@ -311,66 +311,91 @@ def _at(values: Array, places: Array) -> Array:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """All nodes and leaves of all trees in one order: the roots, then the level below them, children side by side.
+
+    Arrays over that order: `owner` is the tree, `place` the node or leaf as in Forest, `leaves` how many leaves are
+    below (1 for a leaf), `left` the number of the left child, which the right one follows. `levels` are the numbers of
+    nodes, level by level.
+    """
+
+    owner: Array
+    place: Array
+    leaves: Array
+    left: Array
+    levels: Sequence[Array]
+
+    @property
+    def is_node(self) -> Array:
+        found: Array = self.place >= 0
+        return found
+
+
+def _walk(forest: Forest, nodes: _Nodes) -> _Walk:
+    tree, level = np.arange(len(forest.roots)), forest.roots.astype(np.int64)
+    found = []
+    while len(level):
+        found.append((tree, level))
+        is_node = level >= 0
+        tree = np.repeat(tree[is_node], 2)
+        level = np.stack([nodes.left[level[is_node]], nodes.right[level[is_node]]], 1).ravel()
+    owner, place = (np.concatenate(each) for each in zip(*found, strict=True))
+    numbers, left = np.flatnonzero(place >= 0), np.zeros(len(place), np.int64)
+    # Each node adds two places to the next level, in the order of the nodes.
+    left[numbers] = len(forest.roots) + 2 * np.arange(len(numbers))
+    ends = np.cumsum([len(each) for each, _ in found])
+    levels = np.split(numbers, np.searchsorted(numbers, ends[:-1]))
+    leaves = np.ones(len(place), np.int64)
+    for each in reversed(levels):
+        leaves[each] = leaves[left[each]] + leaves[left[each] + 1]
+    return _Walk(owner, place, leaves, left, levels)
+
+
 def _any(forest: Forest, nodes: _Nodes, columns: _Columns) -> dict[str, Array]:
     """Branches by tree and level, sides by tree from above and from the left, leaves from the left."""
-    trees = len(forest.roots)
-    level, tree = forest.roots.astype(np.int64), np.arange(trees)
-    levels = []  # (tree, node or leaf) of each level, children side by side
-    while len(level):
-        levels.append((tree, level))
-        inner = level >= 0
-        tree, level = (
-            np.repeat(tree[inner], 2),
-            np.stack([nodes.left[level[inner]], nodes.right[level[inner]]], 1).ravel(),
-        )
-    # From below: how many leaves are under each.
-    counts: list[Array] = []
-    for number in range(len(levels) - 1, -1, -1):
-        count = np.ones(len(levels[number][1]), np.int64)
-        if counts:
-            count[levels[number][1] >= 0] = counts[0].reshape(-1, 2).sum(1)
-        counts.insert(0, count)
-    first = np.concatenate([[0], np.cumsum(counts[0])])
-    owner, place = (np.concatenate([each[part] for each in levels]) for part in (0, 1))
-    height = np.repeat(np.arange(len(levels)), [len(each[1]) for each in levels])
-    # By tree, and within it by level: brothers stay side by side.
-    order = np.argsort(owner, kind="stable")
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    inner = place >= 0
-    child = position.copy()
-    below = np.cumsum(inner) - 1  # the number of an inner node: its children are the next two of the levels below
-    child[inner] = position[trees + 2 * below[inner]]
-    # From above: the first leaf below each, within its tree; a side stands behind those above it and to its left.
-    start, before = np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)
-    count = np.concatenate(counts)
-    left = trees + 2 * below[inner]
-    for number in np.unique(height[inner]).tolist():
-        chosen = np.flatnonzero(inner & (height == number))
-        one = trees + 2 * below[chosen]
-        start[one], before[one] = start[chosen], before[chosen] + 1
-        start[one + 1], before[one + 1] = start[chosen] + count[one], before[chosen] + count[one]
-    branch = np.zeros(len(order), np.dtype([("child", "<u4"), ("column", "<u2"), ("key", "i1"), ("unused", "u1")]))
-    branch["child"], branch["key"] = child, _NEVER
-    branch["column"][inner], branch["key"][inner] = columns.column[place[inner]], columns.key[place[inner]]
-    branches = np.empty_like(branch)
-    branches[position] = branch
-    leaf_of = np.zeros(len(order), np.uint32)
-    leaf_of[position] = start
+    walk = _walk(forest, nodes)
+    # By number: the first leaf below it, within its tree, and the sides that stand before its own.
+    start, before = np.zeros(len(walk.place), np.int64), np.zeros(len(walk.place), np.int64)
+    depths = np.zeros(len(forest.roots), np.uint16)
+    for height, each in enumerate(walk.levels, 1):
+        left = walk.left[each]
+        start[left], before[left] = start[each], before[each] + 1
+        start[left + 1], before[left + 1] = start[each] + walk.leaves[left], before[each] + walk.leaves[left]
+        depths[walk.owner[each]] = height
+    first = np.concatenate([[0], np.cumsum(walk.leaves[: len(forest.roots)])])
+    is_leaf = ~walk.is_node
     values = np.empty((int(first[-1]), forest.values.shape[1]), forest.values.dtype)
-    values[first[owner[~inner]] + start[~inner]] = forest.values[-1 - place[~inner]]
-    side_type = np.dtype([("column", "<u2"), ("key", "i1"), ("start", "u1"), ("count", "u1"), ("unused", "u1")])
-    sides = np.zeros(int(inner.sum()), side_type)
-    at = first[owner[inner]] - owner[inner] + before[inner]
-    sides["column"][at], sides["key"][at] = columns.column[place[inner]], columns.key[place[inner]]
-    sides["start"][at], sides["count"][at] = start[inner] & 255, count[left] & 255
-    depths = np.zeros(trees, np.uint16)
-    np.maximum.at(depths, owner, height.astype(np.uint16))
+    values[first[walk.owner[is_leaf]] + start[is_leaf]] = forest.values[-1 - walk.place[is_leaf]]
     return {
-        "branches": np.frombuffer(branches.tobytes(), np.uint8),
-        "sides": np.frombuffer(sides.tobytes(), np.uint8),
+        **_branches(walk, columns, start),
+        "sides": _sides(walk, columns, start, first[walk.owner] - walk.owner + before),
         "first": first.astype(np.uint32),
-        "leaf_of": leaf_of,
         "depths": depths,
         "values": values.reshape(-1),
     }
+
+
+def _branches(walk: _Walk, columns: _Columns, start: Array) -> dict[str, Array]:
+    """What single rows walk along: a tree's nodes and leaves by level. A leaf leads to itself."""
+    order = np.argsort(walk.owner, kind="stable")
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    is_node = walk.is_node
+    made = np.zeros(len(order), np.dtype([("child", "<u4"), ("column", "<u2"), ("key", "i1"), ("unused", "u1")]))
+    made["child"], made["key"] = np.where(is_node, position[walk.left], position), _NEVER
+    made["column"][is_node] = columns.column[walk.place[is_node]]
+    made["key"][is_node] = columns.key[walk.place[is_node]]
+    return {"branches": np.frombuffer(made[order].tobytes(), np.uint8), "leaf_of": start[order].astype(np.uint32)}
+
+
+def _sides(walk: _Walk, columns: _Columns, start: Array, at: Array) -> Array:
+    """What vectors of rows pass: the nodes, each with the leaves on its left side. `at` is where each belongs."""
+    is_node = walk.is_node
+    kind = np.dtype([("column", "<u2"), ("key", "i1"), ("start", "u1"), ("count", "u1"), ("unused", "u1")])
+    made = np.zeros(int(is_node.sum()), kind)
+    at, place = at[is_node], walk.place[is_node]
+    made["column"][at], made["key"][at] = columns.column[place], columns.key[place]
+    # Bytes: only trees of at most _SMALL leaves are passed so.
+    made["start"][at], made["count"][at] = start[is_node] & 255, walk.leaves[walk.left[is_node]] & 255
+    return np.frombuffer(made.tobytes(), np.uint8)
