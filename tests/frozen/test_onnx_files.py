@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,18 +33,6 @@ _CONSTANTS = {
     "settings_as_inputs": {"axes": Values(shape=(1,), values=(1,)), "scale_in": Values(shape=(), values=(2.5,))},
 }
 """Inputs of files that a spec gives values: `model.constants`."""
-
-
-@pytest.fixture(scope="module")
-def pool(
-    request: pytest.FixtureRequest, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[WorkerPool]:
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    frontends = FrontendEnvironments(folders=folders, progress=Silent())
-    environment = ensure(request.param, folders=folders, progress=Silent())
-    folder = tmp_path_factory.mktemp("onnx")
-    with WorkerPool(environment, scratch_root=folder / "scratch", logs=folder / "logs", frontends=frontends) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,10 @@ from tests.kept import kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg import export
 from tfaot_pkg.arrays import Array
-from tfaot_pkg.folders import Folders
 from tfaot_pkg.frozen.source_model import Original, read_source
 from tfaot_pkg.process import run
-from tfaot_pkg.progress import Silent
 from tfaot_pkg.spec.types import ModelInfo
-from tfaot_pkg.toolchain.environment import ensure
-from tfaot_pkg.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.toolchain.frontends import FRONTENDS
 from tfaot_pkg.toolchain.worker import WorkerPool
 from tfaot_pkg.worker_program.messages.requests import Nothing, Referenced
 from tfaot_pkg.worker_program.messages.sources import BuildOnnx
@@ -28,18 +24,6 @@ from tfaot_pkg.worker_program.messages.sources import BuildOnnx
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 HELPER = Path(export.__file__)
 _FILES = Path(__file__).with_name("artifacts") / "torch"
-
-
-@pytest.fixture(scope="module")
-def pool(
-    request: pytest.FixtureRequest, shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[WorkerPool]:
-    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
-    frontends = FrontendEnvironments(folders=folders, progress=Silent())
-    environment = ensure(request.param, folders=folders, progress=Silent())
-    folder = tmp_path_factory.mktemp("torch")
-    with WorkerPool(environment, scratch_root=folder / "scratch", logs=folder / "logs", frontends=frontends) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.commands import run_command
-from tests.frozen.test_torch_files import HELPER, difference_from_pytorch, pool, python_with_pytorch
+from tests.frozen.test_torch_files import HELPER, difference_from_pytorch, python_with_pytorch
 from tests.kept import kept
 from tests.toolchains import VERSIONS
 from tfaot_pkg.keys import sha256_file
 from tfaot_pkg.process import run
 from tfaot_pkg.toolchain.worker import WorkerPool
 
-__all__ = ["pool"]
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.nightly, pytest.mark.timeout(3600)]
 _MAKER = Path(__file__).with_name("torch_networks.py")
 
