@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import importlib
 import inspect
 import io
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,32 +74,23 @@ def export(
     """
     torch = _torch()
     target, limits = Path(path), _limits(dynamic)
-    if target.suffix.lower() not in (".onnx", ".pt2"):
-        raise ExportError(f"{target}: give the file a name that ends with .onnx or .pt2")
+    _require_writable(target)
     script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     program = isinstance(model, torch.export.ExportedProgram)
     if script and target.suffix.lower() == ".pt2":
         raise ExportError("TorchScript has no form in .pt2 files: write an .onnx file")
     names, examples = _inputs(torch, model, example_inputs)
     axes = _axes(names, examples, shapes, limits)
-    callable_model = model.module() if program else model
-    was_training = getattr(callable_model, "training", False)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            if was_training and not program:
-                model.eval()
-            given = _first_rows(examples, axes)
-            found = callable_model(*given)
-            fetched = _named_outputs(torch, found, outputs)
-            if script:
-                proto = _traced(torch, model, names, examples, axes, list(fetched))
-            else:
-                made = model if program else _exported(torch, model, names, examples, axes, limits)
-                proto = _converted(torch, made, names, list(fetched))
-        finally:
-            if was_training and not program:
-                model.train()
+    given = _first_rows(examples, axes)
+    made = None
+    # What torch.export made has its mode in it.
+    with _evaluating(torch, None if program else model):
+        fetched = _named_outputs(torch, (model.module() if program else model)(*given), outputs)
+        if script:
+            proto = _traced(torch, model, names, examples, axes, list(fetched))
+        else:
+            made = model if program else _exported(torch, model, names, examples, axes, limits)
+            proto = _converted(torch, made, names, list(fetched))
     symbols = _name_axes(proto, names, axes, made if program else None)
     _tidy(proto)
     # Sizes that vary have the limits that were given; those of a program are in it.
@@ -109,8 +101,31 @@ def export(
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() > _LARGEST:
         raise ExportError("the model has more than 2 GB: export it in parts")
-    _write(torch, target, proto.SerializeToString(), None if script else made)
+    _write(torch, target, proto.SerializeToString(), made)
     return target
+
+
+def _require_writable(target: Path) -> None:
+    """Fail before the export, which may take minutes."""
+    if target.suffix.lower() not in (".onnx", ".pt2"):
+        raise ExportError(f"{target}: give the file a name that ends with .onnx or .pt2")
+    if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
+        raise ExportError(f"{target}: no such folder, or no permission to write to it")
+
+
+@contextlib.contextmanager
+def _evaluating(torch: Any, model: Any) -> Iterator[None]:
+    """The block without gradients and warnings, a module in evaluation mode."""
+    was_training = getattr(model, "training", False)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if was_training:
+                model.eval()
+            yield
+        finally:
+            if was_training:
+                model.train()
 
 
 def _torch() -> Any:
@@ -232,8 +247,10 @@ def _named_outputs(torch: Any, found: Any, names: Sequence[str]) -> dict[str, An
     else:
         raise ExportError(f"the model gives a {type(found).__name__}: wrap it in a module that gives tensors")
     # Outputs that a module leaves out (the weights of an attention) do not exist in the file either.
-    own, values = [list(each) for each in zip(*[(n, v) for n, v in zip(own, values, strict=True) if v is not None],
-                                              strict=True)]  # fmt: skip
+    own = [name for name, value in zip(own, values, strict=True) if value is not None]
+    values = [value for value in values if value is not None]
+    if not values:
+        raise ExportError("the model gives nothing: wrap it in a module that gives tensors")
     if not all(map(torch.is_tensor, values)):
         raise ExportError("the model gives nested outputs: wrap it in a module that gives a dict or a tuple of tensors")
     if names and len(names) != len(values):
