@@ -141,6 +141,7 @@ def test_a_release_names_its_repository_and_other_wheels_name_none(
     page = f"https://example.org/group/tfaot-pkg/blob/v{tfaot_pkg.__version__}"
     assert f"Project-URL: Changelog, {page}/CHANGELOG.md\n" in release
     assert f"]({page}/docs/how-to/make-a-package.md)" in release and "](docs/" not in release
+    assert "![" not in plain and f"]({page.replace('/blob/', '/raw/')}/docs/chain.svg)" in release
 
 
 def test_a_source_distribution_can_build_the_wheel(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-_LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 _FOLDERS = {"how-to": "How-to guides", "decisions": "Explanation"}
 
 

@@ -22,7 +22,7 @@ _PAGES = {
     "Issues": "/issues",
     "Security": "/blob/v{version}/SECURITY.md",
 }
-_LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
 
 
 def urls_for(repository: str, version: str) -> dict[str, str]:
@@ -31,11 +31,13 @@ def urls_for(repository: str, version: str) -> dict[str, str]:
 
 
 def readme_for(text: str, repository: str, version: str) -> str:
-    """The README as a package index shows it: relative links made absolute, or removed without a repository."""
+    """The README as a package index shows it: relative links and images made absolute, or removed without a repository."""
 
     def absolute(found: re.Match[str]) -> str:
-        shown, path = found.groups()
-        return f"[{shown}]({repository}/blob/v{version}/{path})" if repository else shown
+        image, shown, path = found.groups()
+        if not repository:
+            return "" if image else shown
+        return f"{image}[{shown}]({repository}/{'raw' if image else 'blob'}/v{version}/{path})"
 
     return _LINK.sub(absolute, text)
 
