@@ -31,7 +31,7 @@ def urls_for(repository: str, version: str) -> dict[str, str]:
 
 
 def readme_for(text: str, repository: str, version: str) -> str:
-    """The README as a package index shows it: relative links and images are absolute, or removed without a repository."""
+    """The README as a package index shows it: relative links and images are absolute, or gone without a repository."""
 
     def absolute(found: re.Match[str]) -> str:
         image, shown, path = found.groups()
