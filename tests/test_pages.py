@@ -67,7 +67,7 @@ def is_shown(shown: str, printed: str) -> bool:
 def test_the_commands_of_a_how_to_page_print_what_it_shows(
     name: str, tmp_path: Path, shared_home_folder: Path, wheel: Path
 ) -> None:
-    home, folder, programs = tmp_path, tmp_path / "work", tmp_path / "bin"
+    home, folder, programs = tmp_path, tmp_path / "project", tmp_path / "bin"
     area = folder / "CMSSW_15_0_0"
     for each in (programs, area):
         each.mkdir(parents=True)
