@@ -1,17 +1,64 @@
-"""Transposes around convolutions meet their opposites."""
+"""Convolutions become those of images; transposes around them meet their opposites."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.compiler.conftest import Compile
 from tests.compiler.test_answers import models_of
+from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.program import Program, verify
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION
 
-pytestmark = pytest.mark.slow  # TensorFlow makes the models
+pytestmark = pytest.mark.slow  # TensorFlow makes models
+
+
+def _layouts() -> Program:
+    """As Flax has convolutions over one axis, as Equinox has those of images, by groups, and over three axes."""
+    writer, random = Writer(), np.random.default_rng(5)
+
+    def convolved(x: int, of: tuple[int, ...], sizes: tuple[int, ...], **more: Any) -> int:
+        filters = writer.constant(random.normal(size=of))
+        return writer.add("convolution", (N, *sizes), x, filters, **{"feature_groups": 1, "batch_groups": 1, **more})
+
+    last, first, volume = (0, 2, 1), (0, 1, 2, 3), (0, 1, 2, 3, 4)
+    series, image, layers = writer.input(9, 4), writer.input(4, 7, 6), writer.input(2, 6, 5, 5)
+    return writer.program(
+        convolved(
+            series, (3, 4, 6), (5, 6), input=last, kernel=(2, 1, 0), output=last, window=((3, 2, 1, 1, 1, 1),)
+        ),
+        convolved(
+            image, (8, 2, 3, 3), (8, 7, 4), input=first, kernel=first, output=first, feature_groups=2,
+            window=((3, 1, 2, 2, 2, 1), (3, 1, 0, 0, 1, 1)),
+        ),
+        convolved(
+            layers, (4, 2, 3, 3, 2), (4, 3, 5, 4), input=volume, kernel=volume, output=volume,
+            window=((3, 2, 1, 1, 1, 1), (3, 1, 1, 1, 1, 1), (2, 1, 0, 0, 1, 1)),
+        ),
+    )  # fmt: skip
+
+
+def test_a_convolution_of_any_layout_is_one_of_the_kernel_librarys(compiled: Compile) -> None:
+    program = _layouts()
+    made = recognize(simplify(program))
+    verify(made)
+    opcodes = [each.opcode for each in made.entry.operations]
+    assert (opcodes.count("conv2d"), opcodes.count("convolution")) == (3, 0)
+    random = np.random.default_rng(7)
+    values = [random.normal(size=(5, *sizes)).astype(np.float32) for sizes in ((9, 4), (4, 7, 6), (2, 6, 5, 5))]
+    code = compiled(made, 2)
+    for got, alone, wanted in zip(
+        code(*values), code(*(each[1:4] for each in values)), interpret.run(program, 5, values), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(alone, got[1:4])
 
 
 def test_images_with_channels_first_are_transposed_once(shared_home_folder: Path) -> None:

@@ -37,13 +37,19 @@ def _program(sides: tuple[tuple[int, ...], ...], out: tuple[int, int], *, swappe
 _TWO = (2, 1, 1, 1, 1, 2)  # each place of the output sees one element
 _THREE = (3, 1, 1, 2, 1, 2)  # one or two
 _FIVE = (5, 1, 4, 2, 1, 3)
+_ODD, _SHORT = (3, 1, 1, 1, 1, 2), (5, 1, 4, 1, 1, 3)  # the last phase has one place less
 _PLAIN = (3, 1, 1, 1, 1, 1)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(
     ("sides", "out", "convolutions"),
-    [((_TWO, _TWO), (12, 12), 1), ((_THREE, _THREE), (12, 12), 4), ((_FIVE, _PLAIN), (18, 6), 3)],
+    [
+        ((_TWO, _TWO), (12, 12), 1),
+        ((_THREE, _THREE), (12, 12), 4),
+        ((_FIVE, _PLAIN), (18, 6), 3),
+        ((_ODD, _SHORT), (11, 17), 6),
+    ],
 )
 def test_a_transposed_convolution_is_a_plain_one_for_each_phase(
     compiled: Compile, sides: tuple[tuple[int, ...], ...], out: tuple[int, int], convolutions: int, swapped: bool

@@ -101,6 +101,11 @@ def as_size(value: int | Size) -> Size:
     return value if isinstance(value, Size) else Size(value)
 
 
+def plain(size: Size) -> int | Size:
+    """A number, if it is one."""
+    return size.constant if size.is_constant else size
+
+
 def cpp(size: Size) -> str:
     if size.is_constant:
         return str(size.constant)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.arrays import Array
+from tfaot_pkg.compiler.affine import as_size, plain
 from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 
@@ -33,7 +34,7 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
     window = window_of(before, operation.shape, sides)
     if window is not None:
         operation = replace(operation, opcode="conv2d", attributes={**made, "window": window})
-    elif attributes["feature_groups"] == 1 and _phases(before, operation.shape, sides) is not None:
+    elif attributes["feature_groups"] == 1 and _is_woven(before, operation.shape, sides):
         operation = replace(operation, opcode="transposed_conv2d", attributes={**made, "sides": sides})
     else:
         return None
@@ -42,6 +43,29 @@ def conv2d(look: Look, operation: Operation) -> Operation | None:
         ordered = look.add_constant(np.ascontiguousarray(filters.transpose(down, right, into, out)), operation)
         operation = replace(operation, operands=(operation.operands[0], ordered))
     return operation
+
+
+def cut(look: Look, operation: Operation) -> Operation | None:
+    """A convolution of which a part is used, as the smaller one that gives this part: exporters cut transposed ones."""
+    made = look.made_by(operation.operands[0], "convolution", once=True) if operation.opcode == "slice" else None
+    if made is None:
+        return None
+    slices, laid, sides = operation.attributes["slices"], made.attributes["output"], list(made.attributes["window"])
+    for axis in range(operation.shape.rank):
+        begin, end, step = slices[axis]
+        length = made.shape.sizes[axis]
+        if (begin, as_size(end), step) == (0, length, 1):
+            continue
+        if axis in laid[:2] or step != 1:
+            return None
+        place = laid.index(axis) - 2
+        size, stride, low, high, dilation, base = sides[place]
+        lost = as_size(end) + Size(-1) * length
+        if not all(isinstance(number, int) for number in (begin, low)) or stride != 1 or low - begin < base - 1:
+            return None
+        sides[place] = (size, stride, low - begin, plain(as_size(high) + lost), dilation, base)
+    attributes = {**made.attributes, "window": tuple(sides)}
+    return replace(made, id=operation.id, type=operation.type, attributes=attributes)
 
 
 Window = tuple[int | Size, ...]
@@ -59,8 +83,8 @@ def window_of(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> Wi
     rows, columns = sides
     if rows[2] < 0 or columns[2] < 0 or not before.sizes[3].is_constant:
         return None
-    height, width, channels = (size.constant if size.is_constant else size for size in before.sizes[1:])
-    made_height, made_width = (size.constant if size.is_constant else size for size in after.sizes[1:3])
+    height, width, channels = map(plain, before.sizes[1:])
+    made_height, made_width = map(plain, after.sizes[1:3])
     return (
         height, width, channels, made_height, made_width, rows[0], columns[0], rows[1], columns[1], rows[4], columns[4],
         rows[2], columns[2],
@@ -76,13 +100,18 @@ class _Phase:
     padding: int
 
 
-def _phases(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
+def _is_woven(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> bool:
+    phases = _phases(sides)
+    if phases is None or any(size.grows for size in (*before.sizes[1:], *after.sizes[1:])):
+        return False
+    return all(_places(size, len(each)) is not None for size, each in zip(after.sizes[1:3], phases, strict=True))
+
+
+def _phases(sides: Sequence[Sequence[Any]]) -> list[list[_Phase]] | None:
     """The phases of both axes; None if one sees nothing, or begins inside of the image."""
-    if not _are_constant(before, after):
-        return None
     found = []
-    for (size, stride, low, _, dilation, base), made in zip(sides, after.sizes[1:3], strict=True):
-        if stride != 1 or dilation != 1 or made.constant % base:
+    for size, stride, low, _, dilation, base in sides:
+        if not all(isinstance(number, int) for number in (size, low)) or stride != 1 or dilation != 1:
             return None
         firsts = [(low - number) % base for number in range(base)]
         phases = [
@@ -95,27 +124,30 @@ def _phases(before: Shape, after: Shape, sides: Sequence[Sequence[Any]]) -> list
     return found
 
 
-def _are_constant(*images: Shape) -> bool:
-    return all(size.is_constant for image in images for size in image.sizes[1:])
+def _places(size: Size, phases: int) -> Size | None:
+    """How many places each phase has so that together they are `size` or some more; None if symbols decide it."""
+    return (size + Size(-dict(size.terms).get((), 0) % phases)).divided(phases)
 
 
 def woven(look: Look, operation: Operation) -> Operation | None:
     """A transposed convolution as plain ones."""
     if operation.opcode != "transposed_conv2d":
         return None
-    before, sides = look.known[operation.operands[0]].shape, operation.attributes["sides"]
-    phases, filters = _phases(before, operation.shape, sides), look.constant(operation.operands[1])
+    phases, filters = _phases(operation.attributes["sides"]), look.constant(operation.operands[1])
     if phases is None or filters is None:
         raise AssertionError("what `conv2d` made has phases and constant filters")
     rows, columns = len(phases[0]), len(phases[1])
     batch, height, width, channels = operation.shape.sizes
-    small = (batch, Size(height.constant // rows), Size(width.constant // columns))
+    down, right = _places(height, rows), _places(width, columns)
+    if down is None or right is None:
+        raise AssertionError("what `conv2d` made has as many places of each phase")
+    small = (batch, down, right)
     parts: dict[tuple[_Phase, ...], list[Array]] = {}
     same = all(len({(phase.taps, phase.padding) for phase in each}) == 1 for each in phases)
-    for down, right in product(*phases):
-        part = filters[down.first :: rows, right.first :: columns]
+    for above, beside in product(*phases):
+        part = filters[above.first :: rows, beside.first :: columns]
         # Phases that see the same part of the image are one convolution, of more filters.
-        parts.setdefault((phases[0][0], phases[1][0]) if same else (down, right), []).append(part)
+        parts.setdefault((phases[0][0], phases[1][0]) if same else (above, beside), []).append(part)
     images = [_convolved(look, operation, seen, kernels, small) for seen, kernels in parts.items()]
     image = images[0]
     if len(images) > 1:
@@ -123,9 +155,16 @@ def woven(look: Look, operation: Operation) -> Operation | None:
         image = _added(look, operation, "concatenate", of_all, *images, dimensions=(3,))
     by_phase = (*small, Size(rows), Size(columns), channels)
     image = _added(look, operation, "reshape", by_phase, image)
-    in_place = (batch, small[1], Size(rows), small[2], Size(columns), channels)
+    in_place = (batch, down, Size(rows), right, Size(columns), channels)
     image = _added(look, operation, "transpose", in_place, image, dimensions=(0, 1, 3, 2, 4, 5))
-    return Operation(id=operation.id, opcode="reshape", type=operation.type, operands=(image.id,), node=operation.node)
+    whole = (batch, down * Size(rows), right * Size(columns), channels)
+    last = Operation(id=operation.id, opcode="reshape", type=operation.type, operands=(image.id,), node=operation.node)
+    if whole == operation.shape.sizes:
+        return last
+    # Not all phases have a last place.
+    slices = tuple((0, plain(size), 1) for size in operation.shape.sizes)
+    image = _added(look, operation, "reshape", whole, image)
+    return replace(last, opcode="slice", operands=(image.id,), attributes={"slices": slices})
 
 
 def _convolved(

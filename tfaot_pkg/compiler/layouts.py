@@ -1,21 +1,28 @@
-"""Transposes of images behind what follows them: exporters of PyTorch put one on each side of a convolution.
+"""Convolutions of any layout as those of images with channels last, and transposes behind what follows them.
 
-An operation of transposed arrays becomes the same operation of the arrays, and a transpose of its result, until the
-transpose meets its opposite. Layers and what is fused into them then stand side by side.
+Frameworks lay out what a convolution takes in their own ways, and exporters of PyTorch put a transpose on each side of
+one. An operation of transposed arrays becomes the same operation of the arrays, and a transpose of its result, until
+the transpose meets its opposite. Layers and what is fused into them then stand side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+import numpy as np
+
+from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
-from tfaot_pkg.compiler.program import Operation, Shape
+from tfaot_pkg.compiler.program import ONE, Literal, Operation, Shape, Size
 
 _MAKES_IMAGES = frozenset({"convolution", "reduce-window"})
 _KEEPS_IMAGES = frozenset({*ELEMENTWISE, "broadcast", "concatenate", "pad", "reduce", "reshape", "slice", "transpose"})
 _MOVED = frozenset({*ELEMENTWISE, "concatenate", "reduce"})
 _Add = Callable[[Operation], int]
+_NHWC, _HWIO = (0, 3, 1, 2), (3, 2, 0, 1)
+"""Batch (or filters), features and the axes of space, as HLO names them."""
 
 
 def is_image(operation: Operation, images: set[int]) -> bool:
@@ -81,3 +88,108 @@ def _transpose(operation: Operation, value: int, order: tuple[int, ...]) -> Oper
         id=0, opcode="transpose", type=operation.type, operands=(value,), attributes={"dimensions": order},
         node=operation.node,
     )  # fmt: skip
+
+
+class _Program(Protocol):
+    """What operations are added to (simplify.py)."""
+
+    @property
+    def made(self) -> Mapping[int, Operation]: ...
+
+    def add(self, operation: Operation) -> int: ...
+
+
+def of_images(program: _Program, operation: Operation, operand: Operation) -> int | Operation:
+    """A convolution with constant filters over one, two or three axes as one of images (NHWC, HWIO)."""
+    given, count = operation.attributes, operation.shape.rank - 2
+    filters = program.made[operation.operands[1]]
+    if filters.opcode != "constant" or filters.attributes["literal"].growing or given["batch_groups"] != 1:
+        return operation
+    if {filters.shape.dtype, operand.shape.dtype, operation.shape.dtype} != {"f32"} or count not in (1, 2, 3):
+        return operation
+    if count == 2 and (given["input"], given["output"]) == (_NHWC, _NHWC):
+        return operation
+    if any(operation.shape.sizes[axis].grows for axis in given["output"][1:]):
+        return operation
+    if count == 3 and not _is_simple(given["window"][0], given["feature_groups"]):
+        return operation
+    make = _Maker(program, operation)
+    x = make.transposed(operand.id, _spatial(given["input"], first=True))
+    weights = make.transposed(filters.id, _spatial(given["kernel"], first=False))
+    rows, *space, channels = (operation.shape.sizes[axis] for axis in _spatial(given["output"], first=True))
+    if count == 3:
+        image = make.of_volumes(x, weights, (rows, *space, channels))
+    else:
+        side = [ONE] * (2 - count)
+        image = make.convolved(
+            make.reshaped(x, lambda sizes: (sizes[0], *side, *sizes[1:])),
+            make.reshaped(weights, lambda sizes: (*side, *sizes)),
+            (rows, *side, *space, channels), ((1, 1, 0, 0, 1, 1),) * len(side) + tuple(given["window"]),
+        )  # fmt: skip
+        image = make.reshaped(image, lambda _: (rows, *space, channels))
+    laid = _spatial(given["output"], first=True)
+    return make.transposed(image, tuple(laid.index(axis) for axis in range(len(laid))))
+
+
+def _spatial(axes: Sequence[int], *, first: bool) -> tuple[int, ...]:
+    """The axes in the order batch, space, features; of filters: space, inputs, outputs."""
+    batch, features, *space = axes
+    return (batch, *space, features) if first else (*space, features, batch)
+
+
+def _is_simple(depth: Sequence[Any], groups: int) -> bool:
+    """Whether the layers that filters see may be channels of an image."""
+    return groups == 1 and all(isinstance(number, int) for number in depth) and depth[5] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Adds operations to a program in the place of one."""
+
+    program: _Program
+    like: Operation
+
+    def transposed(self, value: int, order: tuple[int, ...]) -> int:
+        sizes = self.program.made[value].shape.sizes
+        return self._add("transpose", tuple(sizes[axis] for axis in order), value, dimensions=order)
+
+    def reshaped(self, value: int, to: Callable[[tuple[Size, ...]], tuple[Size, ...]]) -> int:
+        return self._add("reshape", to(self.program.made[value].shape.sizes), value)
+
+    def convolved(self, x: int, weights: int, sizes: tuple[Size, ...], window: Sequence[Any]) -> int:
+        attributes = {**self.like.attributes, "input": _NHWC, "kernel": _HWIO, "output": _NHWC, "window": tuple(window)}
+        return self._add("convolution", sizes, x, weights, **attributes)
+
+    def of_volumes(self, x: int, weights: int, sizes: tuple[Size, ...]) -> int:
+        """Each layer as an image, with the layers that its filters reach as more channels."""
+        (taps, stride, low, high, dilation, _), *sides = self.like.attributes["window"]
+        rows, layers, *image = sizes
+        if low or high:
+            zero = self._add("constant", (), literal=Literal(np.zeros((), np.float32)))
+            padding = ((0, 0, 0), (low, high, 0), *[(0, 0, 0)] * 3)
+            given = self.program.made[x].shape.sizes
+            x = self._add("pad", (given[0], given[1] + Size(low + high), *given[2:]), x, zero, padding=padding)
+        before = self.program.made[x].shape.sizes
+        ends = [layers * Size(stride) + Size(tap * dilation - stride + 1) for tap in range(taps)]
+        parts = [
+            self._add(
+                "slice", (rows, layers, *before[2:]), x,
+                slices=((0, rows, 1), (tap * dilation, plain(end), stride), *((0, size, 1) for size in before[2:])),
+            )
+            for tap, end in enumerate(ends)
+        ]  # fmt: skip
+        channels = before[-1] * Size(taps)
+        x = self._add("concatenate", (rows, layers, *before[2:4], channels), *parts, dimensions=(4,))
+        x = self.reshaped(x, lambda shape: (rows * layers, *shape[2:]))
+        weights = self.transposed(weights, (1, 2, 0, 3, 4))
+        weights = self.reshaped(weights, lambda shape: (*shape[:2], channels, shape[4]))
+        made = self.convolved(x, weights, (rows * layers, *image), sides)
+        return self.reshaped(made, lambda shape: (rows, layers, *shape[1:]))
+
+    def _add(self, opcode: str, sizes: tuple[Size, ...], *operands: int, **attributes: Any) -> int:
+        return self.program.add(
+            Operation(
+                id=0, opcode=opcode, type=Shape("f32", sizes), operands=operands, attributes=attributes,
+                node=self.like.node,
+            )
+        )  # fmt: skip

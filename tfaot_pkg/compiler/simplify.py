@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfaot_pkg.compiler import interpret, recognize
-from tfaot_pkg.compiler.layouts import is_image, sunk
+from tfaot_pkg.compiler.layouts import is_image, of_images, sunk
 from tfaot_pkg.compiler.normalization import batch_norm_inference
 from tfaot_pkg.compiler.program import ONE, ZERO, Literal, Operation, Program, Region, Shape, Unsupported, used
 
@@ -360,6 +360,7 @@ _RULES: Mapping[str, Any] = {
     "batch-norm-inference": batch_norm_inference,
     "broadcast": _broadcast,
     "convert": _same_type,
+    "convolution": of_images,
     "copy": lambda _rewrite, _operation, operand: operand.id,
     "divide": _with_neutral(1.0, both_sides=False),
     "multiply": _with_neutral(1.0, both_sides=True),

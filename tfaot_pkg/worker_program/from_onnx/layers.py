@@ -72,28 +72,14 @@ def _one_group(x, weights, strides: list, dilations: list):
     """As a convolution of images.
 
     If filters have holes, tf.nn.convolution makes more rows of smaller arrays, whose number may not divide a size that
-    varies; and the kernel library has no convolution of volumes.
+    varies.
     """
     if len(strides) == 1:
         made = tf.nn.conv2d(x[:, None], weights[None], [1, *strides], "VALID", dilations=[1, *dilations])
         return tf.squeeze(made, 1)
     if len(strides) == 3:
-        return _of_volumes(x, weights, strides, dilations)
+        return tf.nn.conv3d(x, weights, [1, *strides, 1], "VALID", dilations=[1, *dilations, 1])
     return tf.nn.conv2d(x, weights, strides, "VALID", dilations=dilations)
-
-
-def _of_volumes(x, weights, strides: list, dilations: list):
-    """Each layer with those that its filters reach as more channels."""
-    depth, height, width, channels, outputs = weights.shape
-    before = [layer * dilations[0] for layer in range(depth)]
-    x = tf.concat([x[:, low : low - before[-1] or None : strides[0]] for low in before], -1)
-    filters = constant_or(
-        lambda each: tf.reshape(tf.transpose(each, [1, 2, 0, 3, 4]), [height, width, depth * channels, outputs]),
-        weights,
-    )
-    rows, layers, *image = sizes(x)
-    made = _one_group(reshaped(x, [-1, *image]), filters, strides[1:], dilations[1:])
-    return reshaped(made, [rows, layers, *sizes(made)[1:]])
 
 
 def _depthwise(x, weights, strides: list, dilations: list):
