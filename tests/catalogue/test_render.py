@@ -22,6 +22,7 @@ from tests.catalogue.registries import (
 from tests.registry.signing import make_signed
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, HOME, render, update, update_or_note
+from tfaot_pkg.catalogue.tree import LEAF
 from tfaot_pkg.errors import RegistryError, StorageError
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.registry.entry import Deprecation
@@ -213,7 +214,7 @@ def test_following_every_change_gives_what_rendering_at_once_gives(registry: Fol
     update(registry, site, "tfaot-model-wine")
     registry.yank("jet_tagger", "0.9.0", "bad")
     update(registry, site, "jet_tagger")
-    for number in range(250):
+    for number in range(LEAF + 20):  # a leaf of the trees is divided
         publish(registry, entry_of(f"many_{number}"))
         update(registry, site, f"many_{number}")
     at_once = tmp_path / "registry" / "again"

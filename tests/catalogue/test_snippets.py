@@ -42,6 +42,7 @@ def pages(published: Published, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield url
 
 
+@pytest.mark.sweep("wine")
 @pytest.mark.parametrize("model", ["digits", "wine"])
 def test_every_block_of_a_page_works_when_it_is_pasted(
     model: str, pages: str, start_browser: Callable[..., Browser], require_program: Callable[[str], str], tmp_path: Path

@@ -61,6 +61,7 @@ def test_a_convolution_of_any_layout_is_one_of_the_kernel_librarys(compiled: Com
         np.testing.assert_array_equal(alone, got[1:4])
 
 
+@pytest.mark.nightly
 def test_images_with_channels_first_are_transposed_once(shared_home_folder: Path) -> None:
     model = models_of(shared_home_folder, DEFAULT_VERSION, "convolutions")["channels first"]
     operations = recognize(simplify(model.program)).entry.operations

@@ -26,6 +26,7 @@ def _program(example: Path, specs: list[str], name: str, home: Path) -> str:
     return run([cmake_build(example / "build", *options, source=example) / name], env=environment()).stdout
 
 
+@pytest.mark.nightly
 def test_the_example_of_jax_prints_the_scores_of_jax(
     shared_home_folder: Path, toolchain_python: Path, tmp_path: Path
 ) -> None:

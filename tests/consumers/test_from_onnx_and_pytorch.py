@@ -30,6 +30,7 @@ print(json.dumps(session.run(["p"], {"tracks": tracks, "jet": jet})[0].tolist())
 """
 
 
+@pytest.mark.nightly
 def test_the_example_gives_onnx_runtimes_answers_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     prefix, variables = tmp_path / "prefix", {**os.environ, "TFAOT_HOME": str(shared_home_folder)}
     built = run([TOOLS / "tfaot-pkg", "build", _EXAMPLE / "spec.yaml", "-o", prefix], env=variables, timeout=600)

@@ -15,6 +15,7 @@ from tfaot_pkg.loader import load
 HERE = Path(__file__).resolve().parent
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)

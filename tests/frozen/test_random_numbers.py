@@ -18,6 +18,7 @@ _CRITICAL = np.sqrt(-np.log(1e-6 / 2) / 2)
 """Of Kolmogorov and Smirnov's test: equal distributions are told apart once in a million comparisons."""
 
 
+@pytest.mark.sweep("2.17.1")
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)

@@ -88,13 +88,17 @@ def _require_plain(code: OperationCode) -> None:
 
 def _require_own_words(code: OperationCode, text: str, folders: Sequence[Path]) -> None:
     """Raise ModelError if the preprocessed `text` has lines of files that no operation may include, or bad words."""
+    headers: set[str] = set()  # every line of a header names it: its links are followed once
     for file, number, line in _lines(text):
+        if file in headers:
+            continue
         if PurePath(file).name not in (code.source.name, code.wrapper.name) or "/" in file.removeprefix("./"):
             if not _is_header(file, folders):
                 raise ModelError(
                     f"{code.name}.cpp includes {file}: an operation may include headers of C++ and tfaot/operation.h",
                     hint="put what it needs into its file",
                 )
+            headers.add(file)
             continue
         where = f"{file.removeprefix('./')}, line {number}"
         if _PRAGMA.match(line):
