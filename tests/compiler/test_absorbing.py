@@ -144,3 +144,62 @@ def test_as_many_rows_at_a_time_as_the_cache_holds(size: int, rows: int) -> None
     start, regions = writer.constant(0.0), (writer.reducer("add"),)
     total = writer.add("reduce", (N,), twice, start, dimensions=(1,), regions=regions)
     assert f"row = 0; row < rows; row += {rows})" in emit(simplify(writer.program(total)), "program").source
+
+
+_FILTERS = _RANDOM.normal(size=(3, 3, 2, 8)).astype(np.float32)
+_SCALE, _SHIFT = (_RANDOM.uniform(-2, 2, 4).astype(np.float32) for _ in range(2))
+
+
+def _changed(writer: Writer, shape: tuple[int | Size, ...], x: int, shift: object) -> int:
+    """By channel, as a batch normalization behind an activation."""
+    shift, last = np.asarray(shift, np.float32), (len(shape) - 1,)
+    scaled = writer.add("multiply", shape, x, writer.add("broadcast", shape, writer.constant(_SCALE), dimensions=last))
+    if not shift.size:
+        return scaled
+    return writer.add("add", shape, writer.add("broadcast", shape, writer.constant(shift), dimensions=last), scaled)
+
+
+def _flat(writer: Writer, x: int) -> int:
+    moved = writer.add("reshape", (N, 12), x)
+    weights = writer.constant(_RANDOM.normal(size=(5, 12)).astype(np.float32))
+    return writer.add("dot", (N, 5), moved, weights, contracting=((1,), (1,)), batch=((), ()))
+
+
+def _image(padding: int) -> Callable[[Writer, int], int]:
+    def layer(writer: Writer, x: int) -> int:
+        sides = ((3, 1, padding, padding, 1, 1), (3, 2, padding, padding, 1, 1))
+        made = (N, 3 + 2 * padding, 2 + padding, 8)
+        return writer.add(
+            "convolution", made, x, writer.constant(_FILTERS), input=(0, 3, 1, 2), output=(0, 3, 1, 2),
+            kernel=(3, 2, 0, 1), window=sides, feature_groups=2, batch_groups=1,
+        )  # fmt: skip
+
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shift", "layer", "opcodes"),
+    [
+        pytest.param((3, 4), _SHIFT, _flat, ["reshape", "dense"], id="products-of-all-channels"),
+        pytest.param((3, 4), _SHIFT * 100, _flat, ["multiply", "add", "reshape", "dense"], id="large-offsets"),
+        pytest.param((5, 6, 4), _SHIFT, _image(0), ["conv2d"], id="groups"),
+        pytest.param((5, 6, 4), (), _image(1), ["conv2d"], id="scaled-within-padding"),
+        pytest.param((5, 6, 4), _SHIFT, _image(1), ["multiply", "add", "conv2d"], id="moved-within-padding"),
+    ],
+)
+def test_what_scales_the_input_of_a_layer_becomes_part_of_it(
+    compiled: Compile,
+    sizes: tuple[int, ...],
+    shift: object,
+    layer: Callable[[Writer, int], int],
+    opcodes: list[str],
+) -> None:
+    """An offset is no part where padding has none of it, or where it would take digits away."""
+    writer = Writer()
+    program = writer.program(layer(writer, _changed(writer, (N, *sizes), writer.input(*sizes), shift)))
+    made = recognize(simplify(program))
+    verify(made)
+    assert [each for each in _opcodes(made) if each != "broadcast"] == opcodes
+    values = np.random.default_rng(7).normal(size=(13, *sizes)).astype(np.float32)
+    wanted = interpret.run(program, 13, [values])[0]
+    np.testing.assert_allclose(compiled(made, 4)(values)[0], wanted, rtol=2e-5, atol=1e-5 * np.abs(wanted).max())

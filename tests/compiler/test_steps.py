@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfaot_pkg.compiler.program import Operation, Shape, Size
-from tfaot_pkg.compiler.steps import with_steps
+from tfaot_pkg.compiler.steps import with_comments, with_steps
 
 
 def operation(number: int, node: str) -> Operation:
@@ -19,6 +19,11 @@ def test_steps_begin_at_statements_of_the_body_and_once_for_each_operation() -> 
     assert [written.index(f"  profiled.begin({number});") for number in range(2)] == [0, 4]
     # What nothing in particular makes belongs to the step before it.
     assert [(step.name, step.node) for step in steps] == [("add f32[batch,4]", "a/add"), ("add f32[batch,4]", "b/add")]
+
+    # For readers: a comment where another node begins.
+    made = with_comments(lines, [*makers[:9], operation(3, "b/add")])
+    assert [line for line in made if "//" not in line] == lines
+    assert [(made.index(f"  // {node}"), node) for node in ("a/add", "b/add")] == [(0, "a/add"), (4, "b/add")]
 
 
 def test_names_of_a_hostile_model_stay_inside_of_their_string() -> None:

@@ -1,4 +1,4 @@
-"""What follows a layer and becomes part of it: scales and offsets by channel, an activation, a reshape.
+"""What becomes part of a layer: scales and offsets by channel before or behind it, an activation, a reshape.
 
 Weights and biases are computed in float64 and rounded once.
 """
@@ -17,6 +17,10 @@ from tfaot_pkg.compiler.look import Look
 from tfaot_pkg.compiler.program import Operation
 
 LAYERS = ("dense", "conv2d", "transposed_conv2d")
+_LARGEST_OFFSET = 16.0
+"""Of what comes before a layer: its products lose about as many units of the last place as this, which a sum of a
+hundred products does anyway. A larger offset takes away most of what it is added to (a year, an energy in MeV): then
+small differences are left, which must be exact before they are multiplied."""
 
 
 def absorbed(look: Look, operation: Operation) -> Operation | None:
@@ -31,6 +35,84 @@ def absorbed(look: Look, operation: Operation) -> Operation | None:
         case _:
             made = None
     return made or _activation(look, operation) or _below_moves(look, operation)
+
+
+def preceded(look: Look, operation: Operation) -> Operation | None:
+    """The layer without the scale and offset by channel of its input, as of a batch normalization behind an activation.
+
+    (x * scale + offset) W + b = x (scale W) + (offset W + b), where nothing else uses the sum. (x - mean) * scale
+    stays as it is: that difference is exact where both are close, which the product of each is not.
+    """
+    weights = look.constant(operation.operands[1]) if operation.opcode in LAYERS else None
+    if weights is None or look.uses[operation.operands[1]] > 1:  # scaled ones would lie beside those of other layers
+        return None
+    channels = look.known[operation.operands[0]].shape.sizes[-1]
+    moved = look.made_by(operation.operands[0], "reshape", once=True)
+    value, offset = operation.operands[0] if moved is None else moved.operands[0], np.zeros(1)
+    added = look.made_by(value, "add", once=True)
+    if added is not None:
+        found = _by_last_axis(look, added)
+        if found is None:
+            return None
+        value, offset = found
+    scaled = look.made_by(value, "multiply", once=True)
+    found = _by_last_axis(look, scaled) if scaled is not None else None
+    if found is None or not channels.is_constant or channels.constant % max(found[1].size, offset.size):
+        return None
+    scale, offset = (np.resize(each, channels.constant) for each in (found[1], offset))
+    if np.any(offset) and (not _sees_no_padding(operation) or np.abs(offset).max() > _LARGEST_OFFSET):
+        return None
+    made = _with_scale(operation, weights.astype(np.float64), scale)
+    if not np.all(np.isfinite(made)) or not np.all(np.isfinite(offset)):
+        return None
+    value = found[0]
+    if moved is not None:
+        value = look.add(replace(moved, id=look.fresh(), operands=(value,))).id
+    operands = [value, look.add_constant(made.astype(np.float32), operation), *operation.operands[2:]]
+    if np.any(offset):
+        bias = _bias(look, operation) + _sum_of(_with_scale(operation, weights.astype(np.float64), offset), operation)
+        operands[2:] = [look.add_constant(bias.astype(np.float32), operation)]
+    return replace(operation, operands=tuple(operands))
+
+
+def _by_last_axis(look: Look, operation: Operation) -> tuple[int, Array] | None:
+    """Of a value and a constant: the value, and the constant for each place of the last axis, or one for all."""
+    for value, other in (operation.operands, operation.operands[::-1]):
+        number, vector = look.scalar(other), look.along_last(other)
+        found = np.array([number]) if number is not None else None if vector is None else look.constant(vector)
+        if found is not None and found.size and operation.shape.dtype == "f32":
+            return value, found.reshape(-1).astype(np.float64)
+    return None
+
+
+def _sees_no_padding(layer: Operation) -> bool:
+    """Padding is zeros, to which no offset was added."""
+    if layer.opcode == "dense":
+        return True
+    if layer.opcode != "conv2d" or not all(isinstance(number, int) for number in layer.attributes["window"]):
+        return False
+    height, width, _, rows, columns, *rest = layer.attributes["window"]
+    sides = zip((height, width), (rows, columns), rest[0:2], rest[2:4], rest[4:6], rest[6:8], strict=True)
+    return all(
+        before == 0 and (made - 1) * stride + (size - 1) * dilation < length
+        for length, made, size, stride, dilation, before in sides
+    )
+
+
+def _with_scale(layer: Operation, weights: Any, scale: Any) -> Any:
+    """`weights` times `scale` of the channel that each belongs to."""
+    if layer.opcode == "dense":
+        return weights * (scale if layer.attributes.get("weights_axis") == 1 else scale[:, None])
+    groups, (into, out) = layer.attributes["groups"], weights.shape[2:]
+    of_filters = np.repeat(scale.reshape(groups, into), out // groups, axis=0)  # filters x channels of their group
+    return weights * of_filters.T
+
+
+def _sum_of(weights: Any, layer: Operation) -> Any:
+    """What each output channel adds up, for inputs of one."""
+    if layer.opcode == "dense":
+        return weights.sum(axis=1 if layer.attributes.get("weights_axis") == 1 else 0)
+    return weights.sum(axis=(0, 1, 2))
 
 
 def _below_moves(look: Look, operation: Operation) -> Operation | None:

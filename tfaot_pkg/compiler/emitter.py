@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.expressions import (
 )
 from tfaot_pkg.compiler.loops import Access, Body, moved_access, store_text
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Program, Region, Shape, Size, Unsupported
-from tfaot_pkg.compiler.steps import with_steps
+from tfaot_pkg.compiler.steps import with_comments, with_steps
 from tfaot_pkg.compiler.writer import ALIGNMENT, Constants, Writer
 from tfaot_pkg.package.render import render
 
@@ -120,7 +120,9 @@ class Emitter(Writer):
         scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
         if scratch > _MOST_SCRATCH:
             raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")
-        statements, steps = with_steps(self.lines, self.makers) if profile else (self.lines, [])
+        statements, steps = (
+            with_steps(self.lines, self.makers) if profile else (with_comments(self.lines, self.makers), [])
+        )
         context: dict[str, object] = {
             "name": name,
             "alone": alone,

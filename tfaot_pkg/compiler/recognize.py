@@ -18,7 +18,7 @@ from itertools import count
 
 import numpy as np
 
-from tfaot_pkg.compiler.absorbing import absorbed
+from tfaot_pkg.compiler.absorbing import absorbed, preceded
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.convolutions import conv2d, cut, window_of, woven
 from tfaot_pkg.compiler.hoisting import hoisted
@@ -39,7 +39,7 @@ def _region(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]
         for operation in region.operations
     )
     region = replace(region, operations=operations)
-    for rule in (_dense, cut, conv2d, _max_pool, _softmax, absorbed, woven, _pooled, _result_order):
+    for rule in (_dense, cut, conv2d, _max_pool, _softmax, absorbed, preceded, woven, _pooled, _result_order):
         region = _rewritten(region, outside, rule, ids)
     region = hoisted(region, outside, ids, symbols)
     return with_one_nan(_top_k(region, outside, ids), outside, ids)

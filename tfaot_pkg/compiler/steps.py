@@ -1,9 +1,9 @@
-"""The steps of a program's function, for traces: its statements in groups, one for each operation."""
+"""The steps of a program's function, for traces and readers: its statements in groups, one for each operation."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.program import Operation
@@ -23,24 +23,45 @@ class ProgramStep:
 
 
 def with_steps(lines: Sequence[str], makers: Sequence[Operation | None]) -> tuple[list[str], list[ProgramStep]]:
-    """`lines` of a function's body with the beginning of each step, and the steps; `makers` as long as `lines`.
+    """`lines` of a function's body with the beginning of each step, and the steps; `makers` as long as `lines`."""
+    steps: list[ProgramStep] = []
+    written: list[str] = []
+    for line, maker, begins in _begun(lines, makers):
+        if begins:
+            written.append(f"  profiled.begin({len(steps)});")
+            steps.append(_step(maker))
+        written.append(line)
+    return written, steps
+
+
+def with_comments(lines: Sequence[str], makers: Sequence[Operation | None]) -> list[str]:
+    """`lines` of a function's body with a comment before each step: the node of the model's graph that it is."""
+    written: list[str] = []
+    last = ""
+    for line, maker, begins in _begun(lines, makers):
+        step = _step(maker)
+        name = step.node or step.name
+        if begins and name != last:
+            written.append(f"  // {name}")
+            last = name
+        written.append(line)
+    return written
+
+
+def _begun(lines: Sequence[str], makers: Sequence[Operation | None]) -> Iterator[tuple[str, Operation | None, bool]]:
+    """Each line with what it belongs to, and whether a step begins at it.
 
     A step begins at a statement of the body itself, never inside of a loop or branch: each is done once a call.
     """
-    steps: list[ProgramStep] = []
-    written: list[str] = []
-    depth, current = 0, -1
+    depth, current = 0, None
     for line, maker in zip(lines, makers, strict=True):
         text = line.strip()
-        continues = depth > 0 or text.startswith(("}", "else"))
-        number = current if maker is None else maker.id
-        if not continues and (number != current or not steps):
-            written.append(f"  profiled.begin({len(steps)});")
-            steps.append(_step(maker))
+        number = maker.id if maker is not None else current or 0
+        begins = depth == 0 and not text.startswith(("}", "else")) and number != current
+        if begins:
             current = number
-        written.append(line)
+        yield line, maker, begins
         depth += sum(text.count(letter) for letter in "{([") - sum(text.count(letter) for letter in "})]")
-    return written, steps
 
 
 def _step(maker: Operation | None) -> ProgramStep:

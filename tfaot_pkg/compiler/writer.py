@@ -83,7 +83,7 @@ class Writer:
 
     @contextmanager
     def braces(self, head: str, tail: str = "}") -> Iterator[None]:
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         self._depth += 1
         yield
         self._depth -= 1
