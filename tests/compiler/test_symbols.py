@@ -32,6 +32,7 @@ from tfaot_pkg.program import hlo
 from tfaot_pkg.progress import Silent
 from tfaot_pkg.toolchain.environment import ensure
 from tfaot_pkg.worker_program.messages.graph import Frozen
+from tfaot_pkg.worker_program.messages.listing import Literals
 from tfaot_pkg.worker_program.messages.wire import decoded
 
 MAKER = REPOSITORY / "tests" / "models" / "symbolic.py"
@@ -72,10 +73,34 @@ def test_sizes_are_found_from_what_they_are_at_several(size: Size) -> None:
 def test_what_is_no_polynomial_is_unsupported_with_what_was_seen() -> None:
     points = [*_points(*_GRID), Point(11, {"n": 24})]
     halves = tuple((point.sizes["n"] + 1) // 2 for point in points)
-    with pytest.raises(Unsupported, match="a size is 6 at batch 5, n 11 and"):
+    with pytest.raises(Unsupported, match=r"a size is 6 at batch 5, n 11 and 7 at batch 5, n 13, .* give n a number"):
         Fit(points).size(halves)
     with pytest.raises(Unsupported, match="do not tell how shapes depend"):
         Fit(_points({"n": 11}, {"n": 13}))
+
+
+def test_a_constant_that_repeats_for_each_row_is_spread() -> None:
+    """Learned queries of attention: TensorFlow folds the batch into them."""
+    tile = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+
+    def constant(*arrays: Array) -> hlo.Instruction:
+        literals = tuple(Literals(digest="", values=tuple(each.reshape(-1).tolist())) for each in arrays)
+        shape = hlo.Shape("f32", tuple(zip(*(each.shape for each in arrays), strict=True)))
+        return hlo.Instruction(
+            id=0, opcode="constant", node="", operation="", shape=shape, operands=(), called=(),
+            attributes=(literals[0], literals[1]),
+        )  # fmt: skip
+
+    def imported(*arrays: Array) -> Program:
+        computation = hlo.Computation(instructions=(constant(*arrays),), root=0)
+        return import_program(hlo.Program(batch_sizes=(5, 7), computations={0: computation}, entry=0), 0, [])
+
+    tiled = [np.concatenate([tile] * batch, axis=1) for batch in (5, 7)]
+    (found,) = interpret.run(imported(*tiled), 3, [])
+    np.testing.assert_array_equal(found, np.concatenate([tile] * 3, axis=1))
+    tiled[1][0, -1, 0] += 1
+    with pytest.raises(Unsupported, match="is not the same for each row"):
+        imported(*tiled)
 
 
 @dataclass(frozen=True, kw_only=True)

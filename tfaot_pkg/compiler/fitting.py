@@ -53,12 +53,25 @@ class Fit:
         if values not in self._known:
             terms = [(monomial, int(found)) for monomial, found in self._terms([np.int64(value) for value in values])]
             made = Size.of(terms)
-            wrong = [i for i, point in enumerate(self.points) if made.at(point.batch, point.sizes) != values[i]]
-            if wrong:
-                seen = " and ".join(f"{values[i]} at {self.points[i]}" for i in (0, wrong[0]))
-                raise Unsupported(f"a size is {seen}, which is no polynomial with integer coefficients")
+            if any(
+                made.at(point.batch, point.sizes) != value for point, value in zip(self.points, values, strict=True)
+            ):
+                raise Unsupported(self._seen(values))
             self._known[values] = made
         return self._known[values]
+
+    def _seen(self, values: Sequence[int]) -> str:
+        """What is no polynomial, at two points: of the same batch if that tells them apart."""
+        first, others = self.points[0], [i for i, value in enumerate(values) if value != values[0]]
+        other = min(others, key=lambda i: self.points[i].batch != first.batch)
+        varying = [name for name, size in self.points[other].sizes.items() if size != first.sizes[name]]
+        seen = f"a size is {values[0]} at {first} and {values[other]} at {self.points[other]}"
+        if not varying:
+            return f"{seen}, which is no polynomial with integer coefficients"
+        return (
+            f"{seen}, which is no polynomial with integer coefficients (a stride or a division of {varying[0]}): "
+            f"give {varying[0]} a number in model.shapes, and pad the inputs to it, or change the model"
+        )
 
     def array(self, values: Sequence[Array]) -> tuple[tuple[Monomial, Array], ...]:
         """The factors of monomials, each element's own, without those that are zero everywhere. Raises Unsupported."""

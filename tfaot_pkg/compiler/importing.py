@@ -14,6 +14,7 @@ from tfaot_pkg.compiler.fitting import Fit, Point
 from tfaot_pkg.compiler.forests import forest_in
 from tfaot_pkg.compiler.program import (
     NUMPY_TYPES,
+    ROWS,
     Literal,
     Monomial,
     Operation,
@@ -137,7 +138,10 @@ class _Import:
 
     def _shapes(self, instruction: hlo.Instruction) -> tuple[Shape, ...]:
         """The arrays of a tuple, also of tuples within; or the one that it is."""
-        return self._flat([pair.shape for pair in self._pairs[id(instruction)]])
+        try:
+            return self._flat([pair.shape for pair in self._pairs[id(instruction)]])
+        except Unsupported as error:
+            raise Unsupported(f"{instruction.opcode} (node {instruction.node!r}): {error}") from None
 
     def _flat(self, shapes: Sequence[hlo.Shape]) -> tuple[Shape, ...]:
         first = shapes[0]
@@ -181,15 +185,28 @@ class _Import:
             if all(found is not None for found in steps):
                 starts, rises = zip(*(found for found in steps if found is not None), strict=True)
                 return self._counted(instruction, shape, growing[0], self._literal(starts), self._literal(rises), add)
+            if (tile := _tile(arrays, growing[0], shape.sizes[growing[0]])) is not None:
+                return self._tiled(instruction, shape, growing[0], tile, add)
         if changes:
             raise Unsupported("a constant that grows with a size, and changes with it")
         if any(size.grows for size in shape.sizes):
-            raise Unsupported("a constant that grows with the batch, other than by even steps")
+            raise Unsupported("a constant that grows with the batch, and is not the same for each row")
         # The last sample has all symbols at their maxima.
         whole_shape = Shape(shape.dtype, tuple(Size(size) for size in arrays[-1].shape))
         whole = add(instruction, "constant", whole_shape, attributes={"literal": Literal(arrays[-1])})
         slices = tuple((0, size, 1) for size in shape.sizes)
         return add(instruction, "slice", shape, [whole], attributes={"slices": slices})
+
+    def _tiled(
+        self, instruction: hlo.Instruction, shape: Shape, axis: int, tile: Array, add: Callable[..., int]
+    ) -> int:
+        """The same for each row of the batch."""
+        inner = Shape(shape.dtype, tuple(Size(size) for size in tile.shape))
+        whole = add(instruction, "constant", inner, attributes={"literal": Literal(tile)})
+        sizes = (*inner.sizes[:axis], ROWS, *inner.sizes[axis:])
+        others = tuple(other for other in range(shape.rank + 1) if other != axis)
+        spread = add(instruction, "broadcast", Shape(shape.dtype, sizes), [whole], attributes={"dimensions": others})
+        return add(instruction, "reshape", shape, [spread])
 
     def _counted(
         self, instruction: hlo.Instruction, shape: Shape, axis: int, start: Literal, step: Literal,
@@ -292,6 +309,18 @@ def _even_steps(values: Array, axis: int) -> tuple[Array, Array] | None:
     numbers = np.arange(len(rows)).reshape(-1, *[1] * step.ndim)
     same = np.array_equal(rows, rows[0] + numbers * step if even else np.broadcast_to(rows[0], rows.shape))
     return (rows[0], step) if same else None
+
+
+def _tile(arrays: Sequence[Array], axis: int, size: Size) -> Array | None:
+    """What `arrays` hold for each row of the batch along `axis`, whose size is a multiple of the batch."""
+    each = size.per_row
+    if not each.is_constant or size != ROWS * each:
+        return None
+    tile = arrays[0].take(range(each.constant), axis)
+    tiles = (np.concatenate([tile] * (array.shape[axis] // each.constant), axis) for array in arrays)
+    # By bytes: NaN is not equal to itself, and -0.0 is equal to 0.0.
+    same = all(made.tobytes() == array.tobytes() for made, array in zip(tiles, arrays, strict=True))
+    return tile if same else None
 
 
 def _count(shape: hlo.Shape) -> int:

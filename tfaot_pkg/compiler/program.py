@@ -146,7 +146,7 @@ class Size:
         return made or "0"
 
 
-ZERO, ONE = Size(0), Size(1)
+ZERO, ONE, ROWS = Size(0), Size(1), Size(0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.emitter import Attributes, Called, Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.program import ONE, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.program import ONE, ROWS, Operation, Shape, Unsupported
 from tfaot_pkg.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
 
@@ -97,7 +97,7 @@ def _row(pointer: str, shape: Shape) -> str:
     """The address of row `i`; of an array without rows the array's."""
     if not _has_rows(shape):
         return pointer
-    if shape.sizes[0] != Size(0, 1):
+    if shape.sizes[0] != ROWS:
         raise Unsupported(f"a segment with an array of {shape}")
     row = Shape(shape.dtype, (ONE, *shape.sizes[1:])).elements
     return f"{pointer} + i * {cpp(row)}"
