@@ -50,13 +50,22 @@ def test_no_test_of_an_operator_fails(version: str, shared_home_folder: Path, tm
         assert page(found) == PAGE.read_text(), "python -m tests.frozen.onnx_coverage"
 
 
-def test_operators_that_are_not_expanded_are_in_the_table(shared_home_folder: Path) -> None:
+def test_operators_that_are_not_expanded_are_in_the_table_and_integers_are_exact(shared_home_folder: Path) -> None:
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     program = (
-        f"import sys, json; sys.path.insert(0, {str(_WORKER)!r})\n"
+        f"import sys, json; sys.path.insert(0, {str(_WORKER)!r})\nimport numpy as np, tensorflow as tf\n"
         "from from_onnx import building, graphs, table\n"
         "own = {name for domain, name in table.OPERATORS if domain == 'ai.onnx'}\n"
-        "print(json.dumps(sorted(own ^ graphs.NATIVE)))\n"
+        "node = table.Node(op='ConvInteger', domain='ai.onnx', version=10, name='n', inputs=(), outputs=(),"
+        " attributes={}, run=None, by_row=False)\n"
+        # 1,023 products of 255 and 255, and one of 2 and 1: more than float32 counts to.
+        "x, w = np.full((1, 1024, 1, 1), 255, np.uint8), np.full((1, 1024, 1, 1), 255, np.uint8)\n"
+        "x[0, 0], w[0, 0] = 2, 1\n"
+        "total = table.OPERATORS['ai.onnx', 'ConvInteger'](node, tf.constant(x), tf.constant(w)).numpy().item()\n"
+        "print(json.dumps([sorted(own ^ graphs.NATIVE), total]))\n"
     )
     python = ensure(DEFAULT_VERSION, folders=folders, progress=Silent()).python
-    assert json.loads(run([python, "-I", "-c", program], timeout=120).stdout.splitlines()[-1]) == []
+    assert json.loads(run([python, "-I", "-c", program], timeout=120).stdout.splitlines()[-1]) == [
+        [],
+        1023 * 255 * 255 + 2,
+    ]

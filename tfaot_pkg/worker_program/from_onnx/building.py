@@ -147,22 +147,22 @@ class Builder:
         is_known = all(value is not None for value, each in zip(known, inputs, strict=True) if each is not None)
         try:
             if is_known and not _has_graphs(node):
-                with tf.init_scope():
+                with tf.init_scope():  # runs at once, outside of the graph that is being made
                     made = _tuple(function(node, *_constants(known, inputs)))
-                    if any(isinstance(each, Sequence) for each in made):
-                        folded = None
-                    elif all(each is None or np.prod(each.shape) <= _MOST_FOLDED for each in made):
-                        made = tuple(None if each is None else each.numpy() for each in made)
-                        folded = made
-                    else:
-                        folded = None
-                if folded is not None:
-                    return tuple(None if each is None else tf.constant(each) for each in folded)
+                    is_folded = all(map(_is_small, made))
+                    values = [each.numpy() if is_folded and each is not None else None for each in made]
+                if is_folded:
+                    return tuple(None if each is None else tf.constant(each) for each in values)
             return _tuple(function(node, *inputs))
         except ModelFault:
             raise
         except (tf.errors.OpError, ValueError, TypeError, IndexError, KeyError) as error:
             raise node.fault(f"TensorFlow cannot express it: {one_line(error)}", _SIMPLIFY) from error
+
+
+def _is_small(made) -> bool:
+    """Whether a result may be a constant."""
+    return made is None or (not isinstance(made, Sequence) and np.prod(made.shape) <= _MOST_FOLDED)
 
 
 def _has_graphs(node: Node) -> bool:

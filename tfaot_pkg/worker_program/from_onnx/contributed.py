@@ -8,7 +8,7 @@ from from_onnx.elementwise import hard_sigmoid
 from from_onnx.layers import convolution
 from from_onnx.products import gemm, matmul
 from from_onnx.table import operator
-from from_onnx.tensors import axis_of, constant_or, rank, required, reshaped, sizes
+from from_onnx.tensors import axis_of, by_channel, constant_or, rank, required, reshaped, sizes
 
 _MICROSOFT = "com.microsoft"
 _SAVE_BASIC = "save the file with ORT_ENABLE_BASIC, or take the one that was not optimized"
@@ -66,7 +66,7 @@ def _activated(node, x):
 def _fused_conv(node, x, w, bias=None, added=None):
     made = convolution(node, x, w)
     if bias is not None:
-        made = made + constant_or(lambda b: tf.reshape(b, [-1] + [1] * (x.shape.rank - 2)), bias)
+        made = made + by_channel(bias, x.shape.rank)
     return _activated(node, made if added is None else made + added)
 
 

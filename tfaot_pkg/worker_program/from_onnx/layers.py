@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import constant_or, rank, reshaped, sizes, transposed, vector
+from from_onnx.tensors import by_channel, constant_or, rank, reshaped, sizes, transposed, vector
 
 
 def channels_last(x):
@@ -41,7 +41,7 @@ def attributes(node, count: int) -> tuple:
 @operator("Conv")
 def _conv(node, x, w, bias=None):
     made = convolution(node, x, w)
-    return made if bias is None else made + constant_or(lambda b: tf.reshape(b, [-1] + [1] * (x.shape.rank - 2)), bias)
+    return made if bias is None else made + by_channel(bias, x.shape.rank)
 
 
 def convolution(node, x, w):
@@ -110,7 +110,7 @@ def _conv_transpose(node, x, w, bias=None):
     )  # fmt: skip
     made = _cut(made, pads, extra)
     made = channels_first(made)
-    return made if bias is None else made + constant_or(lambda b: tf.reshape(b, [-1] + [1] * count), bias)
+    return made if bias is None else made + by_channel(bias, x.shape.rank)
 
 
 def with_holes(w, dilations: list):

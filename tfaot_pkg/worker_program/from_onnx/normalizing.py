@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 from from_onnx.table import operator
-from from_onnx.tensors import axis_of, constant_or, rank, reshaped, sizes
+from from_onnx.tensors import axis_of, by_channel, rank, reshaped, sizes
 
 
 @operator("Softmax", "LogSoftmax", "Hardmax")
@@ -25,11 +25,6 @@ def _hardmax(x, axis: int):
     return tf.one_hot(tf.argmax(x, axis), x.shape[axis], axis=axis, dtype=x.dtype)
 
 
-def _by_channel(values, count: int):
-    """`values`, one for each channel, in the shape of an array of `count` axes with channels in axis 1."""
-    return constant_or(lambda each: tf.reshape(each, [-1] + [1] * (count - 2)), values)
-
-
 @operator("BatchNormalization")
 def _batch_normalization(node, x, scale, offset, mean, variance):
     if node.get("training_mode", 0) or (node.version < 14 and len([name for name in node.outputs if name]) > 1):
@@ -41,7 +36,7 @@ def _batch_normalization(node, x, scale, offset, mean, variance):
     dtype = x.dtype
     factor = scale / tf.sqrt(variance + tf.constant(epsilon, variance.dtype))
     term = tf.cast(offset, dtype) - tf.cast(mean * factor, dtype)
-    return x * _by_channel(tf.cast(factor, dtype), count) + _by_channel(term, count)
+    return x * by_channel(tf.cast(factor, dtype), count) + by_channel(term, count)
 
 
 @operator("LayerNormalization")
@@ -64,7 +59,7 @@ def _instance_normalization(node, x, scale, offset):
     mean = tf.reduce_mean(x, axes, keepdims=True)
     variance = tf.reduce_mean(tf.math.squared_difference(x, mean), axes, keepdims=True)
     made = (x - mean) * tf.math.rsqrt(variance + tf.constant(node.get("epsilon", 1e-5), x.dtype))
-    return made * _by_channel(scale, count) + _by_channel(offset, count)
+    return made * by_channel(scale, count) + by_channel(offset, count)
 
 
 @operator("MeanVarianceNormalization")

@@ -154,16 +154,22 @@ def _linear(node, x, rows: int):
     return made + np.array(offsets, np.float32) if offsets else made
 
 
-def _finished(node, scores):
-    kind = node.get("post_transform", "NONE")
-    functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "SOFTMAX_ZERO": _without_zeros}
+def transformed(node, scores, kind: str):
+    """What `post_transform` makes of scores; ModelFault for kinds that are not read."""
+    functions = {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "SOFTMAX_ZERO": _softmax_zero}
     if kind not in functions:
         raise node.fault(f"the transformation {kind!r} is not read")
     return functions[kind](scores)
 
 
-def _without_zeros(scores):
-    """Softmax of the elements that are not 0; those stay 0."""
-    counts = tf.cast(tf.abs(scores) > 1e-7, scores.dtype)  # ONNX Runtime's limit
-    powers = tf.exp(scores - tf.reduce_max(scores, -1, True)) * counts
-    return tf.math.divide_no_nan(powers, tf.reduce_sum(powers, -1, True))
+def _finished(node, scores):
+    return transformed(node, scores, node.get("post_transform", "NONE"))
+
+
+def _softmax_zero(scores):
+    """Softmax over what is not zero; zeros stay nearly so (ComputeSoftmaxZero of ONNX Runtime, with its limit)."""
+    most = tf.reduce_max(scores, -1, keepdims=True)
+    near = tf.abs(scores) <= tf.constant(1e-7, scores.dtype)
+    parts = tf.exp(scores - most)
+    total = tf.reduce_sum(tf.where(near, tf.zeros_like(parts), parts), -1, keepdims=True)
+    return tf.where(near, scores * tf.exp(-most), parts) / total

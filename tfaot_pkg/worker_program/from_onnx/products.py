@@ -55,7 +55,7 @@ def _matmul_integer(node, a, b, a_zero=None, b_zero=None):
     return integer_product(node, _centered(a, a_zero, -2), _centered(b, b_zero, -1))
 
 
-_EXACT = 1 << 24
+EXACT = 1 << 24
 """Integers up to which float32 is exact."""
 
 
@@ -64,7 +64,7 @@ def integer_product(node, a, b):
     depth, values = a.shape[-1], static(b)
     if depth is None or rank(node, a) < 2 or rank(node, b) < 2:
         return matmul(node, a, b)
-    most = _EXACT // (255 * max(1, 255 if values is None else int(np.abs(values).max(initial=0))))
+    most = EXACT // (255 * max(1, 255 if values is None else int(np.abs(values).max(initial=0))))
     parts = []
     for start in range(0, depth, most):
         cut = slice(start, start + most)

@@ -1,9 +1,12 @@
 """Quantized numbers, computed as what they stand for."""
 
+import functools
+import math
+
 import numpy as np
 import tensorflow as tf
 from from_onnx.layers import convolution
-from from_onnx.products import integer_product, matmul
+from from_onnx.products import EXACT, integer_product, matmul
 from from_onnx.table import OPERATORS, operator
 from from_onnx.tensors import axis_of, constant_or, rank
 
@@ -103,8 +106,21 @@ def _conv_integer(node, x, w, x_zero=None, w_zero=None):
     if w_zero is not None:
         zero = tf.cast(w_zero, tf.float32)
         w = w - (tf.reshape(zero, [-1] + [1] * (rank(node, w) - 1)) if zero.shape.rank else zero)
-    # Exact up to 2^24, which is more than 256 products of bytes.
-    return tf.cast(tf.round(convolution(node, x, w)), tf.int32)
+    return functools.reduce(tf.add, [tf.cast(convolution(node, *part), tf.int32) for part in _exact_parts(node, x, w)])
+
+
+def _exact_parts(node, x, w) -> list:
+    """Parts of the channels whose convolutions are exact: float32 holds the sums of 258 products of bytes."""
+    if not w.shape.is_fully_defined():
+        raise node.fault("the sizes of its weights are not known")
+    channels, *taps = w.shape.as_list()[1:]
+    most = EXACT // (255 * 255 * math.prod(taps))
+    if channels <= most:
+        return [(x, w)]
+    if node.get("group", 1) > 1 or not most:
+        return [(tf.cast(x, tf.float64), tf.cast(w, tf.float64))]
+    starts = range(0, channels, most)
+    return [(x[:, start : start + most], w[:, start : start + most]) for start in starts]
 
 
 def _between(a, a_scale, a_zero):

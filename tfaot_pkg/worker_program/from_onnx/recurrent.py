@@ -1,5 +1,7 @@
 """RNN, GRU and LSTM: one loop over the steps for each direction."""
 
+import functools
+
 import tensorflow as tf
 from from_onnx.elementwise import hard_sigmoid
 from from_onnx.table import operator
@@ -138,22 +140,22 @@ class _Cell:
 
 def _activations_of(node, names: tuple, place: int) -> list:
     count = len(names)
-    given = [each.lower() for each in node.get("activations") or []] or [each.lower() for each in names] * (place + 1)
-    given = given[place * count : (place + 1) * count]
     alphas, betas = list(node.get("activation_alpha") or []), list(node.get("activation_beta") or [])
     found = []
     # Values stand in the order of those activations, of all directions, that take one.
-    for number, name in enumerate([each.lower() for each in node.get("activations") or names]):
+    for name in [each.lower() for each in node.get("activations") or names]:
         if name not in _ACTIVATIONS:
             raise node.fault(f"the activation {name!r} is not read")
         default = _DEFAULTS.get(name, (0.0, 0.0))
         alpha = alphas.pop(0) if alphas and name in _DEFAULTS else default[0]
         beta = betas.pop(0) if betas and name in ("affine", "hardsigmoid", "scaledtanh") else default[1]
-        found.append((number, name, alpha, beta))
+        found.append((_ACTIVATIONS[name], alpha, beta))
     chosen = found[place * count : (place + 1) * count] if node.get("activations") else found
-    return [
-        (lambda x, function=_ACTIVATIONS[name], a=alpha, b=beta: function(x, a, b)) for _, name, alpha, beta in chosen
-    ]
+    return [functools.partial(_applied, *each) for each in chosen]
+
+
+def _applied(function, alpha: float, beta: float, x):
+    return function(x, alpha, beta)
 
 
 def _direction(node, cell: _Cell, x, lengths, states: list, backward: bool) -> tuple:

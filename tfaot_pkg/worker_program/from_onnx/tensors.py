@@ -82,6 +82,11 @@ def constant_or(function, tensor):
     return tf.constant(made, tensor.dtype)
 
 
+def by_channel(values, count: int):
+    """`values`, one for each channel, in the shape of an array of `count` axes with channels in axis 1."""
+    return constant_or(lambda each: tf.reshape(each, [-1] + [1] * (count - 2)), values)
+
+
 def transposed(tensor, order: list):
     if list(order) == list(range(len(order))):
         return tensor

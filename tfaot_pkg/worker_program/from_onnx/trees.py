@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
+from from_onnx.preprocessing import transformed
 from from_onnx.table import operator
 from messages import forest as trees
 from own_calls import trees as sums
@@ -172,7 +173,6 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
             raise node.fault("a node follows that its tree does not have")
         ways.append(found)
     children = {*ways[0], *ways[1]}
-    missing = node.get("nodes_missing_value_tracks_true") or [0] * count
     held, given = np.zeros((len(leaves), outputs), _total(x)), np.zeros((len(leaves), outputs), bool)
     ids, weights = np.array(node.get(f"{kind}_ids", []), np.int64), _weights(node, kind)
     owners = list(zip(node.get(f"{kind}_treeids", []), node.get(f"{kind}_nodeids", []), strict=False))
@@ -188,13 +188,21 @@ def _of_older(node, x, kind: str, outputs: int) -> _Trees:
         feature=np.array(columns[0])[inner],
         mode=[_mode(node, modes[each]) for each in inner],
         threshold=values[inner].astype(np.float64),
-        missing_true=np.array(missing, bool)[inner],
+        missing_true=_missing_true(node, count)[inner],
         true=np.array([number_of[each] for each in ways[0]], np.int64),
         false=np.array([number_of[each] for each in ways[1]], np.int64),
         values=held,
         given=given,
         members={},
     )
+
+
+def _missing_true(node, count: int) -> np.ndarray:
+    """Whether NaN takes the way of "true", by node; files may leave it out, or give an empty list."""
+    found = np.array(node.get("nodes_missing_value_tracks_true") or [0] * count, bool)
+    if len(found) != count:
+        raise node.fault("nodes_missing_value_tracks_true has another length than the nodes")
+    return found
 
 
 def _mode(node, name: str) -> int:
@@ -219,7 +227,6 @@ def _of_newer(node, outputs: int) -> _Trees:
         raise node.fault("its lists of nodes and leaves contradict one another")
     values, given = np.zeros((leaves, outputs), weights.dtype), np.zeros((leaves, outputs), bool)
     values[np.arange(leaves), targets], given[np.arange(leaves), targets] = weights, True
-    missing = node.get("nodes_missing_value_tracks_true") or [0] * count
     roots = node.get("tree_roots")
     if any(not 0 <= root < count for root in roots):
         raise node.fault("a tree begins at a node that there is not")
@@ -229,7 +236,7 @@ def _of_newer(node, outputs: int) -> _Trees:
         feature=np.array(node.get("nodes_featureids")),
         mode=modes,
         threshold=splits.astype(np.float64),
-        missing_true=np.array(missing, bool),
+        missing_true=_missing_true(node, count),
         true=ways[0],
         false=ways[1],
         values=values,
@@ -286,7 +293,7 @@ def _forest(node, found: _Trees, aggregate: str, dtype: str, features: int, has_
     for place, members in found.members.items():
         if not ((members >= 0) & (members < trees.CATEGORIES) & (members == np.floor(members))).all():
             raise node.fault("BRANCH_MEMBER has values that are no whole numbers from 0 on")
-        held = _bits(members.astype(np.int64))
+        held = trees.words_of(members.astype(np.int64))
         threshold[place], words[place] = length, len(held)
         sets.append(held)
         length += len(held)
@@ -324,12 +331,6 @@ def _forest(node, found: _Trees, aggregate: str, dtype: str, features: int, has_
         values=values,
         base=np.zeros(outputs),
     )
-
-
-def _bits(members: np.ndarray) -> np.ndarray:
-    words = np.zeros(int(members.max(initial=0)) // 32 + 1, np.uint32)
-    np.bitwise_or.at(words, members // 32, (1 << (members % 32)).astype(np.uint32))
-    return words
 
 
 def _targets(found: _Trees) -> np.ndarray | None:
@@ -375,18 +376,7 @@ def _apart(found: _Trees, common: dict, neutral: float) -> trees.Forest:
 
 
 def _transformed(node, scores, kind: str):
-    _known(node, kind, _TRANSFORMS, "transformation")
-    return {"NONE": tf.identity, "LOGISTIC": tf.sigmoid, "SOFTMAX": tf.nn.softmax, "PROBIT": _probit,
-            "SOFTMAX_ZERO": _softmax_zero}[kind](scores)  # fmt: skip
-
-
-def _softmax_zero(scores):
-    """Softmax over what is not zero; zeros stay nearly so."""
-    most = tf.reduce_max(scores, -1, keepdims=True)
-    near = tf.abs(scores) <= tf.constant(1e-7, scores.dtype)
-    parts = tf.exp(scores - most)
-    total = tf.reduce_sum(tf.where(near, tf.zeros_like(parts), parts), -1, keepdims=True)
-    return tf.where(near, scores * tf.exp(-most), parts) / total
+    return _probit(scores) if kind == "PROBIT" else transformed(node, scores, kind)
 
 
 def _probit(scores):

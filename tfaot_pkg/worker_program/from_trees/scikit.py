@@ -225,10 +225,12 @@ def _adaboost(model) -> Fitted:
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
             raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not read", _hint_of(""))
         votes = estimator.classes_.take(_leaf_values(estimator, estimator).argmax(1))
+        # As decision_function: weight for the class that is voted for, and as much in total against all others.
         values = np.where(votes[:, None] == model.classes_[None, :], weight, -1 / (count - 1) * weight)
         _add_tree(builder, estimator, values)
     made = builder.forest(dtype="float32", features=model.n_features_in_, outputs=count, base=np.zeros(count))
     total = float(np.sum(model.estimator_weights_))
+    # AdaBoostClassifier._compute_proba_from_decision.
     last = (("difference", 2.0),) if count == 2 else (("divide", float(count - 1)),)
     return _fitted(model, made, (("divide", total), *last, ("softmax", 0.0)))
 
@@ -238,10 +240,12 @@ def _boosting(model) -> Fitted:
     outputs, builder = model.estimators_.shape[1], _Builder()
     for stage in model.estimators_:
         for target, estimator in enumerate(stage):
+            # Not folded into a link: each tree's product is rounded before it is added.
             _add_tree(builder, estimator, model.learning_rate * estimator.tree_.value[:, 0, :1], target=target)
     features = model.n_features_in_
     if not (model.init_ == "zero" or type(model.init_).__name__.startswith("Dummy")):
         raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not read", _ONNX)
+    # The start is the same for all rows with a Dummy estimator: it is asked once, with zeros.
     base = model._raw_predict_init(np.zeros((1, features), np.float32))[0]
     made = builder.forest(dtype="float32", features=features, outputs=outputs, base=base)
     links: tuple = ()
@@ -263,6 +267,7 @@ def _histogram(model) -> Fitted:
     link = type(model._loss.link).__name__
     if link not in ("IdentityLink", "LogitLink", "MultinomialLogit", "LogLink"):
         raise ModelFault(f"the link {link} is not read", _ONNX)
+    # By name, as they are private classes: one that is not known must not pass for another.
     links = {
         "IdentityLink": (), "LogitLink": (("sigmoid of second", 1.0),), "MultinomialLogit": (("softmax", 0.0),),
         "LogLink": (("exp", 0.0),),
@@ -299,6 +304,7 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, 
     feature, default = nodes["feature_idx"].astype(np.int64), nodes["missing_go_to_left"].astype(bool)
     if ((feature < 0) | (feature >= len(columns)))[~is_leaf].any():
         raise ValueError("a tree looks at columns that there are not")
+    # Bit sets hold places among the known categories, not the categories themselves.
     comparison, sets = np.full(len(nodes), trees.LESS_EQUAL), [None] * len(nodes)
     limits = nodes["num_threshold"].astype(np.float64)
     for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):
@@ -306,7 +312,7 @@ def _add_predictor(builder: _Builder, predictor, target: int, categories: dict, 
         goes_left = _bits_of(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][place]], len(known))
         # What is not known goes where missing numbers go: the set is that of the other side.
         comparison[place], limits[place] = trees.IN, 0.0
-        sets[place] = _bits(known[~goes_left] if default[place] else known[goes_left])
+        sets[place] = trees.words_of(known[~goes_left] if default[place] else known[goes_left])
         if default[place]:
             left[place], right[place] = right[place], left[place]
             default[place] = False
@@ -319,12 +325,6 @@ def _bits_of(words, count: int) -> np.ndarray:
     """Which of the first `count` numbers are in a set."""
     places = np.arange(count)
     return (np.asarray(words)[places // 32] >> (places % 32).astype(np.uint32) & 1).astype(bool)
-
-
-def _bits(members: np.ndarray) -> np.ndarray:
-    words = np.zeros(int(members.max(initial=0)) // 32 + 1, np.uint32)
-    np.bitwise_or.at(words, members // 32, (1 << (members % 32)).astype(np.uint32))
-    return words
 
 
 _READERS = {

@@ -126,6 +126,7 @@ def verify(forest: Forest) -> None:
     _verify_sets(forest)
     for name in ("roots", "left", "right"):
         _require(_within(getattr(forest, name), -leaves, nodes - 1), f"{name}: a node that there is not")
+    # Without this check a circle of nodes would keep the kernel in its loop for ever.
     reached = np.concatenate([forest.roots, forest.left, forest.right])
     reached = np.bincount(reached[reached >= 0], minlength=nodes)
     # Each node has one parent at most, and roots have none: what hangs below a root is a tree.
@@ -156,6 +157,7 @@ def packed(forest: Forest) -> np.ndarray:
     head = {name: getattr(forest, name) for name in _HEAD}
     head["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
     parts = [json.dumps(head, sort_keys=True).encode(), *(array.tobytes() for array in arrays.values())]
+    # The order of ARRAYS is the format. It never leaves a build: both ends are of one version of this tool.
     content = len(parts[0]).to_bytes(8, "little") + b"".join(parts)
     return np.frombuffer(content.ljust(256, b"\0"), np.uint8)
 
@@ -179,6 +181,13 @@ def unpacked(content: np.ndarray) -> Forest:
         arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape)
         start += count * dtype.itemsize
     return forest(**given, **arrays)
+
+
+def words_of(categories: np.ndarray) -> np.ndarray:
+    """The words of a set, as in `sets`, of at least one."""
+    words = np.zeros(int(categories.max(initial=0)) // 32 + 1, np.uint32)
+    np.bitwise_or.at(words, categories // 32, (1 << (categories % 32)).astype(np.uint32))
+    return words
 
 
 def depth(forest: Forest) -> int:
@@ -207,6 +216,7 @@ def leaves_of(forest: Forest, x: np.ndarray) -> np.ndarray:
 def _goes_left(forest: Forest, node: np.ndarray, value: np.ndarray) -> np.ndarray:
     missing, nan = forest.missing[node], np.isnan(value)
     is_missing = (missing != NONE) & (nan | ((missing == ZERO) & (np.abs(value) <= NEAR_ZERO)))
+    # Where missing is NONE, LightGBM takes NaN for 0; elsewhere the result of this is not looked at.
     value = np.where(nan, 0.0, value)
     comparison, threshold = forest.comparison[node], forest.threshold[node]
     found = np.select(
@@ -234,6 +244,8 @@ def margins(forest: Forest, x: np.ndarray) -> np.ndarray:
     leaves = leaves_of(forest, x)
     made = np.repeat(forest.base[None, :], len(leaves), 0)
     width = forest.values.shape[1]
+    # Trees one after the other, although sums by matrix would be faster: the kernel adds in this order, and so do the
+    # libraries.
     with np.errstate(over="ignore", invalid="ignore"):
         for tree, target in enumerate(forest.target.tolist()):
             made[:, target : target + width] += forest.values[leaves[:, tree]]
