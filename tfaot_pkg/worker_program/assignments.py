@@ -238,6 +238,7 @@ def _adam(nodes: Nodes, node, inputs: list, dtype: int) -> dict:
     variable, first, second, power1, power2, rate, beta1, beta2, epsilon, gradient = inputs[:10]
     on = Arithmetic(nodes, dtype)
     one = on.one()
+    # epsilon is the "epsilon hat" of the paper (Kingma and Ba, 2015): the corrections are in the rate instead.
     rate = on.over(on.times(rate, on("Sqrt", on.minus(one, power2))), on.minus(one, power1))
     first = on.plus(first, on.times(on.minus(gradient, first), on.minus(one, beta1)))
     second = on.plus(second, on.times(on.minus(on("Square", gradient), second), on.minus(one, beta2)))

@@ -32,9 +32,11 @@ _STATEFUL = {
     "PartitionedCall": "StatefulPartitionedCall",
 }
 """Operations that TensorFlow may merge with an equal one, or compute beforehand, and their forms that it may not."""
+# Where authors put thresholds: at sizes of normalized numbers first, then of physical ones.
 _SCALES = (1.0, 0.01, 0.1, 3.0, 10.0, 100.0, 1e3, 1e4, 1e-4)
 _SHIFTS = (0.0, 1.0, -1.0, 5.0, -5.0)
-_HALVINGS = 12
+# A threshold between two inputs is found to 8 % of their distance.
+_PARTS = 12
 _SHARE = 0.5
 """Share of the time for the search: the last try may take long, and the inputs found must still be written."""
 
@@ -91,10 +93,10 @@ class _Search:
     def _look_between(self) -> None:
         """Try inputs between those that took different sides: a branch may test for values between the scales."""
         for first, second in [(a, b) for a in self.kept[:4] for b in self.kept[:4] if a is not b]:
-            for step in range(1, _HALVINGS):
+            for step in range(1, _PARTS):
                 if self._done:
                     return
-                part = step / _HALVINGS
+                part = step / _PARTS
                 self._look({name: _between(first[name], second[name], part) for name in first})
 
     def sides(self, taken: bool) -> tuple:

@@ -11,7 +11,8 @@ import saved_model
 from messages.requests import ModelFault, one_line
 from wiring import CALLS, ancestors, node_name
 
-_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""The key under which checkpoints of TensorFlow 2 keep their graph of objects."""
 _ASSIGNMENTS = frozenset("AssignVariableOp Assign".split())
 _PASSING = frozenset("Identity Reshape".split())
 
@@ -98,10 +99,10 @@ def _kept_by_objects(meta_graph, reader) -> dict:
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     objects = meta_graph.object_graph_def
-    if not objects.nodes or not reader.has_tensor(_OBJECTS):
+    if not objects.nodes or not reader.has_tensor(OBJECTS):
         return {}
     saved = trackable_object_graph_pb2.TrackableObjectGraph()
-    saved.ParseFromString(reader.get_tensor(_OBJECTS))
+    saved.ParseFromString(reader.get_tensor(OBJECTS))
     same = _same_objects(objects.nodes, saved.nodes)
     found = {}
     for node in meta_graph.graph_def.node:

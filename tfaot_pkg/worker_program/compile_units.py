@@ -59,6 +59,7 @@ class _Job:
         try:
             try:
                 self._run(unit, self._path(unit, folding=self._folding))
+            # Folding costs an import and a pass of the optimizer for each unit: only models that need it pay.
             except _NeedsConstant:
                 if self._folding:
                     raise

@@ -35,6 +35,7 @@ def seeded(graph_def, name: str) -> bool:
             counter = _constant(graph_def, node, "counter", [0, seeds[1]])
         else:
             source = source or _source(graph_def, name)
+            # By place: two operations without seeds must not draw the same numbers.
             key, counter = _of_caller(graph_def, node, source, place)
         _replace(graph_def, node, key, counter)
     return source is not None

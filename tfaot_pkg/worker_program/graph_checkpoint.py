@@ -11,7 +11,6 @@ import reached
 from messages.conversions import ConvertGraph
 from messages.requests import ModelFault, one_line
 
-_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _MOST_LISTED = 8
 
 
@@ -79,7 +78,7 @@ def _read(prefix: str, meta_graph, restore: str, variables: dict) -> dict:
 def _keys(reader, held: dict, meta_graph, restore: str, variables: dict) -> dict:
     """Variable -> (key in the checkpoint, part of its values); ModelFault if one has no key."""
     restored = checkpoint.restored_by(meta_graph.graph_def, restore)
-    objects = _object_keys(reader) if _OBJECTS in held else {}
+    objects = _object_keys(reader) if checkpoint.OBJECTS in held else {}
     found, missing = {}, []
     for name, node in sorted(variables.items()):
         shared = node.attr["shared_name"].s.decode("utf-8", "replace") if "shared_name" in node.attr else ""
@@ -100,7 +99,7 @@ def _object_keys(reader) -> dict:
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     saved = trackable_object_graph_pb2.TrackableObjectGraph()
-    saved.ParseFromString(reader.get_tensor(_OBJECTS))
+    saved.ParseFromString(reader.get_tensor(checkpoint.OBJECTS))
     found, several = {}, set()
     for node in saved.nodes:
         for attribute in node.attributes:
@@ -112,7 +111,7 @@ def _object_keys(reader) -> dict:
 
 
 def _not_held(missing: list, held: dict, objects: dict) -> ModelFault:
-    names = sorted({*held, *objects} - {_OBJECTS})
+    names = sorted({*held, *objects} - {checkpoint.OBJECTS})
     near = difflib.get_close_matches(missing[0], names, n=3, cutoff=0.5) or names[:3]
     more = f" and {len(missing) - _MOST_LISTED} more" if len(missing) > _MOST_LISTED else ""
     return ModelFault(

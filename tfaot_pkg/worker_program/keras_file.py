@@ -43,6 +43,7 @@ def convert(request: ConvertKeras, report) -> Nothing:
 
 
 def _loaded(path: str):
+    # Before Keras sees the file: its own check comes after it has imported what the file names.
     _require_known_code(_config(path, _kind(path)))
     sys.modules.pop("keras", None)  # the worker program keeps TensorFlow from importing it (__main__.py)
     import keras

@@ -38,6 +38,7 @@ def lift(request: Lift, report) -> Lifted:
     found = reached.reached_by(graph, request.signature, signature)
     operations.require_none(found.faults)
     variables = variables_of(found.variables, graph.graph_def)
+    # First with all variables lifted, and leniently: only that tells which of them the signature changes.
     every = {key: _lifted(each, True) for key, each in variables.items()}
     changed = list(stateless.lift(found.graph_def, every, is_lenient=True).outputs)
     chosen = _chosen(request, variables, changed)
@@ -210,6 +211,7 @@ def _written(state: list, values: dict, path: str) -> tuple:
         for key, shown, given, taken in state:
             array = values[key]
             interface.require_dtype("variable", shown, array.dtype.name)
+            # Libraries read values where they lie: vectors of AVX-512 need 64 bytes.
             file.write(bytes(-file.tell() % _ALIGNMENT))
             made.append(
                 StateTensor(

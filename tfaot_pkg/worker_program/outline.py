@@ -27,6 +27,7 @@ def outline(graph, inputs, outputs, functions=()):
 
     `functions` are those that the graph's loops and conditions run, as GraphDefs hold them.
     """
+    # More nodes than this are no picture any more, and the page has a limit of bytes (catalogue/package.py).
     room = MOST_NODES - len(inputs) - len(outputs)
     if room < 1:
         return None

@@ -34,6 +34,7 @@ def normal(shape, key, counter):
     import tensorflow as tf
 
     words = tf.reshape(_words(shape, key, counter, 1), [-1, 2])
+    # TensorFlow's BoxMullerFloat (random_distributions.h) has the same limit, below which log would be infinite.
     radius = tf.sqrt(-2.0 * tf.math.log(tf.maximum(_single(words[:, 0]), 1e-7)))
     angle = np.float32(2 * math.pi) * _single(words[:, 1])
     return _shaped(tf.reshape(tf.stack([tf.sin(angle) * radius, tf.cos(angle) * radius], 1), [-1]), shape)
@@ -66,8 +67,10 @@ def _words(shape, key, counter, each: int):
     """At least `each` words of 32 bits, in uint64, for every number of an array of `shape`."""
     import tensorflow as tf
 
+    # Four words a block, as TensorFlow fills its arrays from it; a last block may be used in part.
     blocks = (tf.reduce_prod(tf.cast(shape, tf.int32)) * each + 3) // 4
     low = counter[0] + tf.cast(tf.range(blocks), tf.uint64)
+    # The carry of a counter of 128 bits.
     high = counter[1] + tf.cast(low < counter[0], tf.uint64)
     words = [low & _u64(_WORD), _upper(low), high & _u64(_WORD), _upper(high)]
     keys = [key[0] & _u64(_WORD), _upper(key[0])]

@@ -130,6 +130,7 @@ class _Walk:
                     "export the model again",
                 )
             node = self._nodes[name]
+            # Values of variables come from the checkpoint: their initializers are not walked, and never run.
             if node.op in operations.VARIABLES:
                 self.variables[name] = node
             elif node.op in operations.TABLES:

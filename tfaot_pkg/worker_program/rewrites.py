@@ -17,6 +17,7 @@ from messages.carriers import MADE
 from messages.requests import ModelFault
 from wiring import by_name, node_name
 
+# Each pivot is a dozen operations of the graph: larger matrices would be slow to compile.
 _MOST_PIVOTS = 64
 _DENSE, _DENSE_LEAST = 4, 4096
 """Places of a table for each key, and places of any table, that are cheaper than a search."""
@@ -230,6 +231,7 @@ def _eliminated(x) -> tuple:
     if size > _MOST_PIVOTS:
         raise _Cannot(f"of matrices of {size} rows", f"at most {_MOST_PIVOTS} are; compute it from a decomposition")
     sign, pivots = tf.ones(tf.shape(x)[:-2], x.dtype), []
+    # The largest pivot of the column, as LAPACK chooses it: a zero in the diagonal must not end in NaN.
     for left in range(size, 0, -1):
         chosen = tf.argmax(tf.abs(x[..., 0]), -1)
         mask = tf.one_hot(chosen, left, dtype=x.dtype)
@@ -239,6 +241,7 @@ def _eliminated(x) -> tuple:
         rest = tf.where(mask[..., None] > 0, x[..., :1, :], x)[..., 1:, :]
         pivots.append(pivot)
         sign = tf.where(tf.equal(chosen, 0), sign, -sign)
+        # A singular matrix: the product with this pivot is 0 whatever the rest becomes.
         safe = tf.where(tf.equal(pivot, 0), tf.ones_like(pivot), pivot)
         x = (rest - rest[..., :1] / safe[..., None, None] * row[..., None, :])[..., 1:]
     return pivots, sign
@@ -389,6 +392,7 @@ def _dense(table, keys, default, span: int):
     import tensorflow as tf
 
     least, most = table.keys[0], table.keys[-1]
+    # Two tables instead of one with a mark: any value may be a value of the table.
     values, held = np.zeros(span, table.values.dtype), np.zeros(span, bool)
     places = (table.keys - least).astype(np.int64)
     values[places], held[places] = table.values, True

@@ -138,6 +138,7 @@ class _Graph:
 
     def _parts(self, found: set) -> list:
         """Sets of operations, each with a border that fits."""
+        # A part that grows may touch another one, so all are connected anew.
         while True:
             parts = self._connected(found)
             grown = set(found)
@@ -201,6 +202,7 @@ class _Graph:
         known = [found[tensor.name] for found in self._shapes]
         if not all(each.is_fully_defined() for each in known):
             return None
+        # Two sizes tell an axis that is the batch from one that only has its size now.
         first, second = (each.as_list() for each in known)
         made: list = []
         for small, large in zip(first, second, strict=True):

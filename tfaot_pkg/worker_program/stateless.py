@@ -157,6 +157,7 @@ class _Body:
         self._renamed: dict = {}
 
     def run(self, nodes) -> None:
+        # Order is meaning here: a read between two assignments sees the first one's value.
         for node in _in_order(nodes):
             self._rewrite(node)
 

@@ -61,17 +61,7 @@ class JaxModel:
 
 def _operations(module) -> list:
     """The names of all operations of StableHLO in it."""
-    found = set()
-
-    def visit(operation):
-        found.add(operation.name)
-        for region in operation.regions:
-            for block in region.blocks:
-                for each in block.operations:
-                    visit(each.operation)
-
-    visit(module.operation)
-    return sorted(found)
+    return sorted({each.name for each in loading.operations_in(module.operation)})
 
 
 def _compiled(model, given: list):

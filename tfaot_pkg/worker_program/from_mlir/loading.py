@@ -48,6 +48,15 @@ def functions_of(module) -> list:
     return [each for each in module.body.operations if each.operation.name == "func.func"]
 
 
+def operations_in(operation):
+    """`operation` and those in its regions, at any depth."""
+    waiting = [operation]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += [inner.operation for region in each.regions for block in region.blocks for inner in block.operations]
+
+
 def main_of(module):
     """The function that is called; ModelFault if there is none."""
     functions = functions_of(module)

@@ -70,7 +70,7 @@ def _inline(module, main) -> None:
     functions = {each.attributes["sym_name"].value: each for each in module.body.operations if each != main}
     waiting, count = [main.operation], 0
     while waiting:
-        for operation in list(_operations_in(waiting.pop())):
+        for operation in list(loading.operations_in(waiting.pop())):
             if operation.name != "func.call":
                 continue
             count += 1
@@ -86,7 +86,7 @@ def _refuse_calls(main) -> None:
     """ModelFault for calls of code that is not in the module, such as LAPACK's."""
     found = {
         each.attributes["call_target_name"].value
-        for each in _operations_in(main.operation)
+        for each in loading.operations_in(main.operation)
         if each.name == "stablehlo.custom_call"
     }
     if unknown := sorted(found - KNOWN_CALLS):
@@ -108,15 +108,6 @@ def _inlined(call, callee) -> list:
         result.replace_all_uses_with(value)
     call.erase()
     return operations
-
-
-def _operations_in(operation):
-    """`operation` and those in its regions, at any depth."""
-    waiting = [operation]
-    while waiting:
-        each = waiting.pop()
-        yield each
-        waiting += [inner.operation for region in each.regions for block in region.blocks for inner in block.operations]
 
 
 def _choose_platform(model) -> None:
@@ -162,7 +153,7 @@ def _lifted(main, folder: str) -> list:
 
     block = main.regions[0].blocks[0]
     attributes, found, known = _attributes(main), [], {}
-    for operation in list(_operations_in(main.operation)):
+    for operation in list(loading.operations_in(main.operation)):
         if operation.name != "stablehlo.constant" or not _is_large(operation):
             continue
         result, value = operation.results[0], operation.attributes["value"]

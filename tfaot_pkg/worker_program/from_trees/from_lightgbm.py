@@ -25,6 +25,7 @@ def fitted_of(path: str) -> Fitted:
 
 
 def _fitted(text: str) -> Fitted:
+    # What follows the trees (importances, parameters, pandas categories) says nothing about predictions.
     head, *blocks = re.split(r"^Tree=\d+\s*$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
     if "\nend of trees" not in text:
         raise ValueError("it ends before its trees do")
@@ -38,6 +39,7 @@ def _fitted(text: str) -> Fitted:
     output, links = _links(fields.get("objective", "custom"))
     margin = "margin" if links else ""
     if "average_output" in head.split():
+        # Random forests (boosting rf) give the mean of their turns, before the objective's function.
         links = (("divide", float(len(blocks) // per_turn)), *links)
     forest = trees.forest(
         dtype="float32",
@@ -45,6 +47,7 @@ def _fitted(text: str) -> Fitted:
         features=int(fields["max_feature_idx"]) + 1,
         outputs=per_turn,
         base=np.zeros(per_turn),
+        # Trees of one turn stand in the order of the outputs.
         target=np.arange(len(blocks)) % per_turn,
         **made.arrays(),
     )
@@ -107,10 +110,12 @@ class _Arrays:
         )
         decision = _numbers(tree, "decision_type", int, nodes).astype(np.int64)
         threshold = _numbers(tree, "threshold", float, nodes).astype(np.float64)
+        # Bits of decision_type (tree.h): 0 is a set of categories, 1 "missing goes left", 2 and 3 what is missing.
         is_set = (decision & 1) > 0
         missing = np.select([(decision >> 2 & 3) == 1, (decision >> 2 & 3) == 2], [trees.ZERO, trees.NAN], trees.NONE)
         words = np.zeros(nodes, np.int64)
         # LightGBM takes numbers around zero for zero, before it compares.
+        # Rows lose such numbers on their way in (c_api.cpp, kZeroThreshold), and what is lost is 0.
         near = trees.NEAR_ZERO
         threshold = np.where(~is_set & (threshold >= 0) & (threshold < near), near, threshold)
         below = np.nextafter(-near, -np.inf)
@@ -132,6 +137,7 @@ class _Arrays:
     def _children(self, found: np.ndarray, nodes: int, leaves: int) -> np.ndarray:
         if len(found) and (found.min() < -leaves or found.max() >= nodes):
             raise ValueError("a child is outside of its tree")
+        # In files a leaf is ~number, as in Forest.
         return np.where(found >= 0, found + self._nodes, found - self._leaves)
 
     def _sets(self, tree: dict, is_set: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:

@@ -52,7 +52,9 @@ def _check(path: str) -> None:
     """Raise ValueError, ModelFault ... for a file in which XGBoost, which trusts it, would lose its way."""
     with open(path, "rb") as file:
         content = file.read()
+    # Behind the first brace, JSON has a quote or white space, UBJSON the type of a length, which is a letter.
     is_text = content[1:2] in (b'"', b" ", b"\n", b"\r", b"\t", b"}")
+    # Our own readers look first: XGBoost follows sizes and indices of a file without checking them.
     document = json.loads(content) if is_text else ubjson.decoded(content)
     _fitted(document["learner"], None, "")
 
@@ -90,6 +92,7 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
         raise ModelFault(
             f"XGBoost's objective {objective} is not read", f"known are {', '.join(_LINKS)}: train with one of these"
         )
+    # DART scales the trees that it dropped while it trained.
     scales = booster["weight_drop"] if name == "dart" else None
     model = (booster["gbtree"] if name == "dart" else booster)["model"]
     output, links = _LINKS[objective]
@@ -97,6 +100,7 @@ def _fitted(learner: dict, base, version: str) -> Fitted:
     targets = [int(each) for each in model["tree_info"]]
     if base is None:
         base = np.zeros(1 + min(max(targets, default=0), 1 << 16), np.float32)
+    # One for each output; num_class is 0 for all but models of several classes.
     outputs = len(base)
     made = _Arrays()
     for number, tree in enumerate(model["trees"]):
@@ -185,9 +189,11 @@ class _Arrays:
                              "train with multi_strategy one_output_per_tree")  # fmt: skip
         left, right = (np.array(tree[name], np.int64) for name in ("left_children", "right_children"))
         count = len(left)
+        # One array for two things: thresholds of inner nodes, and values of leaves.
         condition = np.array(tree["split_conditions"], np.float32)
         feature = np.array(tree["split_indices"], np.int64)
         default = np.array(tree["default_left"], bool)
+        # Older files have no types: all splits compare numbers.
         kinds = np.array(tree.get("split_type") or [0] * count, np.int64)
         if not count or {count} != {len(each) for each in (right, condition, feature, default, kinds)}:
             raise ValueError("arrays of a tree differ in length")
@@ -219,6 +225,7 @@ class _Arrays:
 
     def _sets(self, tree: dict, places: np.ndarray, threshold: np.ndarray, words: np.ndarray) -> None:
         at = {int(place): i for i, place in enumerate(places)}
+        # Sets of all nodes lie in one list; a node with a set has a place and a length in it.
         pairs = zip(tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True)
         for node, first, size in pairs:
             chosen = np.array(tree["categories"][first : first + size], np.int64)

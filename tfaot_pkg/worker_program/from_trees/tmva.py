@@ -126,6 +126,7 @@ class _Reader:
             raise ValueError(f"it is nested more than {_MOST_DEPTH} deep")
         if not self._open and tag != "MethodSetup":
             raise ValueError(f"its root is <{tag}>, and not <MethodSetup>")
+        # Elements are only remembered by name: a file of a gigabyte takes the memory of its trees.
         self._open.append(tag)
         known = getattr(self, f"_start_{tag.lower()}", None)
         if known is not None:
@@ -245,6 +246,7 @@ def fitted_of(path: str) -> Fitted:
     classification, links, dtype = found.analysis == "Classification", (), "float32"
     if found.analysis == "Multiclass":
         links = (("softmax", 0.0),)
+    # A mean, weighted by trees; gradient boosting adds responses as they are.
     elif found.boost != "Grad":
         total = _in_order(found.tree_weights())
         # Without weights, the method gives 0.
@@ -253,6 +255,7 @@ def fitted_of(path: str) -> Fitted:
     elif classification:
         links, dtype = (("gradient boost", 0.0),), "float64"
     else:
+        # Of regression with gradients, the weight of the first tree is the start of the sum.
         links = (("add", float(found.tree_weights()[0])),)
     return Fitted(
         forest=forest_of(found),
@@ -346,6 +349,7 @@ def forest_of(found: Bdt) -> trees.Forest:
     is_right = np.array(found.cut_type, bool)[is_inner]
     outputs = len(found.classes) if found.analysis == "Multiclass" else 1
     count = len(left)
+    # A tree's nodes follow its root, up to the root of the next one.
     tree = np.repeat(np.arange(len(found.roots)), np.diff([*found.roots, len(number)]))
     values = found.leaf_values()
     if found.boost != "Grad":

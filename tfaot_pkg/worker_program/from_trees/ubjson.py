@@ -48,6 +48,7 @@ class _Reader:
 
     def _size(self) -> int:
         size = self._number(self.marker())
+        # No value takes less than a byte, so a longer list could not follow: nothing is allocated for it.
         if not isinstance(size, int) or not 0 <= size <= len(self._content):
             raise ValueError(f"a length of {size}")
         return size
@@ -65,6 +66,7 @@ class _Reader:
             kind, marker = self.marker(), self.marker()
         if marker == "#":
             size = self._size()
+        # Typed lists ($ and #) are numbers side by side, big-endian like all of UBJSON.
         if kind:
             if size is None or kind not in _NUMBERS:
                 raise ValueError("a list of numbers without a length")
@@ -80,9 +82,8 @@ class _Reader:
 
     def _object(self, depth: int) -> dict:
         made: dict = {}
-        while (marker := self.marker()) != "}":
-            self._at -= 1
-            del marker
-            name = self._text()
+        while self._content[self._at : self._at + 1] != b"}":
+            name = self._text()  # names have no marker of their own
             made[name] = self.value(self.marker(), depth + 1)
+        self._at += 1
         return made
