@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 
 import tensorflow as tf
 
@@ -103,7 +102,7 @@ def listing(serve, specs) -> str:
         for tensor, spec in zip(frozen.inputs, specs, strict=True)
     ]
     graph_def = frozen.graph.as_graph_def()
-    outputs = freeze._fetches(names, frozen.outputs, partial(freeze._run, frozen, []), inputs, graph_def, symbols=())
+    outputs = freeze._fetches(names, frozen.outputs, frozen, inputs, graph_def, symbols=())
     checked = graph.Checked(
         inputs=tuple(map(freeze._tensor, inputs)),
         outputs=tuple(map(freeze._tensor, outputs)),

@@ -27,6 +27,7 @@ def expose(request: Expose, report) -> Nothing:
     meta_graph = model.meta_graphs.add()
     meta_graph.meta_info_def.tags.extend(request.tags)
     meta_graph.graph_def.CopyFrom(frozen.graph.as_graph_def())
+    freeze.fill(meta_graph.graph_def, signature)
     made = meta_graph.signature_def[request.signature]
     made.method_name = "tensorflow/serving/predict"
     for infos, names, tensors in (

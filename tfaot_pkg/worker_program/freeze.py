@@ -2,6 +2,7 @@
 
 import math
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -55,6 +56,8 @@ _ASSIGNMENTS = frozenset(
     "AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub ResourceScatterUpdate "
     "ResourceScatterAdd ScatterUpdate ScatterAdd ResourceStridedSliceAssign".split()
 )
+_OUTLINED = 1 << 10
+"""Bytes from which on a variable is left out while TensorFlow freezes, which copies each one seven times."""
 _UNCOUNTED = operations.CONTROL_FLOW | operations.LOOPS | CALLS
 """TensorFlow's count of operations does not look into functions."""
 _INTEGER_DIVISION = frozenset("FloorDiv Div TruncateDiv FloorMod Mod".split())
@@ -168,7 +171,8 @@ def _require_border(signature) -> None:
 class _Graph:
     """TensorFlow's `graph`, the same as `original`, and its border in the order that was asked for.
 
-    `graph_def` has replacements for what XLA cannot compile (rewrites.py), and the calls `own_calls` (own_calls.py).
+    Neither has the values of large variables. `graph_def` has them, replacements for what XLA cannot compile
+    (rewrites.py), and the calls `own_calls` (own_calls.py).
     """
 
     graph: object
@@ -180,13 +184,19 @@ class _Graph:
 
 
 def frozen_function(name: str, signature):
-    """TensorFlow's frozen function of the signature `name`; ModelFault if a variable cannot become a constant."""
+    """TensorFlow's frozen function of the signature `name`; ModelFault if a variable cannot become a constant.
+
+    Large variables are constants of zeros in it: `fill` writes their values into its graph.
+    """
     from tensorflow.python.framework import convert_to_constants
 
     # TensorFlow's own forgets `Case`, and XLA has no kernels for the operations that it would be lowered to.
     convert_to_constants.disable_lower_using_switch_merge = _keep_control_flow
     try:
-        frozen = convert_to_constants.convert_variables_to_constants_v2(signature.function, lower_control_flow=False)
+        with _outlining(convert_to_constants):
+            frozen = convert_to_constants.convert_variables_to_constants_v2(
+                signature.function, lower_control_flow=False
+            )
     except (ValueError, KeyError, TypeError) as error:
         raise _cannot_freeze(name, signature.function, error) from error
     if len(signature.inputs) != len(inputs_of(frozen)):
@@ -195,6 +205,59 @@ def frozen_function(name: str, signature):
             "a variable could not be frozen: mutable state cannot be compiled",
         )
     return frozen
+
+
+@contextmanager
+def _outlining(module):
+    """Let TensorFlow's `module` that freezes leave the values of large variables out."""
+    values = module._FunctionConverterDataInEager  # noqa: SLF001 (it has no other place for this)
+    before = values._eval, module.tensor_util  # noqa: SLF001
+    values._eval, module.tensor_util = _outlined, _Protos(module.tensor_util)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        values._eval, module.tensor_util = before  # noqa: SLF001
+
+
+def _outlined(_, tensor):
+    """The value of a variable or a tensor; for a large variable, zeros that take no memory."""
+    import numpy as np
+
+    if not _is_large(tensor):
+        return tensor.numpy()
+    return np.broadcast_to(np.zeros((), tensor.dtype.as_numpy_dtype), tensor.shape.as_list())
+
+
+def _is_large(variable) -> bool:
+    if not hasattr(variable, "handle") or not variable.shape.is_fully_defined():
+        return False
+    dtype = variable.dtype
+    is_number = dtype.is_floating or dtype.is_integer or dtype.is_complex
+    return is_number and variable.shape.num_elements() * dtype.size >= _OUTLINED
+
+
+class _Protos:
+    """TensorFlow's `tensor_util`, which writes one number for an array that repeats one number."""
+
+    def __init__(self, module) -> None:
+        self._module = module
+
+    def make_tensor_proto(self, values, dtype, shape):
+        repeats = values.size > 1 and not any(values.strides)
+        return self._module.make_tensor_proto(values.flat[0] if repeats else values, dtype, shape)
+
+
+def fill(graph_def, signature) -> None:
+    """Write the values of large variables into the graph of `signature`'s frozen function."""
+    from tensorflow.python.framework import tensor_util
+
+    # By identity: tensors cannot be compared.
+    variables = {id(each.handle): each for each in signature.function.graph.variables if _is_large(each)}
+    nodes = {node.name: node for node in graph_def.node}
+    for captured, inner in signature.function.graph.captures:
+        variable, node = variables.get(id(captured)), nodes.get(inner.op.name)
+        if variable is not None and node is not None:
+            node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(variable.numpy()))
 
 
 def inputs_of(frozen) -> list:
@@ -207,14 +270,13 @@ def inputs_of(frozen) -> list:
 def _freeze_signature(model: Chosen, signature, tables: dict) -> _Graph:
     frozen = frozen_function(model.signature, signature)
     graph_def = frozen.graph.as_graph_def()
+    fill(graph_def, signature)
     inputs = _feeds(signature.inputs, inputs_of(frozen), model)
     placed = own_calls.place(graph_def) if model.is_built else ()
     if model.max_iterations:
         limits.limit(graph_def, model.max_iterations)
     rewrites.rewrite(graph_def, inputs, model.symbols, tables)
-    handles = [signature.tables[each.op.name] for each in frozen.inputs if each.op.name in signature.tables]
-    run = partial(_run, frozen, handles)
-    outputs = _fetches(signature.outputs, frozen.outputs, run, inputs, graph_def, model.symbols)
+    outputs = _fetches(signature.outputs, frozen.outputs, signature.function, inputs, graph_def, model.symbols)
     return _Graph(
         graph=frozen.graph,
         original=frozen.graph.as_graph_def(),
@@ -261,10 +323,6 @@ def _feeds(names: list, tensors: list, model: Chosen) -> list:
         )
         for name, tensor in zip(names, tensors, strict=True)
     ]
-
-
-def _run(frozen, handles: list, *inputs) -> list:
-    return frozen(*inputs, *handles)
 
 
 def _fetches(names: list, results: list, run, inputs: list, graph_def, symbols) -> list:

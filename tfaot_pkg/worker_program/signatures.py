@@ -57,7 +57,7 @@ def imported(folder: str, meta_graph, found) -> LoadedSignature:
 
     modules.refuse_hidden_code(found.graph_def)
     values = checkpoint.values_of(folder, meta_graph, found.variables)
-    variables = {name: _variable(name, node, values[name]) for name, node in sorted(found.variables.items())}
+    variables = {name: _variable(name, node, values.pop(name)) for name, node in sorted(found.variables.items())}
     tables = {name: _table(table) for name, table in sorted(found.tables.items())}
     try:
         function = tf.compat.v1.wrap_function(
