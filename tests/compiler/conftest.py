@@ -33,6 +33,7 @@ KERNELS = REPOSITORY / "recipes" / "tfaot-kernels" / "all"
 FLAGS = (
     f"-O1 {NO_CONTRACTION} -std=c++17 -fPIC -Wall -Wextra -Werror -march=x86-64-v3 -fno-exceptions -fno-rtti".split()
 )
+HEADERS = ("arithmetic.h", "elementwise.h", "order.h", "reached.h", "trees.h")
 INCLUDES = (f"-I{KERNELS / 'include'}", f"-I{KERNELS / 'src'}")
 
 
@@ -142,16 +143,20 @@ Compile = Callable[[Program, int], Code]
 
 @pytest.fixture(scope="session")
 def kernels(shared_home_folder: Path) -> Path:
-    """The kernel library as the tests' code links it."""
-    return kernel_object(shared_home_folder, "g++", FLAGS)
+    """The kernel library as the tests' code links it, with precompiled headers for `_compile`."""
+    return kernel_object(shared_home_folder, "g++", FLAGS, headers=HEADERS)
 
 
-def kernel_object(home: Path, compiler: str, flags: Sequence[str]) -> Path:
-    """The kernel library compiled with `flags`, which takes longer than most programs that call it: once for all tests."""
+def kernel_object(home: Path, compiler: str, flags: Sequence[str], headers: Sequence[str] = ()) -> Path:
+    """The kernel library compiled with `flags`, which takes longer than most programs that call it: once for all tests.
+
+    Beside it is headers.h, which includes `headers`, precompiled.
+    """
     parts = {
         "sources": sha256_tree(KERNELS, files_below(KERNELS)),
         "compiler": run([compiler, "--version"]).stdout,
         "flags": [compiler, *flags],
+        "headers": [*headers],
     }
 
     def make(folder: Path) -> None:
@@ -159,6 +164,10 @@ def kernel_object(home: Path, compiler: str, flags: Sequence[str]) -> Path:
             [compiler, *flags, *INCLUDES, "-c", KERNELS / "src" / "kernels.cpp", "-o", folder / "kernels.o"],
             timeout=600,
         )
+        if headers:
+            (folder / "headers.h").write_text("".join(f'#include "{name}"\n' for name in headers))
+            precompiled: list[str | Path] = ["-x", "c++-header", folder / "headers.h", "-o", folder / "headers.h.gch"]
+            run([compiler, *flags, *INCLUDES, *precompiled], timeout=600)
 
     return kept(home, "kernels", parts, make) / "kernels.o"
 
@@ -171,21 +180,26 @@ def compiled(tmp_path: Path, kernels: Path) -> Compile:
         emitted = emit(program, "program", block)
         source, library = tmp_path / f"program_{block}.cc", tmp_path / f"program_{block}.so"
         source.write_text(emitted.source)
-        run(["g++", *FLAGS, *INCLUDES, "-shared", source, kernels, "-o", library])
+        _compile(source, kernels, library)
         return Code.of(program, emitted, ctypes.CDLL(str(library)).program)
 
     return make
 
 
+def _compile(source: Path, kernels: Path, library: Path) -> None:
+    """Most of the time would go into reading headers: GCC takes the precompiled ones, or reports an error."""
+    headers: list[str | Path] = ["-Winvalid-pch", "-include", kernels.with_name("headers.h")]
+    run(["g++", *FLAGS, *INCLUDES, *headers, "-shared", source, kernels, "-o", library])
+
+
 def compiled_together(programs: Mapping[str, Program], kernels: Path, folder: Path, block: int) -> dict[str, Code]:
-    """One library for all programs, because most of the time goes into reading headers."""
+    """One library for all programs."""
     made = {name: emit(program, f"program_{i}", block) for i, (name, program) in enumerate(programs.items())}
-    # The headers first: within a namespace, they would become part of it.
-    text = [f'#include "{name}"' for name in ("arithmetic.h", "elementwise.h", "order.h", "reached.h", "trees.h")]
-    text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(made.values())]
+    # All headers were read before: within a namespace, they would become part of it.
+    text = [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(made.values())]
     source, library = folder / "programs.cc", folder / "programs.so"
     source.write_text("\n".join(text))
-    run(["g++", *FLAGS, *INCLUDES, "-shared", source, kernels, "-o", library])
+    _compile(source, kernels, library)
     loaded = ctypes.CDLL(str(library))
     return {
         name: Code.of(programs[name], emitted, getattr(loaded, f"program_{i}"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compiler.conftest import INCLUDES, Network, Networks, kernel_object
+from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_networks import NAMES
 from tests.kept import REPOSITORY
@@ -97,8 +97,7 @@ class Bench:
     machines: Sequence[Machine]
 
     def built(self, machine: Machine, programs: Mapping[str, Emitted]) -> Path:
-        headers = ("arithmetic.h", "elementwise.h", "order.h", "reached.h", "trees.h")
-        text = [f'#include "{name}"' for name in headers]
+        text = [f'#include "{name}"' for name in HEADERS]
         text += [f"namespace unit_{i} {{\n{each.source}\n}}" for i, each in enumerate(programs.values())]
         listed = ", ".join(f"unit_{i}::program_{i}" for i in range(len(programs)))
         text += [
