@@ -9,9 +9,11 @@ from tests.compiler.conftest import Compile
 from tests.compiler.test_operations import N, Writer
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.program import Unsupported
+from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.compiler.recognize import recognize
 from tfaot_pkg.compiler.simplify import simplify
+from tfaot_pkg.compiler.writer import Constants
+from tfaot_pkg.compiler.writer import Writer as Memory
 from tfaot_pkg.program import hlo
 from tfaot_pkg.worker_program.messages.listing import NoAttributes, Number
 
@@ -60,6 +62,13 @@ def test_memory_of_a_thread_has_a_limit() -> None:
     )  # fmt: skip
     with pytest.raises(Unsupported, match=r"MiB of memory for 1 rows"):
         emit(writer.program(made), "program")
+
+
+@pytest.mark.parametrize(("floats", "rows"), [(1 << 10, (64, 64)), (1 << 16, (1, 4)), (1 << 19, (1, 2))])
+def test_a_block_suits_the_cache_and_has_four_rows_for_products_in_loops(floats: int, rows: tuple[int, int]) -> None:
+    memory = Memory((), Constants())
+    memory.buffer("f32", N * Size(floats))
+    assert tuple(memory.chosen_block(multiplies_in_loops=each) for each in (False, True)) == rows
 
 
 def _function(called: tuple[int, ...]) -> hlo.Computation:

@@ -116,7 +116,11 @@ class Emitter(Writer):
         self.region(program.entry)
         for place, result in enumerate(program.entry.results):
             self._give(place, result)
-        block = block or self.chosen_block()
+        loops = [each for each in program.entry.everything() if each.opcode == "while"]
+        multiplies = any(
+            each.opcode == "dense" for loop in loops for part in loop.regions for each in part.everything()
+        )
+        block = block or self.chosen_block(multiplies_in_loops=multiplies)
         scratch = -(-self.planned(block) // ALIGNMENT) * ALIGNMENT
         if scratch > _MOST_SCRATCH:
             raise Unsupported(f"{scratch >> 20} MiB of memory for {block} rows")

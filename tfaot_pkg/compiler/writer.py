@@ -20,6 +20,11 @@ from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ZERO, Operation,
 ALIGNMENT = 64
 _CACHE = 256 * 1024
 """Bytes of values between loops: with weights and stacks beside them, in the second cache of any CPU of ten years."""
+_LEAST_IN_LOOPS = 4
+"""Rows of a block if a loop multiplies by weights: each step reads them all, but only a part of the values. One row to
+three left an LSTM of 96 units at 1.05 of ONNX Runtime's time for 16 rows, four take 0.8 of that (benchmarks/families.py)."""
+_MOST_IN_LOOPS = 4 * 1024 * 1024
+"""Bytes of values of such a block."""
 _BLOCKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
@@ -187,13 +192,18 @@ class Writer:
         known = "0, 1, kRowsAtATime" if others else f"{constant}, {per_row}, kRows"
         self.reached[f"{call}, {{{known}}})"] = None
 
-    def chosen_block(self) -> int:
+    def chosen_block(self, *, multiplies_in_loops: bool) -> int:
         """The most rows whose values stay in the cache between the loops.
 
         Values may take as much as the weights, which each pass reads anyway.
         """
         most = max(_CACHE, self.constants.end)
-        return next((rows for rows in _BLOCKS if self.planned(rows) <= most), _BLOCKS[-1])
+        for rows in _BLOCKS:
+            if multiplies_in_loops and rows == _LEAST_IN_LOOPS:
+                most = max(most, _MOST_IN_LOOPS)
+            if self.planned(rows) <= most:
+                return rows
+        return _BLOCKS[-1]
 
     def planned(self, block: int) -> int:
         """Offsets of all buffers for `block` rows: each in the first gap between those that live when it does.

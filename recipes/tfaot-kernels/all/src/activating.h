@@ -14,7 +14,7 @@ TFAOT_INLINE Vector activated([[maybe_unused]] Activation activation, Vector x) 
   if constexpr (kKind == Activation::elu) return elu(x);
   if constexpr (kKind == Activation::selu) return selu(x);
   if constexpr (kKind == Activation::tanh) return hyperbolicTangent(x);
-  if constexpr (kKind == Activation::sigmoid) return timesSigmoid(broadcast(1.0f), x);
+  if constexpr (kKind == Activation::sigmoid) return sigmoid(x);
   if constexpr (kKind == Activation::softplus) return softplus(x);
   if constexpr (kKind == Activation::gelu_erf) return geluErf(x);
   if constexpr (kKind == Activation::gelu_tanh) return geluTanh(x);

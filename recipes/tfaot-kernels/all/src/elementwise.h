@@ -229,7 +229,7 @@ TFAOT_INLINE Vector exponentialOf(Vector x) {
   return chosen(x != x, x, value);
 }
 
-TFAOT_INLINE Vector logistic(Vector x) { return timesSigmoid(broadcast(1.0f), x); }
+TFAOT_INLINE Vector logistic(Vector x) { return sigmoid(x); }
 
 /// exp(x) - 1 for any x.
 TFAOT_INLINE Vector exponentialMinusOne(Vector x) {
