@@ -221,6 +221,35 @@ def test_loops_are_named_as_the_layers_that_they_compute() -> None:
     assert "GRU" in {node["op"] for node in alone}
 
 
+def dense(graph: Graph, scope: str, source: str, weights: str = "") -> str:
+    weights = weights or graph.add(f"{scope}/kernel", "Const")
+    return graph.add(f"{scope}/Relu", "Relu", graph.add(f"{scope}/MatMul", "MatMul", source, weights))
+
+
+def test_layers_are_one_block_each_by_the_scopes_of_keras_pytorch_and_onnx() -> None:
+    graph = Graph()
+    graph.add("x", "Placeholder")
+    last = graph.add("y", "Placeholder")
+    graph.add("kernel", "Const")
+    for scope in ("f/multi_head_attention_1_2", "f/layer_normalization", "f/keys/MatMul", "f/keys/MatMul_1/Tensordot"):
+        last = dense(graph, scope, last)
+    for part in ("self_attn", "linear1", "linear2", "norm1", "norm2"):
+        last = dense(graph, f"f/layers/0/{part}", last)
+    last = graph.add("f/mine/Add", "AddV2", last, dense(graph, "f/Encoder/first", "x"))
+    # Between the operations of this scope is one that is not in it.
+    aside = graph.add("f/aside", "Neg", graph.add("f/layer_normalization_1/a", "Exp", last))
+    last = graph.add("f/layer_normalization_1/b", "AddV2", aside, "f/layer_normalization_1/a")
+    twins = [dense(graph, f"f/twin_{n}/dense_1", source, "kernel") for n, source in enumerate((last, "x"))]
+    graph.add("out", "Sub", *twins)
+    nodes = outlined(graph, ["x", "y"], ["out"])
+    assert [node["op"] for node in nodes if node["members"] > 1] == [
+        "MultiHeadAttention", "LayerNormalization", "MatMul", "MatMul", "TransformerEncoderLayer", "twin, shared",
+        "twin, shared",
+    ]  # fmt: skip
+    assert {"Neg", "Exp", "AddV2", "Sub"} <= {node["op"] for node in nodes}, "scopes of the author stay open"
+    assert_readable(nodes)
+
+
 def test_hundreds_of_operations_are_grouped_by_their_layers() -> None:
     graph, last = layered(60)
     nodes = outlined(graph, ["x"], [last])

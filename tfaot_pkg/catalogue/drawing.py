@@ -8,6 +8,7 @@ none, is made of its signature alone.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,6 +24,8 @@ _TENSORS, _SWEEPS = 12, 8
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LANE, _MARGIN = 176, 46, 20, 34, 12, 12
 _CHARS = 22
 _PARTS, _PART = 40, 60
+# What TensorFlow adds to names: the call of a signature's function, and revisions of operations.
+_CALL, _REVISION = re.compile(r"^((Stateful)?PartitionedCall(_\d+)?/)+"), re.compile(r"(?<=[a-z])V[2-9]$")
 _MOST_TOWERS = 4  # site.css has as many colours
 
 
@@ -134,16 +137,17 @@ def _node(value: Mapping[str, Any], count: int) -> GraphNode:
         raise ValueError("not a graph: a node that is not of the form")
     dims = _dims(value.get("shape"))
     members = int(value.get("members", 1))
-    label = str(value["op"] if value["kind"] == "operation" else value["name"])
+    name = _CALL.sub("", str(value["name"]))
+    label = _REVISION.sub("", str(value["op"])) if value["kind"] == "operation" else name
     parts = [_part(part) for part in value.get("parts", ())[:_PARTS]]
     detail = f"{value.get('dtype', '')} {dims}".strip() if members == 1 else f"{members} operations"
     return GraphNode(
         label=label,
         detail=detail,
         kind=str(value["kind"]),
-        title=_short(f"{value['name']}: {label} {detail}", 80),
+        title=_short(f"{name}: {label} {detail}", 80),
         sources=sources,
-        name=_short(str(value["name"]), 80),
+        name=_short(name, 80),
         parts=tuple(parts),
         members=members,
     )
@@ -151,7 +155,7 @@ def _node(value: Mapping[str, Any], count: int) -> GraphNode:
 
 def _part(value: Mapping[str, Any]) -> Part:
     return Part(
-        label=_short(str(value["op"]), _PART),
+        label=_short(_REVISION.sub("", str(value["op"])), _PART),
         name=_short(str(value["name"]), _PART),
         detail=_short(f"{value.get('dtype', '')} {_dims(value.get('shape'))}".strip(), _PART),
         inside=value.get("inside") is True,
@@ -201,7 +205,8 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
     found = _towers(nodes)
     numbers = {node: number for number, (_, inside) in enumerate(found) for node in inside}
     kinds = [node.kind for node in nodes]
-    counts = [(kinds.count(kind), kind) for kind in ("input", "operation", "output")]
+    operations, boxes = sum(node.members for node in nodes if node.kind == "operation"), kinds.count("operation")
+    within = f" in {counted(boxes, 'block')}" if operations > boxes else ""
     return Drawing(
         boxes=tuple(
             Box(x=_r(p.x), y=_top(p.layer), node=p.node, tower=numbers.get(n)) for n, p in enumerate(places) if p.node
@@ -209,7 +214,8 @@ def draw(nodes: Sequence[GraphNode]) -> Drawing:
         edges=tuple(map(_edge, chains)),
         width=round(width + 2 * _MARGIN),
         height=_top(len(rows) - 1) + _HEIGHT + _MARGIN,
-        summary=", ".join(counted(count, kind) for count, kind in counts),
+        summary=f"{counted(kinds.count('input'), 'input')}, {counted(operations, 'operation')}{within}, "
+        f"{counted(kinds.count('output'), 'output')}",
         towers=tuple(
             Tower(name=nodes[start].label, operations=sum(nodes[n].members for n in inside), style=number)
             for number, (start, inside) in enumerate(found)

@@ -1,11 +1,17 @@
-"""Layers that TensorFlow runs as loops, recognized by what a turn computes: GRU, LSTM, SimpleRNN, one way or both ways.
+"""Layers of a graph that are one block each, by the name that people know.
+
+Those that TensorFlow runs as loops are recognized by what a turn computes: GRU, LSTM, SimpleRNN, one way or both ways.
 
 Names of operations say little: frameworks choose them, and files of ONNX have none. A layer is its loop and what only
 feeds it or only takes from it: lists of tensors, transpositions, reversals. So nothing else lies between its
 operations, and a layer as one node never closes a circle.
+
+Others are recognized by their scopes: attention and normalization by names that Keras and PyTorch give, nodes of ONNX
+files by those of their operators (from_onnx/building.py), and a block that is used twice by its weights.
 """
 
 import collections
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -24,6 +30,24 @@ _CELL = re.compile(r"/(lstm|gru|simple_rnn)_cell")
 _CELLS = {"lstm": "LSTM", "gru": "GRU", "simple_rnn": "SimpleRNN"}
 _JOINS = frozenset("AddV2 ConcatV2 Mul Pack".split())
 _MOST_NESTED = 1000
+_NUMBERED = re.compile(r"(_\d+)*$")
+_KERAS = {
+    "attention": "Attention",
+    "additive_attention": "AdditiveAttention",
+    "batch_normalization": "BatchNormalization",
+    "group_normalization": "GroupNormalization",
+    "group_query_attention": "GroupedQueryAttention",
+    "layer_normalization": "LayerNormalization",
+    "multi_head_attention": "MultiHeadAttention",
+    "rms_normalization": "RMSNormalization",
+    "transformer_decoder": "TransformerDecoder",
+    "transformer_encoder": "TransformerEncoder",
+}
+_TORCH = {"self_attn": "MultiheadAttention", "multihead_attn": "MultiheadAttention"}
+_ENCODER_PARTS = frozenset("self_attn linear1 linear2 norm1 norm2".split())
+_WITHIN_NODES = frozenset("Tensordot einsum moments".split())
+_OF_ONNX = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")
+_CALLS = re.compile(r"(Stateful)?PartitionedCall(_\d+)?")
 
 
 @dataclass(frozen=True)
@@ -70,7 +94,92 @@ def layers(operations: dict, sources: dict, functions: dict) -> list:
         if kind:
             taken = frozenset().union(*(members for _, members in ways))
             ways.append((kind, _around(name, operations, sources, after, taken)))
-    return _joined(ways, operations, sources, after)
+    found = _joined(ways, operations, sources, after)
+    return found + _scoped(operations, sources, after, frozenset().union(*(layer.members for layer in found)))
+
+
+def _scoped(operations: dict, sources: dict, after: dict, taken: frozenset) -> list:
+    """The outermost scopes that are layers, of operations that are not `taken`."""
+    inside: dict = {}
+    for name in sources:
+        parts = name.split("/")
+        for depth in range(1, len(parts)):
+            inside.setdefault("/".join(parts[:depth]), []).append(name)
+    children: dict = {}
+    for scope in inside:
+        children.setdefault(scope.rpartition("/")[0], set()).add(scope.rpartition("/")[2])
+    shared = _shared_scopes(operations, sources, inside)
+    places, found = _places(sources, after), []
+    for scope in sorted(inside, key=lambda one: (one.count("/"), one)):
+        label = _label_of_scope(scope, children.get(scope, set()), scope in shared)
+        members = frozenset(inside[scope])
+        if label and len(members) > 1 and not members & taken and not _between(members, sources, after, places):
+            found.append(Layer(label, members))
+            taken |= members
+    return found
+
+
+def _label_of_scope(scope: str, children: set, is_shared: bool) -> str:
+    last = scope.rpartition("/")[2]
+    plain = _NUMBERED.sub("", last)
+    label = _KERAS.get(plain) or _TORCH.get(last) or ""
+    if children >= _ENCODER_PARTS:
+        label = "TransformerDecoderLayer" if "multihead_attn" in children else "TransformerEncoderLayer"
+    if is_shared:
+        return f"{label or (scope if last.isdecimal() else plain)}, shared"
+    is_node = _OF_ONNX.fullmatch(last) and children <= _WITHIN_NODES and not _CALLS.fullmatch(last)
+    return label or (plain if is_node else "")
+
+
+def _shared_scopes(operations: dict, sources: dict, inside: dict) -> set:
+    """The scopes of blocks that are used several times: the same operations with the same weights."""
+
+    def content(scope: str) -> tuple:
+        kinds = sorted(operations[name].type for name in inside[scope])
+        return kinds, {each for name in inside[scope] for each in weights[name]}
+
+    weights = {name: _weights_of(operations[name]) for name in sources}
+    users: dict = {}
+    for name, found in weights.items():
+        for one in found:
+            users.setdefault(one, []).append(name.split("/"))
+    shared = set()
+    for paths in users.values():
+        for one, other in itertools.pairwise(paths):
+            depth = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+            # Of two operations in one scope, only the names of the operations differ.
+            if depth < min(len(one), len(other)) - 1:
+                pair = {"/".join(path[: depth + 1]) for path in (one, other)}
+                if len(pair) == 2 and content(min(pair)) == content(max(pair)):
+                    shared |= pair
+    return shared
+
+
+def _weights_of(operation) -> list:
+    """The names of the matrices, or kernels, among the constants that an operation takes."""
+    found = []
+    for tensor in operation.inputs:
+        end = tensor
+        while end.op.type == "Identity" and end.op.inputs:
+            end = end.op.inputs[0]
+        if end.op.type == "Const" and (end.shape.rank or 0) > 1:
+            found.append(end.op.name)
+    return found
+
+
+def _places(sources: dict, after: dict) -> dict:
+    """Numbers of the operations in an order in which each is behind its sources; those in circles have none."""
+    left = {name: len(set(found)) for name, found in sources.items()}
+    ready = [name for name, count in left.items() if not count]
+    places: dict = {}
+    while ready:
+        name = ready.pop()
+        places[name] = len(places)
+        for one in after[name]:
+            left[one] -= 1
+            if not left[one]:
+                ready.append(one)
+    return places
 
 
 def _kind(operation, functions: dict) -> str:
@@ -146,15 +255,18 @@ def _reverses(members: frozenset, operations: dict) -> bool:
     return any(operations[name].type in _REVERSALS for name in members)
 
 
-def _between(members: frozenset, sources: dict, after: dict) -> bool:
+def _between(members: frozenset, sources: dict, after: dict, places: dict | None = None) -> bool:
     """Whether an operation that is no member lies on a way from a member to another one."""
+    places = places or {}
+    last = max(places.get(name, len(after)) for name in members)
     waiting = [one for name in members for one in after[name] if one not in members]
     seen = set()
     while waiting:
         name = waiting.pop()
         if name in members:
             return True
-        if name not in seen:
+        # What is behind the last member leads to none.
+        if name not in seen and places.get(name, 0) <= last:
             seen.add(name)
             waiting += after[name]
     return False

@@ -3,8 +3,8 @@
 Constants, what is computed from constants and shapes alone, and operations that only pass values on are left out. In
 large graphs, operations that follow one another are one node: those of a layer, by their names. Such a node stands for
 a run of one order of all operations, in which each is behind those that it depends on: so groups depend on one another
-as their operations do, in no circle but those of the graph itself. A recurrent layer (layers.py) is one node, too.
-The result does not depend on the order in which TensorFlow lists the nodes.
+as their operations do, in no circle but those of the graph itself. A layer that is recognized (layers.py) is one node,
+too. The result does not depend on the order in which TensorFlow lists the nodes.
 """
 
 import collections
@@ -234,11 +234,17 @@ def _operation(group: str, label: str, members: list, operations: dict) -> Outli
         # Without a name, a group is called by its commonest operations.
         kinds = collections.Counter(_label(operations[name]) for name in members).most_common(3)
         group = (_name_of(members) or group) if label else group
-        label = label or group.rpartition("/")[2] or ", ".join(kind for kind, _ in kinds)
+        label = label or _last_parts(group) or ", ".join(kind for kind, _ in kinds)
         return _node(group, label, "operation", "", None, len(members))
     operation = operations[members[0]]
     dtype, dims = _type_of(operation)
     return _node(operation.name, label or _label(operation), "operation", dtype, dims, 1)
+
+
+def _last_parts(scope: str) -> str:
+    """What a scope is called by: `dense`, or `layers/0` for a block that has a number only."""
+    last = re.search(r"([^/]*/)?[0-9]+$|[^/]*$", scope)
+    return last[0] if last else ""
 
 
 def _label(operation) -> str:

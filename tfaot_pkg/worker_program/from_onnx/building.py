@@ -5,6 +5,7 @@ Nodes whose inputs are all known are computed at once, so that arithmetic on sha
 
 import json
 import os
+import re
 
 import numpy as np
 from from_onnx import (  # noqa: F401 (each fills the table)
@@ -34,6 +35,7 @@ from from_onnx.table import OPERATORS, Node
 from messages.requests import ModelFault, Nothing, one_line
 from messages.sources import BuildOnnx
 
+_LONGEST_SCOPE = 400
 _MOST_FOLDED = 1 << 24
 """Elements up to which a result is computed at once: a constant that is expanded may be large."""
 
@@ -92,7 +94,9 @@ class Builder:
         for document in graph["nodes"]:
             node = self._node(document, values)
             inputs = [values[name] if name else None for name in node.inputs]
-            results = self._computed(node, inputs)
+            # The scopes are what the graph of the package's page is drawn by (layers.py).
+            with tf.name_scope(_scope_of(node)):
+                results = self._computed(node, inputs)
             for name, result in zip(node.outputs, results, strict=False):
                 if name and isinstance(result, Sequence):
                     values[name] = result
@@ -163,6 +167,15 @@ class Builder:
 def _is_small(made) -> bool:
     """Whether a result may be a constant."""
     return made is None or (not isinstance(made, Sequence) and np.prod(made.shape) <= _MOST_FOLDED)
+
+
+def _scope_of(node: Node) -> str:
+    """The name of a node as a scope, whose last part names the operator: `/encoder/in` becomes `encoder/in/Conv`."""
+    parts = [re.sub(r"[^A-Za-z0-9_.]", "_", part) for part in node.name.split("/") if part]
+    parts = [part if part[0].isalnum() or part[0] == "." else f"n{part}" for part in parts]
+    if not parts or re.sub(r"_\d+$", "", parts[-1]) != node.op:
+        parts.append(re.sub(r"[^A-Za-z0-9]", "_", node.op))
+    return "/".join(parts)[-_LONGEST_SCOPE:].strip("/_") or "node"
 
 
 def _has_graphs(node: Node) -> bool:
