@@ -72,7 +72,7 @@ class SpecError(TfaotError):
 
 
 class SourceError(TfaotError):
-    """The model's files cannot be had: missing folder, wrong checksum, unsafe archive, unknown revision."""
+    """The model's files cannot be fetched or read: missing folder, wrong checksum, unsafe archive, unknown revision."""
 
     exit_code = 11
     kind = "source"
@@ -86,7 +86,7 @@ class ModelError(TfaotError):
 
 
 class ToolchainError(TfaotError):
-    """TensorFlow's environment is missing, broken, or its process crashed, hung or ran out of memory.
+    """TensorFlow's environment is missing or broken, or its process crashed, hung or ran out of memory.
 
     `cause` tells apart how a process ended; it is empty for everything else.
     """
@@ -114,7 +114,7 @@ class ValidationError(TfaotError):
 
 
 class RegistryError(TfaotError):
-    """The registry refuses or lacks something: unknown package, same version with other content."""
+    """The registry rejects or lacks something: unknown package, same version with other content."""
 
     exit_code = 16
     kind = "registry"
@@ -128,7 +128,7 @@ class NetworkError(TfaotError):
 
 
 class TrustError(TfaotError):
-    """Content is not what was promised: digest, signature, freshness."""
+    """Content differs from what was signed or locked: wrong digest or signature, or outdated metadata."""
 
     exit_code = 18
     kind = "trust"
@@ -142,7 +142,7 @@ class ConanError(TfaotError):
 
 
 class StorageError(TfaotError):
-    """The disk refuses: full, read-only, no permission, or a lock held by someone else."""
+    """Disk full, read-only, permission denied, or a lock held by another process."""
 
     exit_code = 20
     kind = "storage"
@@ -156,7 +156,7 @@ class RunError(TfaotError):
 
 
 class PrefixError(TfaotError):
-    """A prefix is not as an installation needs it: files in the way, nothing installed there, damaged manifest."""
+    """Nothing can be installed or found in the prefix: files in the way, no such package, damaged manifest."""
 
     exit_code = 22
     kind = "prefix"
@@ -170,7 +170,7 @@ class RebuildError(TfaotError):
 
 
 class SandboxError(TfaotError):
-    """What a model runs cannot be confined on this machine, or would be shown what it must not see."""
+    """The machine cannot confine what a model runs, or the sandbox would show it files that it must not read."""
 
     exit_code = 29
     kind = "sandbox"

@@ -8,6 +8,7 @@ With --check nothing is written; exit code 1 if a page is outdated. Output depen
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,10 @@ from typer.main import get_command  # noqa: E402 (after the path to the checkout
 
 from tfaot_pkg import errors  # noqa: E402
 from tfaot_pkg.cli.app import app  # noqa: E402
+from tfaot_pkg.cli.bench import SLOWER  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
+from tfaot_pkg.nightly.report.report import UNFINISHED  # noqa: E402
+from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD  # noqa: E402
 from tfaot_pkg.spec.form import json_schema  # noqa: E402
 from tfaot_pkg.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
 from tfaot_pkg.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
@@ -59,7 +63,7 @@ def _cli() -> str:
     command = get_command(app)
     context = command.make_context(_PROGRAM, [], resilient_parsing=True)
     names = [f"[`{path}`](#{path.replace(' ', '-')})" for path, _ in _commands(command, context, "")]
-    intro = "`--help` shows the same for each command. All take `--json` and `--debug`.\n"
+    intro = "`--help` shows the same. `--json` prints one JSON document, also of an error; `--debug` a traceback.\n"
     parts = ["# Commands\n", intro, ", ".join(names)]
     parts += [_command(path, each) for path, each in _commands(command, context, "")]
     return "\n".join(parts)
@@ -80,7 +84,8 @@ def _command(path: str, command: Any) -> str:
     rows = [(_names(parameter), _help(parameter)) for parameter in command.params if parameter.name != "help"]
     parts = [f"\n## {path}\n", _plain(text)]
     if example:
-        examples = example.partition(":")[2].split("; ") if example.startswith("s:") else [example.partition(":")[2]]
+        given = example.partition(":")[2]
+        examples = re.split(r";\s+", given) if example.startswith("s:") else [given]
         parts.append("\n```sh\n" + "\n".join(line.strip() for line in examples) + "\n```")
     return "\n".join([*parts, "", _table(("argument or option", "meaning"), rows)])
 
@@ -122,7 +127,7 @@ def _spec() -> str:
     schema = json_schema()
     parts = [
         "# The spec\n",
-        "A YAML file; a superset of the `aot_config.yaml` of cms-tfaot. Unknown keys are errors. Strings may hold",
+        "A YAML file; a superset of the `aot_config.yaml` of cms-tfaot. Unknown keys are errors. Strings may contain",
         "`{{ model.NAME }}` (a value of the spec itself), `{{ env.NAME }}` (given with `-D NAME=VALUE`) and",
         "`{{ 'text' }}` (for text with braces), such as `'{{ model.name }}-{{ env.release }}'`. Relative paths are",
         "relative to the spec.\n",
@@ -169,23 +174,57 @@ def _shown(default: object, *, required: bool) -> str:
 
 def _errors() -> str:
     families = sorted(errors.TfaotError.__subclasses__(), key=lambda family: family.exit_code)
-    rows = [
-        ("0", "", "Done."),
-        ("1", "", "`doctor` found that something needed is missing."),
-        ("2", "", "Wrong usage."),
-    ]
-    rows += [(str(family.exit_code), f"`{family.kind}`", _plain(family.__doc__ or "")) for family in families]
-    rows += [
-        (str(INTERNAL), "`internal`", "A fault of tfaot-pkg itself: please report it, with what `--debug` prints."),
-        (str(INTERRUPTED), "", "Interrupted (Ctrl-C); no partial result is kept."),
-    ]
+    rows = [(family.exit_code, f"`{family.kind}`", _first(family.__doc__ or ""), _NEXT[family]) for family in families]
+    rows += [(code, "", meaning, what) for code, meaning, what in _RESULTS]
+    rows.append((INTERNAL, "`internal`", "A fault of tfaot-pkg itself.", "Report it, with the output of `--debug`."))
+    rows.append((INTERRUPTED, "", "Interrupted (Ctrl-C); no partial result is kept.", "Repeat the command."))
     return "\n".join([
         "# Errors and exit codes\n",
-        "An error is a message, a hint what to do next and, where a tool failed, the name of its log, on standard",
+        "An error is a message, a hint what to do next and, if a tool failed, the name of its log, on standard",
         'error. With `--json` it is an object on standard output, `{"error": {"kind", "exit_code", "message", "hint",',
         '"log"}}`; errors of a spec add `faults`, each with `file`, `line`, `path` and `message`.\n',
-        _table(("exit code", "kind", "meaning"), rows),
+        "Messages, and what to do about each: [trouble-shooting](../how-to/troubleshooting.md).\n",
+        _table(
+            ("exit code", "kind", "meaning", "what to do"),
+            [(str(code), *rest) for code, *rest in sorted(rows)],
+        ),
     ])  # fmt: skip
+
+
+_RESULTS = (
+    (0, "Done.", ""),
+    (1, "`doctor` found that something needed is missing.", "Install what its lines name."),
+    (2, "Wrong usage: an unknown command, option or value.", "See `--help` of the command."),
+    (FAILED, "`nightly run`: models failed; others are published.", "Read [the report](../how-to/nightly-report.md)."),
+    (WITHHELD, "`nightly run`: so many models failed that nothing was published (`policy.max_failures`).",
+     "Mend the cause, or raise the limit; the next night publishes what was verified."),
+    (INFRASTRUCTURE, "`nightly run`: machines failed.", "Repeat the command: it continues the night."),
+    (UNFINISHED, "`nightly report`: the night is not over.", "Let `nightly run` finish it."),
+    (SLOWER, "`bench --since`: the library is slower than before, beyond noise.", "Repeat on a quiet machine."),
+)  # fmt: skip
+
+_NEXT: dict[type[errors.TfaotError], str] = {
+    errors.SpecError: "Correct the fields that the message names; [all fields](spec.md).",
+    errors.SourceError: "Correct `model` or `source` in the spec; compare the checksum with the author's.",
+    errors.ModelError: "`tfaot-pkg check SPEC` names the operations; move them out of the model, or export it again.",
+    errors.ToolchainError: "Read the log; `tfaot-pkg doctor`; raise `TFAOT_WORKER_TIMEOUT` or `TFAOT_WORKER_MEMORY`.",
+    errors.CompilerError: "Install a C++17 compiler (`apt-get install g++`), or set `CXX`; read the log.",
+    errors.ValidationError: "See [how answers are compared](../how-to/validation.md); give real inputs, or tolerances.",
+    errors.RegistryError: "`tfaot-pkg search` lists packages; raise `model.version` for other content.",
+    errors.NetworkError: "Repeat the command; check proxies; `--offline` and `--wheelhouse` need no network.",
+    errors.TrustError: "Ask the registry's maintainer; do not use the content.",
+    errors.ConanError: "Read the log; `--no-conan` publishes without Conan.",
+    errors.StorageError: "Free space, or set `TFAOT_HOME` to a folder that you can write to.",
+    errors.RunError: "Give arrays of the dtypes and shapes that the message names.",
+    errors.PrefixError: "Use another prefix, or repair this one with `tfaot-pkg install`.",
+    errors.RebuildError: "Use the publisher's compiler and version of the tool, which the message names.",
+    errors.SandboxError: "Install bubblewrap, or use Linux 6.2; [what is confined](../security.md#the-sandbox).",
+}
+
+
+def _first(text: str) -> str:
+    """The first paragraph."""
+    return _plain(text.partition("\n\n")[0])
 
 
 # --- toolchains and targets -----------------------------------------------------------------------------------------
@@ -217,8 +256,8 @@ def _toolchains() -> str:
         "`compilation.tensorflow` names one. Its environment is made on demand (`tfaot-pkg toolchain add VERSION`).\n",
         _table(("TensorFlow", "Python", "form of XLA's code", "alignment", "XLA flags always set"), toolchains),
         "\n## Targets\n",
-        "`compilation.targets` names those that the library carries code for, all of one architecture. The best that",
-        "the CPU can run is chosen when a program makes an instance. Levels are those of the x86-64 psABI.\n",
+        "`compilation.targets` names those that the library has code for, all of one architecture. A program uses the",
+        "best one that its CPU can run. Levels are those of the x86-64 psABI.\n",
         _table(("target", "architecture", "compiler flags", "what the CPU must have"), targets),
     ])  # fmt: skip
 

@@ -45,7 +45,7 @@ TargetOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TARGET",
-        help="Measure our library's code for this target, built also if the spec does not have it. "
+        help="Measure our code for this target, also if the spec does not list it. "
         "Repeatable. (default: the spec's best that runs here)",
     ),
 ]
@@ -62,7 +62,10 @@ PlotOption = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Write the results, for --since.")
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE.json", help="Write the results to this file, for --since. (default: only print)"
+    ),
 ]
 SinceOption = Annotated[
     Path | None,
@@ -111,7 +114,7 @@ def bench(
     Exit code 28: with --since, our library became slower than noise explains.
 
     Examples: tfaot-pkg bench spec.yaml; tfaot-pkg bench spec.yaml --peers litert,onnxruntime --plot latency.svg;
-    tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source recipes/digits
+    tfaot-pkg bench spec.yaml -o new.json --since old.json; tfaot-pkg bench digits@1.0.0 --source digits
     """
     from tfaot_pkg.bench.table import compare
 

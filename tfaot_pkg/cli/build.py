@@ -38,22 +38,32 @@ def init(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Folder of a SavedModel, or a file of Keras, ONNX, PyTorch, JAX, MLIR or a graph.", metavar="MODEL"
+            help="The folder of a SavedModel, or a file of Keras, ONNX, PyTorch, JAX, MLIR, decision trees or a graph.",
+            metavar="MODEL",
         ),
     ],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The spec to write.")] = Path("spec.yaml"),
-    name: Annotated[str | None, typer.Option(help="The model's name. (default: from the folder)")] = None,
+    name: Annotated[str | None, typer.Option(help="The model's name. (default: from the name of MODEL)")] = None,
     version: Annotated[str, typer.Option(help="The model's version.")] = "1.0.0",
     signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
     config: Annotated[
-        Path | None, typer.Option(help="For a graph: its tf2xla Config.", metavar="FILE", show_default=False)
+        Path | None,
+        typer.Option(
+            help="For a graph: the file of its tf2xla Config. (default: none)", metavar="FILE", show_default=False
+        ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="For a graph: what its checkpoint's files begin with.", metavar="NAME", show_default=False),
+        typer.Option(
+            help="For a graph: the common prefix of its checkpoint's files. (default: none)",
+            metavar="NAME",
+            show_default=False,
+        ),
     ] = None,
-    tensorflow: Annotated[str | None, typer.Option(help="The toolchain that reads the model.")] = None,
+    tensorflow: Annotated[
+        str | None, typer.Option(help="The toolchain that reads the model. (default: the default toolchain)")
+    ] = None,
 ) -> Result:
     """Write a first spec for a SavedModel or another model, with comments. An existing file is not overwritten.
 
@@ -92,7 +102,7 @@ def check(
     *,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")] = None,
+    tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
 ) -> Result:
     """Tell for each operation of a model whether its toolchain can compile it; exit code 0 or 12.
 
@@ -113,7 +123,7 @@ def check(
 def convert(
     session: Session,
     model: Annotated[
-        Path, typer.Argument(help="A spec, the folder of a SavedModel, or the file of a model.", metavar="SPEC|MODEL")
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a model's file.", metavar="SPEC|MODEL")
     ],
     output: Annotated[
         Path,
@@ -121,7 +131,7 @@ def convert(
     ],
     *,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")] = None,
+    tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
 ) -> Result:
     """Write a model in another form, with the same names and answers. Nothing is overwritten.
 
@@ -157,7 +167,7 @@ def _check_text(result: CheckResult) -> str:
 PrefixOutputOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="PREFIX", help="The prefix to install into. (with --dev: $CMSSW_BASE/tfaot)"
+        "--output", "-o", metavar="PREFIX", help="The prefix to install into. (default with --dev: $CMSSW_BASE/tfaot)"
     ),
 ]
 DevFlag = Annotated[
@@ -166,16 +176,16 @@ DevFlag = Annotated[
         "--dev", help="Install into your CMSSW area, write a tool file for scram setup, and print the next steps."
     ),
 ]
-NameOption = Annotated[str | None, typer.Option(help="The model's name, instead of the spec's.")]
+NameOption = Annotated[str | None, typer.Option(help="The model's name. (default: the spec's)")]
 TargetsOption = Annotated[
     list[str] | None,
-    typer.Option("--target", metavar="TARGET", help="A target to compile for, instead of the spec's. Repeatable."),
+    typer.Option("--target", metavar="TARGET", help="A target to compile for. Repeatable. (default: the spec's)"),
 ]
 BatchSizesOption = Annotated[
     list[int] | None,
-    typer.Option("--batch-size", metavar="N", help="A batch size, instead of the spec's. Repeatable."),
+    typer.Option("--batch-size", metavar="N", help="A batch size. Repeatable. (default: the spec's)"),
 ]
-TensorFlowOption = Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")]
+TensorFlowOption = Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")]
 ToolsFlag = Annotated[bool, typer.Option("--tools", help="Also make bin/NAME_test and bin/NAME_benchmark.")]
 DepfileOption = Annotated[
     Path | None,
@@ -263,7 +273,9 @@ def publish(
     conan: Annotated[bool, typer.Option(help="Also make the Conan package.")] = True,
     remote: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Also upload the Conan package to this remote (see conan-remote add)."),
+        typer.Option(
+            metavar="NAME", help="Also upload the Conan package to this remote (conan-remote add). (default: none)"
+        ),
     ] = None,
     unverified_target: Annotated[
         list[str] | None,

@@ -35,7 +35,10 @@ def import_cmsdist(
         typer.Option("--define", "-D", metavar="NAME=VALUE", help="Give the RPM macro NAME a value. Repeatable."),
     ] = None,
     model_files: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder that holds the model's aot_config.yaml.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder with the model's aot_config.yaml. (default: beside the spec file)"
+        ),
     ] = None,
     fetch: Annotated[bool, typer.Option("--fetch", help="Fetch the source, to read its aot_config.yaml.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a line cannot be translated.")] = False,
@@ -77,16 +80,19 @@ def export_cmsdist(
     session: Session,
     spec: SpecArgument,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for the files.")] = Path(
         "cmsdist"
     ),
     data_package: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For a folder as source: the data package that holds its files.")
+        str | None, typer.Option(metavar="NAME", help="If the source is a folder: the data package with its files.")
     ] = None,
     data_path: Annotated[
-        str, typer.Option(metavar="PATH", help="The folder in it. (default: SUBSYSTEM/PACKAGE/data/MODEL)")
+        str,
+        typer.Option(metavar="PATH", help="The folder in the data package. (default: SUBSYSTEM/PACKAGE/data/MODEL)"),
     ] = "",
-    branch: Annotated[str, typer.Option(metavar="NAME", help="For a git source: the branch of the commit.")] = "master",
+    branch: Annotated[
+        str, typer.Option(metavar="NAME", help="If the source is a git repository: the branch of the commit.")
+    ] = "master",
 ) -> Result:
     """Make the spec file of CMSDIST and the aot_config.yaml for a model, and print the line for the list of models.
 
@@ -137,7 +143,7 @@ def compile_(
     aot_config: Annotated[
         Path, typer.Option("--aot-config", "-c", metavar="FILE", help="The model's aot_config.yaml.")
     ],
-    output: Annotated[Path, typer.Option("--output-directory", "-o", metavar="DIR", help="Where the files go.")],
+    output: Annotated[Path, typer.Option("--output-directory", "-o", metavar="DIR", help="The folder for the files.")],
     tool_name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the tool. (default: tfaot-model-MODEL)")
     ] = None,

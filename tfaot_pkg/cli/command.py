@@ -81,7 +81,7 @@ SpecArgument = Annotated[Path, typer.Argument(help="The model's spec (YAML).", m
 PackageArgument = Annotated[
     str, typer.Argument(help="A package: NAME, NAME@VERSION or 'NAME>=1,<2'.", metavar="PACKAGE")
 ]
-PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="Where to install.")]
+PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="The prefix of the installation.")]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 
 FlagName = Literal[
@@ -106,24 +106,26 @@ class Flags:
             help="A registry: a name (registry add), its folder, or its address. (default: in your data folder)",
         ),
     ] = None
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Ask no server: use what is in the cache of the registry.")
-    ] = False
+    offline: Annotated[bool, typer.Option("--offline", help="Use only the registry's cache, no network.")] = False
     keys: Annotated[
         list[Path] | None,
         typer.Option(
-            "--keys", metavar="FOLDER", envvar="TFAOT_REGISTRY_KEYS", help="The keys of a signed registry. Repeatable."
+            "--keys",
+            metavar="FOLDER",
+            envvar="TFAOT_REGISTRY_KEYS",
+            help="The folder with the keys of a signed registry. Repeatable.",
         ),
     ] = None
     no_passphrase: Annotated[
-        bool, typer.Option("--no-passphrase", help="Do not encrypt new keys: whoever can read their files can sign.")
+        bool,
+        typer.Option("--no-passphrase", help="Do not encrypt new keys: everybody who can read the files can sign."),
     ] = False
     passphrase_file: Annotated[
         list[Path] | None,
         typer.Option(
             "--passphrase-file",
             metavar="FILE",
-            help="Where the keys' passphrase is: one for all, or one for each --keys. (default: ask for it)",
+            help="The file with the keys' passphrase: one for all, or one for each --keys. (default: ask for it)",
         ),
     ] = None
     defines: Annotated[
@@ -132,17 +134,25 @@ class Flags:
     ] = None
     toolchain_python: Annotated[
         Path | None,
-        typer.Option("--toolchain-python", metavar="PATH", help="Use TensorFlow of this Python, install none."),
+        typer.Option(
+            "--toolchain-python",
+            metavar="PATH",
+            help="Use TensorFlow of this Python, and install none. (default: a toolchain)",
+        ),
     ] = None
     wheelhouse: Annotated[
         Path | None,
-        typer.Option("--wheelhouse", metavar="DIR", help="Install TensorFlow from the wheels in DIR, without network."),
+        typer.Option(
+            "--wheelhouse",
+            metavar="DIR",
+            help="Install TensorFlow from the wheels in DIR, without a network. (default: download)",
+        ),
     ] = None
     unconfined: Annotated[
         bool,
         typer.Option(
             "--unconfined",
-            help="Run the model and the code compiled from it without a sandbox: they can do all that you can.",
+            help="Run the model and the code compiled from it without a sandbox, with all your permissions.",
             callback=_allow_unconfined,
         ),
     ] = False

@@ -31,7 +31,9 @@ TargetOption = Annotated[
 ToolchainOption = Annotated[
     str,
     typer.Option(
-        "--toolchain", metavar="SPEC", help="Only packages that this TensorFlow compiled: '>=2.17,<2.20' or 2.17.1."
+        "--toolchain",
+        metavar="SPEC",
+        help="Only packages built with this TensorFlow: '>=2.17,<2.20' or 2.17.1. (default: any)",
     ),
 ]
 LockOption = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The lock file.")]

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def inspect(
     session: Session,
     model: Annotated[
-        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a Keras file.", metavar="SPEC|MODEL")
+        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a model's file.", metavar="SPEC|MODEL")
     ],
     *,
     what: Annotated[
@@ -34,7 +34,7 @@ def inspect(
         typer.Option(
             "--what",
             metavar="FORM",
-            help="signature, ops, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
+            help="The stage: signature, ops, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
         ),
     ],
     batch: Annotated[
@@ -49,11 +49,11 @@ def inspect(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write to this file: .svg draws a graph, .json writes JSON, else text.",
+            help="Write to this file: .svg a drawing, .json JSON, others text. (default: print)",
         ),
     ] = None,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="A toolchain, instead of the spec's.")] = None,
+    tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
 ) -> Result:
     """Show what a model is at one stage on its way to a library.
 
@@ -134,7 +134,8 @@ def timeline(
         typer.Option("--batch", metavar="N", help="The batch size of the traces. (default: the spec's smallest)"),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=1, max=1000, help="How often each way runs at each batch size, for the latencies.")
+        int,
+        typer.Option(min=1, max=1000, help="How often each of the three runs at each batch size, for the latencies."),
     ] = 5,
 ) -> Result:
     """Run a model in TensorFlow, in TensorFlow with XLA, and as a package; write a trace of each, and print latencies.

@@ -15,7 +15,9 @@ VersionArgument = Annotated[str, typer.Argument(help="A TensorFlow version, such
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="TensorFlow environments: made on demand, shared by all projects.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Environments of TensorFlow, installed on demand and shared by all projects.", no_args_is_help=True
+    )
     group.command("add")(add_toolchain)
     group.command("list")(list_toolchains)
     group.command("remove")(remove_toolchain)
@@ -88,7 +90,7 @@ def try_toolchain(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="The report's folder. (default: try-VERSION)")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the environment: the next trial takes it again.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the environment for the next trial.")] = False,
 ) -> Result:
     """Try a TensorFlow release that is no toolchain yet, and compare it with the default toolchain.
 
@@ -97,7 +99,7 @@ def try_toolchain(
     and by XLA alone, verified, and timed. The folder gets report.md, report.json and requirements.txt, the lock file.
     Exit code 13 if a model fails that the default toolchain builds.
 
-    Example: tfaot-pkg toolchain try 2.19.0
+    Example: tfaot-pkg toolchain try 2.22.0rc0
     """
     from tfaot_pkg.documents import write_indented
     from tfaot_pkg.errors import ToolchainError
@@ -130,10 +132,13 @@ def try_toolchain(
 def schema(
     session: Session,
     fields: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIELD]...", help="Describe these, such as model.name.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[FIELD]...", help="Fields to describe, such as model.name. (default: print the whole schema)"
+        ),
     ] = None,
     *,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file. (default: print)")] = None,
     registry: Annotated[
         bool, typer.Option("--registry", help="Print the schema of registry.yaml, the definition of a nightly.")
     ] = False,

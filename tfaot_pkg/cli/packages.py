@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 @command("registry", "offline")
 def search(
     session: Session,
-    text: Annotated[str, typer.Argument(help="Words of name, description or licence. (default: all)")] = "",
+    text: Annotated[
+        str, typer.Argument(help="Words of the name, description or licence. (default: list all packages)")
+    ] = "",
 ) -> Result:
     """Find packages.
 
@@ -183,11 +185,15 @@ def export(
     package: PackageArgument,
     *,
     source: Annotated[
-        Path, typer.Option("--source", metavar="DIR", help="Where the sources go: a folder that does not exist yet.")
+        Path, typer.Option("--source", metavar="DIR", help="The folder for the sources, which must not exist yet.")
     ],
     prefix: Annotated[
         Path | None,
-        typer.Option("--prefix", metavar="DIR", help="Take the package that is installed there, ask no registry."),
+        typer.Option(
+            "--prefix",
+            metavar="DIR",
+            help="Take the package that is installed in this prefix. (default: from the registry)",
+        ),
     ] = None,
 ) -> Result:
     """Write the sources of a package, which CMake and a C++17 compiler build without this tool.
@@ -235,7 +241,7 @@ def verify_install(
         bool,
         typer.Option(
             "--run",
-            help="Also run each library on pinned inputs, with the code of each target that this CPU can run, and "
+            help="Also run each library on stored inputs, with the code of each target that this CPU can run, and "
             "compare the bits of its answers with those of its build.",
         ),
     ] = False,
@@ -299,14 +305,18 @@ def rebuild_check(
     ] = None,
     inputs: Annotated[
         Path | None,
-        typer.Option("--inputs", metavar="FILE", help="The validation inputs, if the spec names a file."),
+        typer.Option(
+            "--inputs",
+            metavar="FILE",
+            help="The file of validation inputs, if the spec names one. (default: in the source folder)",
+        ),
     ] = None,
 ) -> Result:
     """Build a published package again from its provenance, with an empty cache, and compare every byte.
 
     Exit code 0: reproducible; 18: files differ (each is listed); 23: it cannot be built again here (with the reasons).
 
-    Example: tfaot-pkg rebuild-check digits@1.0.0 --source recipes/tfaot-model-digits/all
+    Example: tfaot-pkg rebuild-check digits@1.0.0 --source digits
     """
     from tfaot_pkg.rebuild import Means
     from tfaot_pkg.rebuild import rebuild_check as rebuild

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfaot_pkg.catalogue.render import Rendered
     from tfaot_pkg.registry.audit import Audit, Collected
 
-app = typer.Typer(name="registry", help="Make, sign and look after registries.", no_args_is_help=True)
+app = typer.Typer(name="registry", help="Make, sign, check and name registries.", no_args_is_help=True)
 
 
 def register(parent: typer.Typer) -> None:
@@ -34,12 +34,14 @@ def register(parent: typer.Typer) -> None:
 @command("passphrase_file", "no_passphrase")
 def init(
     session: Session,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where: a new or empty folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The registry's folder: a new or empty one.")],
     *,
-    keys: Annotated[Path, typer.Option("--keys", metavar="FOLDER", help="Where the keys go: outside of DIR.")],
+    keys: Annotated[Path, typer.Option("--keys", metavar="FOLDER", help="The folder for the keys, outside of DIR.")],
     threshold: Annotated[int, typer.Option(help="How many root keys must sign a change of keys.")] = 1,
     root_keys: Annotated[int, typer.Option(help="How many root keys to make.")] = 1,
-    bins: Annotated[int, typer.Option(metavar="BITS", help="2**BITS hash bins: 8 up to 100,000 packages.")] = 8,
+    bins: Annotated[
+        int, typer.Option(metavar="BITS", help="Divide the index into 2**BITS files; 8 is enough for 100,000 packages.")
+    ] = 8,
     expires: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,7 +123,7 @@ def _audit_text(found: Audit) -> str:
 def gc(
     session: Session,
     *,
-    grace: Annotated[str, typer.Option(help="Keep files that became garbage less than this ago.")] = "7d",
+    grace: Annotated[str, typer.Option(help="Keep files that became unused less than this time ago.")] = "7d",
     dry_run: DryRunFlag = False,
 ) -> Result:
     """Remove files that nothing refers to: leftovers of killed publishers, replaced metadata.
@@ -153,13 +155,15 @@ def render(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Where. (default: catalogue/ in the registry's folder)"),
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The folder to write. (default: catalogue/ in the registry's folder)"
+        ),
     ] = None,
     url: Annotated[
         str,
         typer.Option(
             metavar="URL",
-            help="The registry's address, which the pages tell their readers; later updates keep it. "
+            help="The registry's address, which the pages show; later updates keep it. "
             "(default: the address under which a browser loads the page)",
         ),
     ] = "",

@@ -59,7 +59,7 @@ def _result(done: KeysChanged, verb: str) -> Result:
 def new(
     session: Session,
     role: RoleArgument,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where: a key folder, or a new one.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of keys, or a new one.")],
 ) -> Result:
     """Make a key that no registry knows yet. Give its .pub file to the registry's maintainer (keys add --public).
 

@@ -37,13 +37,17 @@ def register(app: typer.Typer, registry: typer.Typer) -> None:
 def add_registry(
     session: Session,
     name: NameArgument,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of its folder, https://...")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the registry's folder, https://...")],
     *,
     root: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its root (metadata/1.root.json), from its maintainer.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The registry's root (metadata/1.root.json), from its maintainer."),
     ] = None,
     fingerprint: Annotated[
-        str, typer.Option(metavar="SHA256", help="Instead: the SHA-256 of its root, from its maintainer.")
+        str,
+        typer.Option(
+            metavar="SHA256", help="The SHA-256 of the registry's root, from its maintainer, instead of --root."
+        ),
     ] = "",
     unsigned: Annotated[bool, typer.Option("--unsigned", help="Accept a registry without signatures.")] = False,
     allow_http: Annotated[bool, typer.Option("--allow-http", help="Accept plain http to another machine.")] = False,
@@ -108,9 +112,11 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
 def add_conan_remote(
     session: Session,
     name: ConanNameArgument,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Its address, as for `conan remote add`.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The remote's address, as for `conan remote add`.")],
     *,
-    user: Annotated[str, typer.Option(metavar="NAME", help="The user who uploads.")] = "",
+    user: Annotated[
+        str, typer.Option(metavar="NAME", help="The user who uploads. (default: from CONAN_LOGIN_USERNAME_NAME)")
+    ] = "",
     password_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A file that only you can read (mode 600); its first line is the password."),

@@ -19,10 +19,10 @@ def register(app: typer.Typer) -> None:
 def sample(
     session: Session,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The sample. (default: list all)", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="The sample. (default: list all samples)", show_default=False)
     ] = None,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where to write it. (default: NAME)", show_default=False)
+        Path | None, typer.Argument(metavar="DIR", help="The folder to write. (default: NAME)", show_default=False)
     ] = None,
 ) -> Result:
     """Write a sample, a trained model or an example project, into a new folder. Without a name: list all samples.
@@ -47,7 +47,7 @@ def new_app(
     session: Session,
     package: Annotated[str, typer.Argument(metavar="NAME", help="An installed package.")],
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where to write it. (default: NAME-app)", show_default=False)
+        Path | None, typer.Argument(metavar="DIR", help="The folder to write. (default: NAME-app)", show_default=False)
     ] = None,
     *,
     prefix: PrefixOption,

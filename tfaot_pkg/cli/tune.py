@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from tfaot_pkg.tuning.choosing import FlagsFound
     from tfaot_pkg.tuning.measure import Tuned, Wanted
 
-KernelsFlag = Annotated[
-    bool, typer.Option("--kernels", help="Has no effect: the compiler chooses what the kernel library computes.")
-]
+KernelsFlag = Annotated[bool, typer.Option("--kernels", help="Deprecated, without effect.")]
 XlaFlagsFlag = Annotated[bool, typer.Option("--xla-flags", help="Choose flags of XLA, if it compiles the model.")]
 BatchCostsFlag = Annotated[bool, typer.Option("--batch-costs", help="Measure what a run of each batch size costs.")]
 NoiseFlag = Annotated[
     bool,
     typer.Option(
-        "--accept-noise", envvar="TFAOT_ACCEPT_NOISE", help="Write costs although other work disturbs the machine."
+        "--accept-noise",
+        envvar="TFAOT_ACCEPT_NOISE",
+        help="Write costs although times vary because the machine is busy.",
     ),
 ]
 TargetOption = Annotated[

@@ -11,7 +11,7 @@ from tfaot_pkg.cli.nightly.run import prune, run
 
 app = typer.Typer(
     name="nightly",
-    help="Keep a registry up to date: rebuild what must be rebuilt, verify, publish, report.",
+    help="Keep a registry up to date: build what has changed, verify, publish, report.",
     no_args_is_help=True,
 )
 

@@ -40,16 +40,18 @@ def ci(
     *,
     state: StateOption = None,
     at: Annotated[
-        str, typer.Option("--at", metavar="HH:MM", help="When: UTC, or the machine's time with cron.")
+        str, typer.Option("--at", metavar="HH:MM", help="The time of day: UTC, or with cron the machine's time.")
     ] = "01:17",
-    signed: Annotated[bool, typer.Option("--signed", help="The registry is signed: pass its keys.")] = False,
+    signed: Annotated[bool, typer.Option("--signed", help="The registry is signed: pass its keys to the job.")] = False,
     user: Annotated[str, typer.Option("--user", help="The user that systemd runs the job as.")] = "tfaot",
     scheduler: Annotated[
         str, typer.Option("--scheduler", metavar="ADDRESS", help="Slurm, HTCondor: the Dask scheduler of the workers.")
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where; with systemd a folder. (default: print)"),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file to write; with systemd a folder. (default: print)"
+        ),
     ] = None,
 ) -> Result:
     """Write the definition of a job that runs the nightly: a workflow, a pipeline, units, a crontab, a worker's script.

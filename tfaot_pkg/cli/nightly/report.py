@@ -24,11 +24,13 @@ def report(
     *,
     state: StateOption = None,
     night: Annotated[
-        str, typer.Option("--night", metavar="ID", help="Which night, such as 2026-11-21.1. (default: the last one)")
+        str, typer.Option("--night", metavar="ID", help="The night, such as 2026-11-21.1. (default: the last one)")
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Where. (default: report/ in the night's folder)"),
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The folder to write. (default: report/ in the night's folder)"
+        ),
     ] = None,
     catalogue: Annotated[
         bool, typer.Option("--catalogue", help="Also put it into the registry's catalogue, whose front page links it.")

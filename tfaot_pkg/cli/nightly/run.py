@@ -36,7 +36,10 @@ _WORKER_MEMORY = 1 << 30  # for the Dask worker process itself: the build is a s
 
 
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Builds at a time. (default: as many as fit here)")
+    int | None,
+    typer.Option(
+        "--workers", min=1, metavar="N", help="Builds at a time. (default: as many as memory and processors allow)"
+    ),
 ]
 NoDaskFlag = Annotated[bool, typer.Option("--no-dask", help="Run the builds on this machine, without a Dask cluster.")]
 SchedulerOption = Annotated[
@@ -46,7 +49,10 @@ SchedulerFileOption = Annotated[
     Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
 ]
 NewFlag = Annotated[
-    bool, typer.Option("--new", help="Begin a new night although the last one was interrupted: its results are used.")
+    bool,
+    typer.Option(
+        "--new", help="Begin a new night although the last one was interrupted; finished builds are not repeated."
+    ),
 ]
 
 
