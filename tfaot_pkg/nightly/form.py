@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, checked, problem
-from tfaot_pkg.spec.form import one_architecture
 from tfaot_pkg.spec.rules import (
     NAME_PATTERN,
     git_url_fault,
@@ -23,6 +22,7 @@ from tfaot_pkg.spec.rules import (
     revision_fault,
     target_fault,
 )
+from tfaot_pkg.spec.values import one_architecture
 from tfaot_pkg.targets import TARGETS
 from tfaot_pkg.toolchain.definition import TOOLCHAINS
 from tfaot_pkg.wording import described, shown

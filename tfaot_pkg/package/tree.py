@@ -337,7 +337,7 @@ def template_context(contents: PackageContents) -> dict[str, object]:
     spec = contents.spec
     check_class_name(spec)
     release = Version(spec.model.version).release
-    # All targets of a spec are of one architecture (spec/form.py).
+    # All targets of a spec are of one architecture (spec/values.py).
     architecture = TARGETS[spec.compilation.targets[0]].architecture
     return {
         "package": contents.package_name,

@@ -5,7 +5,6 @@ Only the parser and the schema use these classes. Defaults are defined on the ty
 
 from __future__ import annotations
 
-import math
 from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
@@ -13,196 +12,41 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    PlainSerializer,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
 )
 
-from tfaot_pkg.forms.document import scalar
-from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked, problem
+from tfaot_pkg.forms.form import DISTINCT, FILLED, Form, between, checked
 from tfaot_pkg.spec import rules
 from tfaot_pkg.spec.constants import Constants
-from tfaot_pkg.spec.expand import Expanded
 from tfaot_pkg.spec.types import Compilation, ModelInfo, PackageOptions, Validation
+from tfaot_pkg.spec.values import (
+    HEX,
+    MAX_ITEMS,
+    MAX_ITERATIONS,
+    MAX_SAMPLES,
+    MAX_SEED,
+    BatchSize,
+    FilePath,
+    FilledLine,
+    Flags,
+    Line,
+    Number,
+    Shape,
+    SignatureName,
+    Subdir,
+    TensorNames,
+    Text,
+    Truth,
+    VariableNames,
+    as_choice,
+    as_pattern,
+    as_scalar,
+    below_one,
+    evaluated,
+    few,
+    list_of,
+    one_architecture,
+)
 from tfaot_pkg.targets import TARGETS
-from tfaot_pkg.wording import described, number, shown
-
-MAX_ITEMS = 256
-MAX_SAMPLES = 1_000_000
-MAX_AXIS = 2**31 - 1
-MAX_ITERATIONS = 1_000_000
-MAX_SEED = 2**32 - 1
-
-# Editors check a file before expansion: wherever a value has a pattern, an expression is valid too.
-_EXPRESSION = r"[\s\S]*\{\{[\s\S]*"
-
-
-def _list_of(what: str, *, lone_text: bool = False) -> BeforeValidator:
-    """A validator of lists; `what` names the items in messages. `lone_text` splits a single string into words."""
-
-    def validate(value: object) -> object:
-        # As in cms-tfaot, where flags are one string.
-        if lone_text and isinstance(value, str):
-            return value.split()
-        if not isinstance(value, list):
-            raise problem(f"must be a list of {what}, got {described(value)}")
-        return value
-
-    return BeforeValidator(validate)
-
-
-def _evaluated(value: object) -> object:
-    """The number or boolean that the text of an expression means."""
-    return scalar(str(value)) if isinstance(value, Expanded) else value
-
-
-def _tolerance(value: float) -> float:
-    if not math.isfinite(value):
-        raise problem(f"must be a finite number, got {number(value)}")
-    if value < 0:
-        raise problem(f"must be at least 0, got {number(value)}")
-    return value
-
-
-def _below_one(value: float) -> float:
-    if value >= 1:
-        raise problem(f"must be less than 1 (a relative error of 1 accepts any answer near zero), got {number(value)}")
-    return value
-
-
-def _few(values: list[Any]) -> list[Any]:
-    if len(values) > MAX_ITEMS:
-        raise problem(f"must have at most {MAX_ITEMS} items, got {len(values)}")
-    return values
-
-
-def one_architecture(remedy: str) -> AfterValidator:
-    """A validator that all targets are of one architecture; `remedy` says what to do if not."""
-
-    def fault_of(targets: list[str]) -> str:
-        architectures = sorted({TARGETS[target].architecture for target in targets})
-        several = f"must all be of one architecture, got {' and '.join(architectures)}: {remedy}"
-        return several if len(architectures) > 1 else ""
-
-    return checked(fault_of)
-
-
-def _null_for_batch(shape: object) -> object:
-    return [None, *shape[1:]] if isinstance(shape, list) and shape[:1] == [rules.BATCH_AXIS] else shape
-
-
-def _batch_axis_first(shape: list[int | None]) -> list[int | None]:
-    if None in shape[1:]:
-        raise problem("only the first axis can be null (the batch axis): give the other axes their sizes")
-    if shape and not isinstance(shape[0], int | None):
-        raise problem("only axes behind the first one, which is the batch axis, can have symbols")
-    return shape
-
-
-def _as_it_is(value: object) -> Any:
-    return value
-
-
-def _or_symbol(value: object, size_of: ValidatorFunctionWrapHandler) -> object:
-    """A size, or the text of a symbol (rules.symbol_of)."""
-    value = _evaluated(value)
-    if not isinstance(value, str):
-        return size_of(value)
-    if fault := rules.symbol_fault(value):
-        raise problem(fault)
-    return value
-
-
-def _as_pattern(*patterns: str, types: tuple[str, ...] = ("string",), **more: object) -> WithJsonSchema:
-    """For editors: a string that fully matches one of `patterns`, or contains an expression."""
-    kind: object = types[0] if len(types) == 1 else list(types)
-    return WithJsonSchema({"type": kind, "pattern": f"^({'|'.join([*patterns, _EXPRESSION])})$", **more})
-
-
-def _as_scalar(kind: str, **limits: float) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"type": kind, **limits}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]})
-
-
-def _as_choice(*choices: str) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"enum": list(choices)}, {"type": "string", "pattern": f"^{_EXPRESSION}$"}]})
-
-
-_HEX = "[0-9a-fA-F]"
-
-Text = Annotated[str, checked(rules.text_fault)]
-Line = Annotated[str, checked(rules.line_fault)]
-FilledLine = Annotated[str, checked(rules.filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
-FilePath = Annotated[str, checked(rules.path_fault), _as_pattern(r"[^$\\]+")]
-Subdir = Annotated[str, checked(rules.subdir_fault), _as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
-BatchSize = Annotated[
-    int,
-    BeforeValidator(_evaluated),
-    between(1, rules.MAX_BATCH_SIZE, " (rows of all buffers are kept in memory, and larger batches are put together)"),
-    _as_scalar("integer", minimum=1, maximum=rules.MAX_BATCH_SIZE),
-]
-_FLAG_ITEM = _as_pattern(rules.FLAG_PATTERN)
-Flags = Annotated[
-    list[Annotated[str, checked(rules.flag_fault), _FLAG_ITEM]],
-    _list_of("strings", lone_text=True),
-    AfterValidator(_few),
-    WithJsonSchema({"anyOf": [{"type": "array", "items": _FLAG_ITEM.json_schema}, {"type": "string"}]}),
-]
-Axis = Annotated[
-    int, BeforeValidator(_evaluated), between(1, MAX_AXIS), _as_scalar("integer", minimum=1, maximum=MAX_AXIS)
-]
-_EITHER = {
-    "anyOf": [
-        {"type": "integer", "minimum": 1, "maximum": MAX_AXIS},
-        {"type": "string", "pattern": f"^({rules.SYMBOL_PATTERN}|{_EXPRESSION})$"},
-    ]
-}
-Shape = Annotated[
-    list[Annotated[Axis, WrapValidator(_or_symbol), PlainSerializer(_as_it_is), WithJsonSchema(_EITHER)] | None],
-    _list_of("integers and null"),
-    BeforeValidator(_null_for_batch),
-    AfterValidator(_batch_axis_first),
-]
-Number = Annotated[float, BeforeValidator(_evaluated), AfterValidator(_tolerance), _as_scalar("number", minimum=0)]
-
-
-def _one_by_one(value: object) -> object:
-    """`{old: new}` as a list of such mappings, whose order is kept wherever a spec is written down."""
-    return [{key: name} for key, name in value.items()] if isinstance(value, dict) else value
-
-
-def _or_renamed(value: object, handler: ValidatorFunctionWrapHandler) -> object:
-    """A name, or `{old: new}` with one of each."""
-    if not isinstance(value, dict):
-        return handler(value)
-    if len(value) != 1:
-        raise problem(f"must be a name, or one name and its new one as in `output_0: score`, got {described(value)}")
-    ((old, new),) = value.items()
-    return {handler(old): handler(new)}
-
-
-def _distinct_names(names: list[Any]) -> list[Any]:
-    """No name may stand twice, neither before nor after the change of names."""
-    pairs = [(name, name) if isinstance(name, str) else next(iter(name.items())) for name in names]
-    for known in zip(*pairs, strict=True):
-        if (again := next((name for name in known if known.count(name) > 1), None)) is not None:
-            raise problem(f"{shown(again)} is given twice")
-    return names
-
-
-_NAME_SCHEMA = {"type": "string", "minLength": 1}
-_RENAMED_SCHEMA = {"type": "object", "additionalProperties": _NAME_SCHEMA, "minProperties": 1}
-_ITEM_SCHEMA = {"anyOf": [_NAME_SCHEMA, {**_RENAMED_SCHEMA, "maxProperties": 1}]}
-TensorNames = Annotated[
-    list[Annotated[FilledLine, WrapValidator(_or_renamed), PlainSerializer(_as_it_is)]],
-    _list_of("tensor names"),
-    BeforeValidator(_one_by_one),  # before the line above: the last one is the first
-    AfterValidator(_few),
-    AfterValidator(_distinct_names),
-    WithJsonSchema({"anyOf": [{"type": "array", "items": _ITEM_SCHEMA}, _RENAMED_SCHEMA]}),
-]
-VariableNames = Annotated[list[FilledLine], _list_of("names of variables"), AfterValidator(_few), DISTINCT]
-Truth = Annotated[bool, BeforeValidator(_evaluated), _as_scalar("boolean")]
 
 
 class SignatureForm(Form):
@@ -215,19 +59,16 @@ class SignatureForm(Form):
     outputs: TensorNames | None = Field(None, description="All of its outputs in their order, as in model.outputs.")
 
 
-SignatureName = Annotated[str, checked(rules.name_fault), _as_pattern(rules.NAME_PATTERN)]
-
-
 class ModelForm(Form):
     """The model and what is told about it."""
 
-    name: Annotated[str, checked(rules.name_fault), _as_pattern(rules.NAME_PATTERN)] = Field(
+    name: Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)] = Field(
         description="The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _.",
         examples=["digits"],
     )
     # A number is allowed in the schema, because 1.10 without quotes is one for YAML; its text is used.
     version: Annotated[
-        str, checked(rules.version_fault), _as_pattern(rules.VERSION_PATTERN, types=("string", "number"))
+        str, checked(rules.version_fault), as_pattern(rules.VERSION_PATTERN, types=("string", "number"))
     ] = Field(description="Version of the package.", examples=["1.0.0"])
     saved_model: FilePath | None = Field(
         None,
@@ -295,18 +136,18 @@ class ModelForm(Form):
         "signature's in shapes, constants and validation.inputs: encode/x.",
         examples=[{"encode": {}, "decode": {"serving_key": "decode_image", "outputs": {"output_0": "image"}}}],
     )
-    tags: Annotated[list[FilledLine], _list_of("strings"), FILLED] | None = Field(
+    tags: Annotated[list[FilledLine], list_of("strings"), FILLED] | None = Field(
         None, description="Tags of the graph inside the SavedModel."
     )
     author: Line | None = Field(None, description="Author of the model.")
     description: Text | None = Field(None, description="What the model is for.")
     license: Line | None = Field(None, description="Licence of the model, best as SPDX expression.", examples=["MIT"])
-    homepage: Annotated[str, checked(rules.homepage_fault), _as_pattern(r"(https?://.+)?")] | None = Field(
+    homepage: Annotated[str, checked(rules.homepage_fault), as_pattern(r"(https?://.+)?")] | None = Field(
         None, description="Web page of the model."
     )
     training_data: Text | None = Field(None, description="What the model was trained on.")
     limits: Text | None = Field(None, description="What the model is not for, and where its answers are poor.")
-    keywords: Annotated[list[FilledLine], _list_of("words"), DISTINCT, AfterValidator(_few)] | None = Field(
+    keywords: Annotated[list[FilledLine], list_of("words"), DISTINCT, AfterValidator(few)] | None = Field(
         None, description="Words by which people search for the model.", examples=[["muon", "trigger"]]
     )
     card: Annotated[str, checked(rules.card_fault)] | None = Field(
@@ -336,7 +177,7 @@ class ModelForm(Form):
         description="Values of inputs, or of placeholders of a graph, that are constants of the package.",
         examples=[{"is_training": False, "keep_prob": 1.0}],
     )
-    feeds: Annotated[list[FilledLine], _list_of("names"), DISTINCT, AfterValidator(_few)] | None = Field(
+    feeds: Annotated[list[FilledLine], list_of("names"), DISTINCT, AfterValidator(few)] | None = Field(
         None,
         description="Constants or variables of the model, by the names of their nodes, that are inputs instead: each "
         "call supplies them.",
@@ -363,11 +204,11 @@ class SourceForm(Form):
     path: FilePath | None = Field(None, description="Local folder, relative to this file.")
     url: str | None = Field(None, description="Archive at an https:// or file:// URL.")
     sha256: (
-        Annotated[str, checked(rules.digest_fault), _as_pattern(_HEX + "{64}", types=("string", "integer"))] | None
+        Annotated[str, checked(rules.digest_fault), as_pattern(HEX + "{64}", types=("string", "integer"))] | None
     ) = Field(None, description="SHA-256 digest of the archive.")
     git: str | None = Field(None, description="URL of a git repository.")
     revision: (
-        Annotated[str, checked(rules.revision_fault), _as_pattern(_HEX + "{40}", types=("string", "integer"))] | None
+        Annotated[str, checked(rules.revision_fault), as_pattern(HEX + "{40}", types=("string", "integer"))] | None
     ) = Field(None, description="Full id of the git commit (40 hexadecimal digits).")
     subdir: Subdir | None = Field(None, description="Folder inside the source that is its root.")
 
@@ -403,42 +244,42 @@ class OperationForm(Form):
 class CompilationForm(Form):
     """How the model is compiled."""
 
-    batch_sizes: Annotated[list[BatchSize], _list_of("integers"), FILLED, AfterValidator(_few)] = Field(
+    batch_sizes: Annotated[list[BatchSize], list_of("integers"), FILLED, AfterValidator(few)] = Field(
         description="Batch sizes to compile; others are put together from these. If the model is a program, which "
         "takes any size: those to validate and measure.",
         examples=[[1, 2, 4]],
         json_schema_extra={"minItems": 1, "maxItems": MAX_ITEMS},
     )
-    namespace: Annotated[str, checked(rules.namespace_fault), _as_pattern(rules.NAMESPACE_PATTERN)] | None = Field(
+    namespace: Annotated[str, checked(rules.namespace_fault), as_pattern(rules.NAMESPACE_PATTERN)] | None = Field(
         None, description="C++ namespace of the generated class."
     )
     tf_xla_flags: Flags | None = Field(None, description="TF_XLA_FLAGS for the step from TensorFlow to XLA.")
     xla_flags: Flags | None = Field(
         None, description="XLA_FLAGS for XLA's optimizer.", examples=[["--xla_cpu_enable_fast_math=true"]]
     )
-    tensorflow: Annotated[str, checked(rules.tensorflow_fault), _as_pattern(rules.TENSORFLOW_PATTERN)] | None = Field(
+    tensorflow: Annotated[str, checked(rules.tensorflow_fault), as_pattern(rules.TENSORFLOW_PATTERN)] | None = Field(
         None, description="TensorFlow release that compiles the model."
     )
     targets: (
         Annotated[
-            list[Annotated[str, checked(rules.target_fault), _as_choice(*TARGETS)]],
-            _list_of("target names"),
+            list[Annotated[str, checked(rules.target_fault), as_choice(*TARGETS)]],
+            list_of("target names"),
             FILLED,
             DISTINCT,
             one_architecture("build one package for each"),
         ]
         | None
     ) = Field(None, description="Kinds of CPU that the library carries code for; the best is chosen at load time.")
-    weights: Annotated[str, checked(rules.weights_fault), _as_choice("shared", "embedded")] | None = Field(
+    weights: Annotated[str, checked(rules.weights_fault), as_choice("shared", "embedded")] | None = Field(
         None,
         description="shared: one copy of the weights in the library; embedded: one in each object.",
     )
-    kernels: Annotated[str, checked(rules.kernels_fault), _as_choice("auto", "none")] | None = Field(
+    kernels: Annotated[str, checked(rules.kernels_fault), as_choice("auto", "none")] | None = Field(
         None,
         description="auto: a model that becomes a program calls the kernel library; none: with engine auto, the model "
         "is XLA's code.",
     )
-    engine: Annotated[str, checked(rules.engine_fault), _as_choice("auto", "program", "xla")] | None = Field(
+    engine: Annotated[str, checked(rules.engine_fault), as_choice("auto", "program", "xla")] | None = Field(
         None,
         description="program: our own compiler makes one function for any number of rows of the whole model, and the "
         "build fails if it cannot; xla: XLA compiles the model for each batch size; auto: a program if the model "
@@ -447,9 +288,9 @@ class CompilationForm(Form):
     max_iterations: (
         Annotated[
             int,
-            BeforeValidator(_evaluated),
+            BeforeValidator(evaluated),
             between(0, MAX_ITERATIONS, " (values of all turns are kept in memory)"),
-            _as_scalar("integer", minimum=0, maximum=MAX_ITERATIONS),
+            as_scalar("integer", minimum=0, maximum=MAX_ITERATIONS),
         ]
         | None
     ) = Field(
@@ -475,7 +316,7 @@ class ValidationForm(Form):
 
     seed: (
         Annotated[
-            int, BeforeValidator(_evaluated), between(0, MAX_SEED), _as_scalar("integer", minimum=0, maximum=MAX_SEED)
+            int, BeforeValidator(evaluated), between(0, MAX_SEED), as_scalar("integer", minimum=0, maximum=MAX_SEED)
         ]
         | None
     ) = Field(None, description="Seed of random inputs.")
@@ -483,20 +324,20 @@ class ValidationForm(Form):
     samples: (
         Annotated[
             int,
-            BeforeValidator(_evaluated),
+            BeforeValidator(evaluated),
             between(1, MAX_SAMPLES),
-            _as_scalar("integer", minimum=1, maximum=MAX_SAMPLES),
+            as_scalar("integer", minimum=1, maximum=MAX_SAMPLES),
         ]
         | None
     ) = Field(None, description="Number of random rows.")
-    rtol: Annotated[Number, AfterValidator(_below_one), _as_scalar("number", minimum=0, exclusiveMaximum=1)] | None = (
+    rtol: Annotated[Number, AfterValidator(below_one), as_scalar("number", minimum=0, exclusiveMaximum=1)] | None = (
         Field(None, description="Relative tolerance.")
     )
     atol: Number | None = Field(None, description="Absolute tolerance.")
     classes: (
         Annotated[
-            list[Annotated[str, checked(rules.class_fault), _as_choice(*rules.INPUT_CLASSES)]],
-            _list_of("classes of inputs"),
+            list[Annotated[str, checked(rules.class_fault), as_choice(*rules.INPUT_CLASSES)]],
+            list_of("classes of inputs"),
             DISTINCT,
         ]
         | None
@@ -523,7 +364,7 @@ class PackageForm(Form):
         description="Let the library write a trace of its steps to the file in TFAOT_PROFILE; not for publishing.",
     )
     glibc: (
-        Annotated[str, checked(rules.glibc_fault), _as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
+        Annotated[str, checked(rules.glibc_fault), as_pattern(rules.GLIBC_PATTERN, types=("string", "number"))] | None
     ) = Field(None, description="Newest glibc that a published shared library or program may need.", examples=["2.28"])
 
 
